@@ -1,0 +1,33 @@
+"""``python -m suite``: one run of the kernels, with this project's exit codes.
+
+Arguments are pytest's and pytest-benchmark's, and ours: ``--device``, ``--tier``, ``--strict-floors``, ``--baselines``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.verdict import ExitCode
+
+_BENCH = Path(__file__).with_name("bench_kernels.py")
+_FROM_PYTEST = {
+    pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
+    pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
+    pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
+    judged = [str(_BENCH), "--benchmark-autosave", "--benchmark-save-data", "--benchmark-quiet", "-q", "--no-header"]
+    status = pytest.main([*judged, *arguments])
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+        print("no case was selected; list them with --collect-only, choose with -k", file=sys.stderr)  # noqa: T201
+    return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,183 @@
+"""The records everything else speaks in: stage, work, launch, case and family.
+
+A *stage* is one kernel file and what it teaches. A *case* is a stage on one problem with one launch shape: the
+unit that is checked, timed, held to a floor and compared. A case is plain data: it can be listed, filtered and
+tested on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
+
+Array = Any
+"""An array of the device's array module (NumPy or CuPy)."""
+
+Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
+"""``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
+
+``inputs`` are the IN and INOUT buffers before the launch, in argument order; ``expected`` are the OUT and INOUT
+buffers after it, in argument order.
+"""
+
+
+class Role(Enum):
+    """What a kernel does with a buffer."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    SCRATCH = "scratch"
+    """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
+
+
+class Scale(Enum):
+    """For which kind of device problems are sized."""
+
+    BENCH = "bench"
+    SMALL = "small"
+
+
+class Tier(Enum):
+    """GATE: every stage, few shapes, on every merge. FULL: all sizes and blocks."""
+
+    GATE = "gate"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A device array a kernel receives as a pointer; row-major, ``dtype`` as NumPy names it."""
+
+    role: Role
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A kernel argument passed by value."""
+
+    value: float
+    dtype: str = "int32"
+
+
+Argument = Buffer | Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one launch must at least do: bytes through device memory, floating-point operations."""
+
+    bytes: int
+    flops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Grid in blocks, block in threads, dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+    @property
+    def threads_per_block(self) -> int:
+        return math.prod(self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a family's ladder.
+
+    ``source`` is its ``.cu`` file, whose one entry point carries the stage's name; a stage without a source is an
+    ``operation`` of the device itself (a memcpy, a vendor library call) that serves as a yardstick.
+    ``gpu_only`` says why the emulator cannot run it; None when it can. ``min_capability`` is the lowest compute
+    capability that has every instruction the stage uses.
+    """
+
+    name: str
+    lesson: str
+    source: Path | None = None
+    operation: str | None = None
+    min_capability: tuple[int, int] = (7, 5)
+    gpu_only: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.operation is None):
+            raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One stage on one problem with one launch shape.
+
+    ``size``, ``block`` and ``variant`` are labels: with family and stage they make the id, which keys everything.
+    ``reference`` gives the expected result; ``tolerance`` is the largest allowed ``max|out - ref| / max|ref|``, and
+    0 asks for equal bits. ``roof`` names the measured roof the case is compared with. ``predicted`` carries what a
+    model expects of this case, by the name under which the run file reports it.
+    """
+
+    family: str
+    stage: Stage
+    launch: Launch
+    arguments: tuple[Argument, ...]
+    work: Work
+    reference: Reference
+    size: str = ""
+    block: str = ""
+    variant: str = ""
+    defines: tuple[tuple[str, str], ...] = ()
+    dtype: str = "float32"
+    tolerance: float = 0.0
+    roof: str = "copy"
+    tier: Tier = Tier.FULL
+    predicted: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not ID_PATTERN.fullmatch(self.id):
+            raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+
+    @property
+    def id(self) -> str:
+        """``family.stage-size-block-variant``, empty parts left out."""
+        parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
+        return "-".join(part for part in parts if part)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return tuple(argument for argument in self.arguments if isinstance(argument, Buffer))
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Device memory the arguments take."""
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A folder of kernels/ and how its stages are put to work.
+
+    ``cases(scale)`` yields every case of every stage at that scale. ``probes(case)`` yields small ragged problems
+    that run the same build (same source, defines and block) through the same entry: they prove the case right
+    where a tidy benchmark size cannot.
+    """
+
+    name: str
+    summary: str
+    stages: tuple[Stage, ...]
+    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    probes: Callable[[Case], Iterator[Case]] = field(repr=False)

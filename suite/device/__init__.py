@@ -1,0 +1,1 @@
+"""Two devices behind one interface: the GPU through CuPy, the CPU through the emulator."""

@@ -1,0 +1,69 @@
+"""Which device a run uses."""
+
+from __future__ import annotations
+
+import re
+
+from suite.device import driver
+from suite.device.driver import slug
+from suite.device.interface import Device
+from suite.errors import PeakgateError
+
+EMULATOR_SLUG = "cpu-emulator"
+FALLBACK_NOTE = (
+    "no GPU answers: kernels run through the checked CPU emulator on small problems; "
+    "they are proven right, times are recorded, no fraction of peak is claimed"
+)
+
+_CHOICE = re.compile(r"auto|cpu|gpu(?::(?P<index>\d+))?")
+
+
+def device_slug(choice: str) -> str:
+    """The slug of the device a choice leads to, without opening it."""
+    if _uses_emulator(choice):
+        return EMULATOR_SLUG
+    return slug(driver.gpu_name(_index(choice)))
+
+
+def open_device(choice: str) -> tuple[Device, str | None]:
+    """Open the device a user asked for: ``auto``, ``cpu``, ``gpu`` or ``gpu:N``.
+
+    Gives the device and, where ``auto`` fell back to the emulator, one line that says so and what it means.
+    """
+    if not _uses_emulator(choice):
+        return _gpu(_index(choice)), None
+    return _cpu(), None if choice == "cpu" else FALLBACK_NOTE
+
+
+def _index(choice: str) -> int:
+    match = _CHOICE.fullmatch(choice)
+    if match is None:
+        raise PeakgateError(f"--device {choice!r}: expected auto, cpu, gpu or gpu:N with N the CUDA device index")
+    return int(match["index"] or 0)
+
+
+def _uses_emulator(choice: str) -> bool:
+    index, count = _index(choice), driver.gpu_count()
+    if choice.startswith("gpu") and count == 0:
+        raise PeakgateError(f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu")
+    if choice.startswith("gpu") and index >= count:
+        raise PeakgateError(f"--device {choice}: this machine has {count} GPU(s), numbered from 0")
+    return choice == "cpu" or count == 0
+
+
+def _cpu() -> Device:
+    from suite.device.cpu import CpuDevice  # noqa: PLC0415  (looks for a compiler)
+
+    return CpuDevice()
+
+
+def _gpu(index: int) -> Device:
+    try:
+        from suite.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
+    except ImportError as error:
+        group = driver.dependency_group() or "cuda13"
+        raise PeakgateError(
+            f"--device gpu needs {error.name or 'CuPy'}, which is not installed: "
+            f"run `nox -s bench`, or install the dependency group {group} of pyproject.toml"
+        ) from None
+    return GpuDevice(index)

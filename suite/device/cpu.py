@@ -1,0 +1,151 @@
+"""The CPU device: the same kernels through the emulator, checked, on small problems. It proves right, not fast."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from suite.build import Resources
+from suite.case import Array, Buffer, Case, Role, Scalar, Scale
+from suite.data import random_array
+from suite.device import emulator
+from suite.device.choose import EMULATOR_SLUG
+from suite.device.interface import DeviceKind, KernelFault
+from suite.peaks import Peaks
+from suite.sampling import Samples, SamplingPlan
+
+METHOD = "wall time of one emulated launch, checked"
+_SAMPLES = 3
+_ACCESS_BUDGET = 2_000_000_000
+"""Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
+
+
+def _matrix_product(arguments: Sequence[Array]) -> None:
+    product, left, right = arguments[:3]
+    np.matmul(left, right, out=product)
+
+
+def _copy(arguments: Sequence[Array]) -> None:
+    np.copyto(arguments[0], arguments[1])
+
+
+_OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
+    "memcpy": _copy,
+    "h2d_pageable": _copy,
+    "h2d_pinned": _copy,
+    "d2h_pageable": _copy,
+    "d2h_pinned": _copy,
+    "cublas_sgemm": _matrix_product,
+}
+"""NumPy twins of the GPU's own operations, so that their cases run everywhere."""
+
+
+class CpuLaunchable:
+    """One case in the emulator: its shared object loaded, its arguments in host memory."""
+
+    resources: Resources | None = None
+    fingerprint: str | None = None
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._values: list[Any] = []
+        self._pristine: dict[int, Array] = {}
+        for position, argument in enumerate(case.arguments):
+            if isinstance(argument, Scalar):
+                self._values.append(np.dtype(argument.dtype).type(argument.value))
+            elif argument.role in (Role.OUT, Role.SCRATCH):
+                self._values.append(np.zeros(argument.shape, argument.dtype))
+            else:
+                self._pristine[position] = random_array(np, argument.shape, argument.dtype, position)
+                self._values.append(self._pristine[position].copy())
+        source = case.stage.source
+        self._kernel = None if source is None else emulator.load(source, case.stage.name, case.defines)
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return list(self._pristine.values())
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return [self._values[at] for at, buffer in self._buffers() if buffer.role in (Role.OUT, Role.INOUT)]
+
+    def _buffers(self) -> list[tuple[int, Buffer]]:
+        return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
+
+    def run(self) -> None:
+        for position, buffer in self._buffers():
+            if buffer.role is Role.OUT:
+                self._values[position].view(np.uint8).fill(0xFF)  # NaN in every float type
+            elif buffer.role is Role.INOUT:
+                np.copyto(self._values[position], self._pristine[position])
+        self.launch()
+
+    def launch(self) -> None:
+        """One launch on the arguments as they are; KernelFault carries what the emulator saw."""
+        if self._kernel is None:
+            assert self.case.stage.operation is not None
+            _OPERATIONS[self.case.stage.operation](self._values)
+            return
+        shape = self.case.launch
+        try:
+            self._kernel.launch(
+                shape.grid,
+                shape.block,
+                self._values,
+                shared_bytes=shape.shared_bytes,
+                access_budget=_ACCESS_BUDGET,
+            )
+        except emulator.KernelDefect as defect:
+            raise KernelFault(str(defect)) from None
+
+    def sample(self, plan: SamplingPlan) -> Samples:
+        """A few wall times for the record; ``plan`` is for devices whose speed is judged."""
+        times_us: list[float] = []
+        for _ in range(min(_SAMPLES, plan.min_samples)):
+            start = time.perf_counter()
+            self.launch()
+            times_us.append((time.perf_counter() - start) * 1e6)
+        return Samples(tuple(times_us), (None,) * len(times_us), 0, METHOD)
+
+
+class CpuDevice:
+    """The emulator; ``xp`` is NumPy. No peak is claimed for it."""
+
+    kind: DeviceKind = "cpu"
+    slug = EMULATOR_SLUG
+    scale = Scale.SMALL
+    xp: Any = np
+    peaks: Peaks | None = None
+    capability: tuple[int, int] | None = None
+
+    def __init__(self) -> None:
+        self.compiler = emulator.find_compiler()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": f"CPU emulator on {platform.machine()}",
+            "slug": self.slug,
+            "uuid": None,
+            "compute_capability": None,
+            "driver": None,
+            "compiler": f"{self.compiler.name} {self.compiler.version}",
+        }
+
+    def refusal(self, case: Case) -> str | None:
+        return None if case.stage.gpu_only is None else f"GPU only: {case.stage.gpu_only}"
+
+    def prebuild(self, cases: Sequence[Case]) -> None:
+        distinct = {
+            (case.stage.source, case.stage.name, case.defines) for case in cases if case.stage.source is not None
+        }
+        emulator.prebuild([(source, name, defines) for source, name, defines in distinct if source is not None])
+
+    def prepare(self, case: Case) -> CpuLaunchable:
+        return CpuLaunchable(case)
+
+    def warm_up(self) -> None:
+        """Nothing to do: no clock of this device is trusted."""

@@ -1,0 +1,57 @@
+"""The NVIDIA driver asked through its own library: standard library only, so that set-up can use it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+
+def cuda_driver_version() -> int | None:
+    """The CUDA version the installed driver supports, 13000 for 13.0; None where no driver is installed."""
+    driver = _library()
+    if driver is None:
+        return None
+    version = ctypes.c_int()
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def gpu_count() -> int:
+    """How many GPUs the driver offers this process; 0 without a driver."""
+    driver = _library()
+    count = ctypes.c_int()
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
+
+
+def dependency_group() -> str | None:
+    """The dependency group for the driver that is there: ``cuda12``, ``cuda13``, or None without a usable GPU.
+
+    CuPy's CUDA 13 packages need a driver that speaks 13.0; the two must never be installed together.
+    """
+    version = cuda_driver_version()
+    if version is None or version < 12000 or gpu_count() == 0:
+        return None
+    return "cuda13" if version >= 13000 else "cuda12"
+
+
+def slug(name: str) -> str:
+    """A GPU's name as a folder name: ``NVIDIA H200`` is ``nvidia-h200``."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unknown-gpu"
+
+
+def gpu_name(index: int) -> str:
+    """The name of the GPU with this CUDA index, which must exist."""
+    driver = _library()
+    name, device = ctypes.create_string_buffer(256), ctypes.c_int()
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+        raise ValueError(f"no GPU with index {index}")
+    driver.cuDeviceGetName(name, len(name), device)
+    return name.value.decode()
+
+
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None

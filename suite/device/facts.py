@@ -1,0 +1,109 @@
+"""What one NVIDIA GPU says of itself, through CUDA and NVML; nothing here changes a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import cupy
+import pynvml
+
+from suite import nvrtc
+from suite.device.driver import slug
+from suite.peaks import Peaks, pcie_gbs, theoretical_peaks
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """One GPU: identity, software under it, clocks and limits. None where the driver does not tell."""
+
+    name: str
+    slug: str
+    uuid: str
+    index: int
+    compute_capability: str
+    driver: str | None
+    cuda_driver: str
+    nvrtc: str
+    cupy: str
+    vbios: str | None
+    sm_count: int
+    sm_clock_max_mhz: float
+    sm_clock_mhz: float | None
+    memory_clock_max_mhz: float
+    memory_bus_bits: int
+    memory_bytes: int
+    l2_bytes: int
+    power_limit_w: float | None
+    ecc: bool | None
+    mig: bool | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read(index: int) -> tuple[GpuFacts, Peaks | None]:
+    """The facts of the GPU with this CUDA device index, and its theoretical peaks."""
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(index)
+    attributes = cupy.cuda.Device(index).attributes
+    name = properties["name"].decode()
+    uuid = _uuid(properties["uuid"])
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    sm_clock_max = _ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
+    power_limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
+    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    generation = _ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
+    lanes = _ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+    capability = (properties["major"], properties["minor"])
+    facts = GpuFacts(
+        name=name,
+        slug=slug(name),
+        uuid=uuid,
+        index=index,
+        compute_capability=f"{capability[0]}.{capability[1]}",
+        driver=_ask(pynvml.nvmlSystemGetDriverVersion),
+        cuda_driver=_dotted(runtime.driverGetVersion()),
+        nvrtc=nvrtc.version(),
+        cupy=cupy.__version__,
+        vbios=_ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
+        sm_count=properties["multiProcessorCount"],
+        sm_clock_max_mhz=sm_clock_max or attributes["ClockRate"] / 1e3,
+        sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        memory_clock_max_mhz=attributes["MemoryClockRate"] / 1e3,
+        memory_bus_bits=attributes["GlobalMemoryBusWidth"],
+        memory_bytes=properties["totalGlobalMem"],
+        l2_bytes=properties["l2CacheSize"],
+        power_limit_w=None if power_limit is None else power_limit / 1e3,
+        ecc=None if ecc is None else bool(ecc[0]),
+        mig=None if mig is None else bool(mig[0]),
+    )
+    peaks = theoretical_peaks(
+        memory_clock_mhz=facts.memory_clock_max_mhz,
+        bus_width_bits=facts.memory_bus_bits,
+        sm_count=facts.sm_count,
+        sm_clock_mhz=facts.sm_clock_max_mhz,
+        capability=capability,
+        link_gbs=pcie_gbs(generation, lanes) if generation and lanes else None,
+    )
+    return facts, peaks
+
+
+def _ask(question: Callable[[], Any]) -> Any:
+    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
+    try:
+        return question()
+    except pynvml.NVMLError:
+        return None
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _uuid(raw: bytes) -> str:
+    text = raw.hex()
+    return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:32]}"

@@ -1,0 +1,81 @@
+"""What a device must do; the rest of the suite knows nothing else about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from suite.build import Resources
+from suite.case import Array, Case, Scale
+from suite.peaks import Peaks
+from suite.sampling import Samples, SamplingPlan
+
+DeviceKind = Literal["gpu", "cpu"]
+
+
+class KernelFault(Exception):
+    """A launch that did not end well: an illegal access, a race the emulator saw, a launch the device refused."""
+
+
+class DeviceLost(Exception):
+    """The device takes no more launches because an earlier kernel faulted."""
+
+
+class Launchable(Protocol):
+    """One case on one device: built, its arguments in place."""
+
+    case: Case
+    resources: Resources | None
+    fingerprint: str | None
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        """The IN and INOUT buffers as they are before a launch, in argument order."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        """The OUT and INOUT buffers as the last ``run`` left them, in argument order."""
+        ...
+
+    def run(self) -> None:
+        """Poison the outputs, restore what the kernel changes in place, launch once, wait.
+
+        Raises KernelFault when the launch fails, DeviceLost when an earlier one took the device with it.
+        """
+        ...
+
+    def sample(self, plan: SamplingPlan) -> Samples:
+        """Time launches until the plan is satisfied; only undisturbed samples are kept."""
+        ...
+
+
+class Device(Protocol):
+    """A place to run cases; ``xp`` is its array module."""
+
+    kind: DeviceKind
+    slug: str
+    scale: Scale
+    xp: Any
+    peaks: Peaks | None
+    capability: tuple[int, int] | None
+
+    def describe(self) -> dict[str, Any]:
+        """Everything of this device that a later comparison must know, as it goes into the run file."""
+        ...
+
+    def refusal(self, case: Case) -> str | None:
+        """Why this device cannot run the case; None when it can."""
+        ...
+
+    def prebuild(self, cases: Sequence[Case]) -> None:
+        """Build what the cases need, in parallel; build errors are left to ``prepare``."""
+        ...
+
+    def prepare(self, case: Case) -> Launchable:
+        """Build the case's kernel and put its arguments in place."""
+        ...
+
+    def warm_up(self) -> None:
+        """Bring the device to the state in which it measures steadily."""
+        ...

@@ -1,0 +1,131 @@
+"""Yardsticks that are the device's own: its memcpy, the host link, the vendor's SGEMM."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+_HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3  # cudaMemcpyKind
+_OP_N = 0  # cublasOperation_t: the operand as it is
+_PEDANTIC_MATH = 2  # cublasMath_t
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A launch on the current stream.
+
+    ``collect`` puts the result where it can be checked (None: it is there). A launch that ``waits_for_host`` copies
+    through the host before it returns; it cannot be queued behind a hold.
+    """
+
+    launch: Callable[[], None]
+    collect: Callable[[], None] | None = None
+    waits_for_host: bool = False
+
+
+def bind(name: str, arguments: Sequence[Any]) -> Operation:
+    """The operation of that name on these device arrays, the target first."""
+    return _OPERATIONS[name](arguments)
+
+
+def names() -> frozenset[str]:
+    """Every operation a stage may ask for."""
+    return frozenset(_OPERATIONS)
+
+
+def _copy(target: int, origin: int, nbytes: int, kind: int) -> None:
+    cupy.cuda.runtime.memcpyAsync(target, origin, nbytes, kind, cupy.cuda.get_current_stream().ptr)
+
+
+def _memcpy(arguments: Sequence[Any]) -> Operation:
+    target, origin = arguments[:2]
+    return Operation(partial(_copy, target.data.ptr, origin.data.ptr, origin.nbytes, _DEVICE_TO_DEVICE))
+
+
+def _host_to_device(arguments: Sequence[Any], *, pinned: bool) -> Operation:
+    target, origin = arguments[:2]
+    host = _host_array(origin, pinned=pinned)
+    host[...] = cupy.asnumpy(origin)
+
+    def launch() -> None:
+        _copy(target.data.ptr, host.ctypes.data, host.nbytes, _HOST_TO_DEVICE)
+
+    return Operation(launch, waits_for_host=not pinned)
+
+
+def _device_to_host(arguments: Sequence[Any], *, pinned: bool) -> Operation:
+    target, origin = arguments[:2]
+    host = _host_array(origin, pinned=pinned)
+
+    def launch() -> None:
+        _copy(host.ctypes.data, origin.data.ptr, host.nbytes, _DEVICE_TO_HOST)
+
+    return Operation(launch, collect=lambda: target.set(host), waits_for_host=not pinned)
+
+
+def _host_array(like: Any, *, pinned: bool) -> np.ndarray[Any, Any]:
+    make = cupyx.empty_pinned if pinned else np.empty
+    host: np.ndarray[Any, Any] = make(like.shape, like.dtype)
+    host.view(np.uint8).fill(0)  # first touch: no page fault falls into a sample
+    return host
+
+
+def _cublas_sgemm(arguments: Sequence[Any]) -> Operation:
+    """C = A.B in strict FP32: pedantic math keeps TF32 and other shortcuts out.
+
+    cuBLAS is column-major; the row-major product is the column-major product of the operands exchanged.
+    """
+    product, left, right = arguments[:3]
+    rows, depth = left.shape
+    columns = right.shape[1]
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
+    _require_success(library.cublasSetMathMode(handle, _PEDANTIC_MATH), "cublasSetMathMode")
+    call = partial(
+        library.cublasSgemm_v2,
+        handle,
+        _OP_N,
+        _OP_N,
+        columns,
+        rows,
+        depth,
+        ctypes.byref(one),
+        ctypes.c_void_p(right.data.ptr),
+        columns,
+        ctypes.c_void_p(left.data.ptr),
+        depth,
+        ctypes.byref(zero),
+        ctypes.c_void_p(product.data.ptr),
+        columns,
+    )
+    return Operation(lambda: _require_success(call(), "cublasSgemm"))
+
+
+@cache
+def _cublas() -> ctypes.CDLL:
+    """The cuBLAS that CuPy has loaded, by its C interface."""
+    cupy.cuda.get_cublas_handle()
+    major = cupy.cuda.runtime.runtimeGetVersion() // 1000
+    return ctypes.CDLL(f"libcublas.so.{major}")
+
+
+def _require_success(status: int, call: str) -> None:
+    if status != 0:
+        raise RuntimeError(f"{call} returned status {status}")
+
+
+_OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
+    "memcpy": _memcpy,
+    "h2d_pageable": partial(_host_to_device, pinned=False),
+    "h2d_pinned": partial(_host_to_device, pinned=True),
+    "d2h_pageable": partial(_device_to_host, pinned=False),
+    "d2h_pinned": partial(_device_to_host, pinned=True),
+    "cublas_sgemm": _cublas_sgemm,
+}

@@ -1,0 +1,83 @@
+"""One batch of event-timed samples on a CUDA stream: flush, hold, release, read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+Stamp = npt.NDArray[np.uint64]
+
+HOLD_LIMIT_NS = 5_000_000_000
+FLUSH_FACTOR = 4
+"""The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
+
+
+class SampleStream:
+    """Queues batches of samples behind a hold and reads their times and SM clocks."""
+
+    def __init__(self, l2_bytes: int, largest_batch: int) -> None:
+        self._stream = cupy.cuda.get_current_stream()
+        module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
+        self._hold, self._stamp = module.get_function("hold"), module.get_function("stamp")
+        self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
+        self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
+        self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
+        self._stamps = cupy.empty((largest_batch + 1, 3), cupy.uint64)
+        self._starts = [cupy.cuda.Event() for _ in range(largest_batch)]
+        self._stops = [cupy.cuda.Event() for _ in range(largest_batch)]
+
+    @staticmethod
+    def method(*, held: bool) -> str:
+        """How a sample was taken, for the run file."""
+        return "CUDA events, L2 flushed before each sample" + (
+            ", stream held until the batch is queued" if held else ""
+        )
+
+    def batch(self, launch: Callable[[], None], count: int, *, hold: bool) -> list[tuple[float, float | None]]:
+        """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
+
+        ``hold`` must be False for a launch that waits for the host: the host would wait for itself.
+        """
+        self._stream.synchronize()
+        self._flag[0] = 0
+        if hold:
+            self._hold((1,), (1,), (np.uint64(self._flag_memory.ptr), np.uint64(HOLD_LIMIT_NS)))
+        try:
+            for index in range(count):
+                self._stamp((1,), (1,), (self._stamps[index],))
+                self._flush.data.memset_async(0, self._flush.nbytes, self._stream)
+                self._starts[index].record(self._stream)
+                launch()
+                self._stops[index].record(self._stream)
+            self._stamp((1,), (1,), (self._stamps[count],))
+        finally:
+            self._flag[0] = 1
+        self._stream.synchronize()
+        stamps = cupy.asnumpy(self._stamps[: count + 1])
+        return [
+            (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
+            for index, (start, stop) in enumerate(zip(self._starts[:count], self._stops[:count], strict=True))
+        ]
+
+    def clock_mhz(self) -> float | None:
+        """The SM clock over one flush."""
+        self._stamp((1,), (1,), (self._stamps[0],))
+        self._flush.data.memset_async(0, self._flush.nbytes, self._stream)
+        self._stamp((1,), (1,), (self._stamps[1],))
+        stamps = cupy.asnumpy(self._stamps[:2])
+        return sm_clock_mhz(stamps[0], stamps[1])
+
+
+def sm_clock_mhz(before: Stamp, after: Stamp) -> float | None:
+    """The clock between two stamps (cycles, nanoseconds, multiprocessor).
+
+    None when they come from different multiprocessors, whose cycle counters do not compare, or no time passed.
+    """
+    nanoseconds = int(after[1]) - int(before[1])
+    if before[2] != after[2] or nanoseconds <= 0:
+        return None
+    return (int(after[0]) - int(before[0])) / nanoseconds * 1e3

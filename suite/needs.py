@@ -1,0 +1,34 @@
+"""``python -m suite.needs``: print the dependency groups this machine's device needs beyond ``bench``.
+
+A CUDA group where a GPU answers, the compiler group where the emulator would find none; with ``--nvrtc`` the NVRTC
+group where no CUDA group brings it. The other arguments are those of the run that follows; ``--device`` matters.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from suite.device import driver
+from suite.device.emulator import find_compiler
+from suite.errors import PeakgateError
+
+
+def groups(arguments: list[str]) -> list[str]:
+    """The groups for a run with these arguments."""
+    cuda = driver.dependency_group()
+    if cuda is not None and not _asks_for_cpu(arguments):
+        return [cuda]
+    needed = ["nvrtc"] if "--nvrtc" in arguments else []
+    try:
+        find_compiler()
+    except PeakgateError:
+        needed.append("compiler")
+    return needed
+
+
+def _asks_for_cpu(arguments: list[str]) -> bool:
+    return "--device=cpu" in arguments or ("--device", "cpu") in zip(arguments, arguments[1:], strict=False)
+
+
+if __name__ == "__main__":
+    print(*groups(sys.argv[1:]))  # noqa: T201

@@ -1,0 +1,75 @@
+"""What a run leaves in pytest-benchmark's JSON: names and units are part of the schema."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from suite.session import Outcome, Session
+
+SCHEMA = 1
+
+
+def extra_info(outcome: Outcome) -> dict[str, Any]:
+    """One benchmark's ``extra_info``; None where a figure is not known or not claimed."""
+    case, figures, resources, samples = outcome.case, outcome.metrics, outcome.resources, outcome.samples
+    return {
+        "case": case.id,
+        "family": case.family,
+        "stage": case.stage.name,
+        "size": case.size,
+        "block": case.block,
+        "variant": case.variant,
+        "dtype": case.dtype,
+        "bytes": case.work.bytes,
+        "flops": case.work.flops,
+        "time_us": _rounded(figures.time_us if figures else None, 4),
+        "gbs": _rounded(figures.gbs if figures else None, 2),
+        "tflops": _rounded(figures.tflops if figures else None, 4),
+        "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),
+        "bound": figures.bound if figures else None,
+        "roof_fraction": _rounded(figures.roof_fraction if figures else None, 5),
+        "roof": figures.roof if figures else None,
+        "floor": outcome.floor,
+        "verdict": outcome.judgement.verdict.value,
+        "reason": outcome.judgement.reason,
+        "registers": resources.registers if resources else None,
+        "spill_bytes": resources.spill_bytes if resources else None,
+        "static_shared_bytes": resources.static_shared_bytes if resources else None,
+        "dynamic_shared_bytes": case.launch.shared_bytes,
+        "shared_bytes": resources.static_shared_bytes + case.launch.shared_bytes if resources else None,
+        "occupancy": _rounded(outcome.occupancy.fraction if outcome.occupancy else None, 4),
+        "occupancy_limiter": "+".join(outcome.occupancy.limiters) if outcome.occupancy else None,
+        "fingerprint": outcome.fingerprint,
+        "sm_clock_mhz": _rounded(samples.median_sm_clock_mhz if samples else None, 0),
+        "samples": len(samples.times_us) if samples else 0,
+        "discarded": samples.discarded if samples else 0,
+        "sampling": samples.method if samples else None,
+        "relative_error": outcome.proof.error if outcome.proof else None,
+        "probes": outcome.proof.probes if outcome.proof else 0,
+        "predicted": dict(case.predicted),
+    }
+
+
+def machine_info(session: Session) -> dict[str, Any]:
+    """``machine_info.gpu``: the device, and the roofs measured in this run."""
+    return session.device.describe() | {"roofs": dict(session.roofs)}
+
+
+def run_info(session: Session) -> dict[str, Any]:
+    """The file's own section: device, tier, verdict counts, cases without figures, where the wall time went."""
+    unmeasured = [outcome for outcome in session.outcomes if outcome.metrics is None]
+    return {
+        "device": session.device.kind,
+        "tier": session.tier.value,
+        "verdicts": dict(Counter(verdict.value for verdict in session.verdicts)),
+        "not_measured": [
+            {"case": outcome.case.id, "verdict": outcome.judgement.verdict.value, "reason": outcome.judgement.reason}
+            for outcome in unmeasured
+        ],
+        "wall_s": {what: round(seconds, 3) for what, seconds in session.wall_s.items()},
+    }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,90 @@
+"""How many samples a case gets, and which of them count.
+
+Few samples a process: the process, not the sample, is the replicate of a comparison, so a sample past the point
+where the median of this process is known well enough buys nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+THROTTLED_BELOW = 0.90
+"""A sample is throttled when the SM clock fell under this fraction of the chip's highest clock.
+
+A chip at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which
+is how that kernel runs on that chip; thermal slow-down and other people's load go well below."""
+
+MOST_DISCARDED = 0.5
+"""With more than this share of its samples discarded a case is inconclusive."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingPlan:
+    """When a case has been sampled enough.
+
+    Sampling goes in batches and stops once ``min_samples`` are there and either the standard error of the median
+    is at most ``target_relative_error`` or ``budget_us`` of device time or ``max_samples`` are used up.
+    """
+
+    min_samples: int = 12
+    max_samples: int = 400
+    target_relative_error: float = 0.001
+    budget_us: float = 20_000.0
+    batch: int = 12
+    warmup: int = 2
+
+    def done(self, times_us: Sequence[float], discarded: int = 0) -> bool:
+        """Whether these samples are enough, or so many were discarded that more would not help."""
+        if discarded >= self.max_samples or (discarded >= 4 * self.min_samples and discarded > len(times_us)):
+            return True
+        if len(times_us) < self.min_samples:
+            return False
+        if len(times_us) >= self.max_samples or sum(times_us) >= self.budget_us:
+            return True
+        return relative_error_of_median(times_us) <= self.target_relative_error
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded."""
+
+    times_us: tuple[float, ...]
+    sm_clocks_mhz: tuple[float | None, ...]
+    discarded: int
+    method: str
+
+    @property
+    def median_us(self) -> float:
+        return statistics.median(self.times_us)
+
+    @property
+    def median_sm_clock_mhz(self) -> float | None:
+        known = [clock for clock in self.sm_clocks_mhz if clock is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether enough samples ran undisturbed."""
+        taken = len(self.times_us) + self.discarded
+        return bool(self.times_us) and self.discarded <= MOST_DISCARDED * taken
+
+
+def relative_error_of_median(times_us: Sequence[float]) -> float:
+    """Standard error of the median over the median, from the interquartile range.
+
+    For a roughly normal middle IQR = 1.349 SD, and the median's standard error is sqrt(pi / 2) SD / sqrt(n).
+    """
+    if len(times_us) < 2:
+        return math.inf
+    lower, middle, upper = statistics.quantiles(times_us, n=4)
+    return math.sqrt(math.pi / 2) * (upper - lower) / 1.349 / math.sqrt(len(times_us)) / middle
+
+
+def undisturbed(sm_clock_mhz: float | None, highest_sm_clock_mhz: float | None) -> bool:
+    """Whether a sample counts: its clock is unknown or near enough to the chip's highest."""
+    if sm_clock_mhz is None or highest_sm_clock_mhz is None:
+        return True
+    return sm_clock_mhz >= THROTTLED_BELOW * highest_sm_clock_mhz

@@ -1,0 +1,131 @@
+"""Whole runs as a user starts them, each in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLANTED = Path(__file__).parent / "planted" / "families"
+
+
+def run(folder, *arguments, planted=False, device="cpu"):
+    settings = os.environ | {"PYTHONPATH": str(ROOT), "PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"}
+    if planted:
+        settings["PEAKGATE_FAMILIES"] = str(PLANTED)
+    return subprocess.run(
+        [sys.executable, "-m", "suite", "--device", device, f"--out={folder}", *arguments],
+        cwd=ROOT,
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    """One small healthy run: its process and its saved file."""
+    folder = tmp_path_factory.mktemp("healthy")
+    json_file = folder / "run.json"
+    done = run(
+        folder, "-k", "naive_row or memcpy", f"--benchmark-json={json_file}", f"--benchmark-storage={folder / 'saved'}"
+    )
+    return done, json_file, folder
+
+
+def test_a_healthy_run_exits_0_and_says_how_many_cases_ran(healthy):
+    done, _, _ = healthy
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cases on cpu-emulator" in done.stdout
+
+
+def test_the_run_file_is_pytest_benchmarks_own_with_our_sections(healthy):
+    _, json_file, _ = healthy
+    saved = json.loads(json_file.read_text())
+    assert saved["peakgate_schema"] == 1
+    assert saved["machine_info"]["gpu"]["slug"] == "cpu-emulator"
+    assert saved["peakgate"]["tier"] == "gate"
+    for benchmark in saved["benchmarks"]:
+        info = benchmark["extra_info"]
+        assert benchmark["name"] == f"test_kernel[{info['case']}]"
+        assert info["verdict"] == "NO_FLOOR"
+        assert info["peak_fraction"] is None
+        assert info["probes"] > 0
+        assert benchmark["stats"]["median"] * 1e6 == pytest.approx(info["time_us"], abs=1e-3)
+
+
+def test_a_run_is_saved_in_pytest_benchmarks_storage(healthy):
+    _, _, folder = healthy
+    assert len(list((folder / "saved").rglob("0001_*.json"))) == 1
+
+
+def test_the_verdict_is_left_in_a_small_file(healthy):
+    _, _, folder = healthy
+    verdict = json.loads((folder / "bench.json").read_text())
+    assert verdict["exit_code"] == 0
+    assert set(verdict["verdicts"]) == {"NO_FLOOR"}
+
+
+def test_wrong_kernels_fail_are_named_and_are_not_saved(tmp_path):
+    json_file = tmp_path / "run.json"
+    done = run(tmp_path, "-k", "planted or memcpy", f"--benchmark-json={json_file}", planted=True)
+    assert done.returncode == 1
+    assert "planted.shifted-1024 on cpu-emulator: WRONG, ragged problem 1000: output 0 [0] is" in done.stdout
+    assert "planted.unguarded-1024 on cpu-emulator: WRONG, " in done.stdout
+    assert "unguarded.cu:4" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    saved = json.loads(json_file.read_text())
+    assert {entry["case"] for entry in saved["peakgate"]["not_measured"]} == {
+        "planted.shifted-1024",
+        "planted.unguarded-1024",
+    }
+    names = [benchmark["extra_info"]["case"] for benchmark in saved["benchmarks"]]
+    assert names
+    assert not any("shifted" in name or "unguarded" in name for name in names)
+
+
+def test_strict_leaves_a_run_without_floors_undecided(tmp_path):
+    assert run(tmp_path, "-k", "memcpy", "--strict-floors").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--device", "tpu"], "--device 'tpu': expected auto, cpu, gpu or gpu:N"),
+        (["--tier", "most"], "invalid choice: 'most'"),
+        (["-k", "no_such_case"], "no case was selected"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, told):
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path):
+    folder = tmp_path / "baselines" / "cpu-emulator"
+    folder.mkdir(parents=True)
+    (folder / "floors.toml").write_text('schema = 1\ngpu = "cpu-emulator"\n\n[floors]\n"transpose.gone-1" = 0.5\n')
+    done = run(tmp_path, "-k", "memcpy", f"--baselines={tmp_path / 'baselines'}")
+    assert done.returncode == 2
+    assert "transpose.gone-1" in done.stdout + done.stderr
+
+
+@pytest.mark.gpu
+def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tmp_path):
+    from suite.device.choose import device_slug  # noqa: PLC0415
+
+    folder = tmp_path / "baselines" / device_slug("gpu")
+    folder.mkdir(parents=True)
+    floor = '"planted.smem_pad-8192-32x8-unpadded" = 0.6'
+    (folder / "floors.toml").write_text(f'schema = 1\ngpu = "{folder.name}"\n\n[floors]\n{floor}\n')
+    arguments = ["-k", "unpadded", f"--baselines={tmp_path / 'baselines'}"]
+    done = run(tmp_path, *arguments, planted=True, device="gpu")
+    assert done.returncode == 1
+    assert "smem_pad-8192-32x8-unpadded on" in done.stdout
+    assert "BELOW_FLOOR" in done.stdout

@@ -1,0 +1,58 @@
+"""The words in which a case or a run is judged, and the exit code each leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Verdict(StrEnum):
+    """One judgement of one case."""
+
+    PASS = "PASS"
+    SAME = "SAME"
+    FASTER = "FASTER"
+    NEW = "NEW"
+    NO_FLOOR = "NO_FLOOR"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    INCOMPARABLE = "INCOMPARABLE"
+    SLOWER = "SLOWER"
+    BELOW_FLOOR = "BELOW_FLOOR"
+    MISSING = "MISSING"
+    WRONG = "WRONG"
+
+
+class ExitCode(IntEnum):
+    """What every command of this project exits with."""
+
+    OK = 0
+    REGRESSION = 1
+    BAD_INPUT = 2
+    UNDECIDED = 3
+    INTERRUPTED = 130
+
+
+REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING, Verdict.WRONG})
+UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict and the one line that says why."""
+
+    verdict: Verdict
+    reason: str
+
+
+def exit_code(verdicts: Iterable[Verdict], *, strict: bool = False) -> ExitCode:
+    """The exit code of a run with these verdicts: a regression outranks an open question, that outranks a pass.
+
+    NO_FLOOR leaves a run undecided only under ``strict``.
+    """
+    seen = set(verdicts)
+    if seen & REGRESSIONS:
+        return ExitCode.REGRESSION
+    if seen & UNDECIDED or (strict and Verdict.NO_FLOOR in seen):
+        return ExitCode.UNDECIDED
+    return ExitCode.OK
