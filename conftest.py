@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from suite import plugin
+from suite.case import Case
 from suite.replay import ReplayTimer, install_timer
 from suite.session import Session
 
@@ -34,12 +35,21 @@ def session(request: pytest.FixtureRequest) -> Session:
 
 
 @pytest.fixture
+def case(request: pytest.FixtureRequest) -> Case:
+    return plugin.case_of(request)
+
+
+@pytest.fixture
 def replay_timer(request: pytest.FixtureRequest) -> ReplayTimer:
     return install_timer(request)
 
 
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
     plugin.describe_machine(config, machine_info)
+
+
+def pytest_benchmark_update_commit_info(config: pytest.Config, commit_info: dict[str, Any]) -> None:
+    plugin.name_commit(config, commit_info)
 
 
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:

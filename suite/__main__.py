@@ -22,7 +22,7 @@ _FROM_PYTEST = {
 
 def main(arguments: list[str]) -> int:
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
-    judged = [str(_BENCH), "--benchmark-autosave", "--benchmark-save-data", "--benchmark-quiet", "-q", "--no-header"]
+    judged = [str(_BENCH), "--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
     status = pytest.main([*judged, *arguments])
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("no case was selected; list them with --collect-only, choose with -k", file=sys.stderr)  # noqa: T201

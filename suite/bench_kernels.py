@@ -14,9 +14,11 @@ from suite.session import Session, WrongResult
 from suite.verdict import REGRESSIONS, UNDECIDED
 
 
-def test_kernel(case: Case, session: Session, replay_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+def test_kernel(
+    case_id: str, case: Case, session: Session, replay_timer: ReplayTimer, benchmark: BenchmarkFixture
+) -> None:
     if refusal := session.device.refusal(case):
-        pytest.skip(f"{case.id}: {refusal}")
+        pytest.skip(f"{case_id}: {refusal}")
     benchmark.group = case.family
     try:
         launchable = session.prepare(case)
@@ -31,4 +33,4 @@ def test_kernel(case: Case, session: Session, replay_timer: ReplayTimer, benchma
     verdict, reason = outcome.judgement.verdict, outcome.judgement.reason
     if verdict in REGRESSIONS | UNDECIDED:
         where = f"; {session.floors.path}" if outcome.floor is not None else ""
-        pytest.fail(f"{case.id} on {session.device.slug}: {verdict}, {reason}{where}", pytrace=False)
+        pytest.fail(f"{case_id} on {session.device.slug}: {verdict}, {reason}{where}", pytrace=False)

@@ -7,6 +7,7 @@ group where no CUDA group brings it. The other arguments are those of the run th
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 from suite.device import driver
 from suite.device.emulator import find_compiler
@@ -27,7 +28,7 @@ def groups(arguments: list[str]) -> list[str]:
 
 
 def _asks_for_cpu(arguments: list[str]) -> bool:
-    return "--device=cpu" in arguments or ("--device", "cpu") in zip(arguments, arguments[1:], strict=False)
+    return "--device=cpu" in arguments or ("--device", "cpu") in pairwise(arguments)
 
 
 if __name__ == "__main__":

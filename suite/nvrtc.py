@@ -35,7 +35,7 @@ def compile_to_cubin(source: str, name: str, options: Sequence[str]) -> tuple[by
 
 def _text(program: Any, size_of: Any, fetch: Any) -> bytes:
     size = _checked(size_of(program))
-    buffer = b"\0" * size
+    buffer = bytes(size)  # filled in place by the binding
     _checked(fetch(program, buffer))
     return buffer.rstrip(b"\0") if fetch is bindings.nvrtcGetProgramLog else buffer
 

@@ -14,10 +14,9 @@ import pytest
 from suite import catalogue, record, table
 from suite.baseline import load_floors
 from suite.build import write_atomically
-from suite.case import Case, Scale, Tier
+from suite.case import Case, Tier
 from suite.device.choose import device_slug, open_device
 from suite.device.driver import gpu_count
-from suite.device.interface import Device
 from suite.errors import PeakgateError
 from suite.session import Session
 from suite.verdict import ExitCode, exit_code
@@ -26,7 +25,7 @@ BENCH_FILE = "bench_kernels.py"
 VERDICT_FILE = "bench.json"
 DEFAULT_STORAGE = "file://./.benchmarks"
 
-_DEVICE = pytest.StashKey[tuple[Device, str | None]]()
+_CASES = pytest.StashKey[dict[str, Case]]()
 _SESSION = pytest.StashKey[Session]()
 
 
@@ -43,33 +42,40 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--baselines", default="baselines", type=Path, help="folder with <gpu>/floors.toml (default: baselines)"
     )
+    group.addoption("--commit", default=None, help="the commit measured, where git cannot tell it")
     group.addoption(
         "--out", default="reports/out", type=Path, help="folder for the run's verdict (default: reports/out)"
     )
 
 
 def configure(config: pytest.Config) -> None:
-    """Keep runs apart by GPU, and open the device early so that a mistake in the options is told at once."""
+    """Keep runs apart by GPU; open device and floors early, so that a mistake is told before anything runs."""
     if not _wants_kernels(config):
         return
     try:
         if config.option.benchmark_storage == DEFAULT_STORAGE:
             config.option.benchmark_storage = f"{DEFAULT_STORAGE}/{device_slug(config.option.device)}"
-        _device(config)
+        _session(config)
     except PeakgateError as error:
         raise pytest.UsageError(str(error)) from None
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Give the kernel test every case of the device's scale and the chosen tier."""
-    if metafunc.definition.path.name != BENCH_FILE or "case" not in metafunc.fixturenames:
+    if metafunc.definition.path.name != BENCH_FILE or "case_id" not in metafunc.fixturenames:
         return
     try:
-        device, _ = _device(metafunc.config)
-        cases = catalogue.cases(device.scale, Tier(metafunc.config.option.tier))
+        session = _session(metafunc.config)
+        cases = catalogue.cases(session.device.scale, session.tier)
     except PeakgateError as error:
         raise pytest.UsageError(str(error)) from None
-    metafunc.parametrize("case", cases, ids=[case.id for case in cases])
+    metafunc.config.stash[_CASES] = {case.id: case for case in cases}
+    metafunc.parametrize("case_id", [case.id for case in cases])
+
+
+def case_of(request: pytest.FixtureRequest) -> Case:
+    """The case behind a test's id: the run file keeps the id, not the record."""
+    return request.config.stash[_CASES][request.getfixturevalue("case_id")]
 
 
 def skip_gpu_tests_without_gpu(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -81,24 +87,10 @@ def skip_gpu_tests_without_gpu(config: pytest.Config, items: list[pytest.Item]) 
 
 
 def begin_session(request: pytest.FixtureRequest) -> Session:
-    """Open this run: its device, its floors, its roofs."""
-    config = request.config
-    device, note = _device(config)
-    started = time.perf_counter()
-    try:
-        floors = load_floors(
-            config.option.baselines / device.slug / "floors.toml",
-            known_cases={case.id for case in catalogue.cases(Scale.BENCH)},
-        )
-        session = Session(device, floors, Tier(config.option.tier))
-        session.wall_s["start"] = _seconds_since_process_start()
-        session.begin(_selected(request.session))
-    except PeakgateError as error:
-        pytest.exit(str(error), returncode=int(ExitCode.BAD_INPUT))
-    session.wall_s["begin"] = time.perf_counter() - started
-    if note:
-        session.notes.append(note)
-    config.stash[_SESSION] = session
+    """Begin this run with the cases that were selected."""
+    session = _session(request.config)
+    session.wall_s["start"] = _seconds_since_process_start()
+    session.begin(_selected(request.session))
     return session
 
 
@@ -106,6 +98,12 @@ def describe_machine(config: pytest.Config, machine_info: dict[str, Any]) -> Non
     """Add the device to pytest-benchmark's ``machine_info``."""
     if session := config.stash.get(_SESSION, None):
         machine_info["gpu"] = record.machine_info(session)
+
+
+def name_commit(config: pytest.Config, commit_info: dict[str, Any]) -> None:
+    """Fill in the commit a user named, where the tree has no git history to tell it (an exported archive)."""
+    if config.option.commit:
+        commit_info |= {"id": config.option.commit, "dirty": False, "error": None}
 
 
 def describe_run(config: pytest.Config, output_json: dict[str, Any]) -> None:
@@ -119,7 +117,11 @@ def finish(pytest_session: pytest.Session) -> None:
     """Turn the verdicts into the exit code and write them where a caller that loses exit codes can read them."""
     config = pytest_session.config
     session = config.stash.get(_SESSION, None)
-    if session is None or pytest_session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    if (
+        session is None
+        or not session.outcomes
+        or pytest_session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    ):
         return
     code = exit_code(session.verdicts, strict=config.option.strict_floors)
     if code != ExitCode.OK:
@@ -153,18 +155,22 @@ def _wants_kernels(config: pytest.Config) -> bool:
     return any(BENCH_FILE in argument for argument in config.args)
 
 
-def _device(config: pytest.Config) -> tuple[Device, str | None]:
-    if _DEVICE not in config.stash:
-        config.stash[_DEVICE] = open_device(config.option.device)
-    return config.stash[_DEVICE]
+def _session(config: pytest.Config) -> Session:
+    if _SESSION not in config.stash:
+        device, note = open_device(config.option.device)
+        floors = load_floors(
+            config.option.baselines / device.slug / "floors.toml",
+            known_cases={case.id for case in catalogue.cases(device.scale)},
+        )
+        config.stash[_SESSION] = Session(device, floors, Tier(config.option.tier), notes=[note] if note else [])
+    return config.stash[_SESSION]
 
 
 def _selected(pytest_session: pytest.Session) -> list[Case]:
-    return [
-        item.callspec.params["case"]
-        for item in pytest_session.items
-        if hasattr(item, "callspec") and "case" in item.callspec.params
-    ]
+    cases = pytest_session.config.stash[_CASES]
+    functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
+    chosen = [getattr(function, "callspec", None) for function in functions]
+    return [cases[spec.params["case_id"]] for spec in chosen if spec is not None and "case_id" in spec.params]
 
 
 def _seconds_since_process_start() -> float:

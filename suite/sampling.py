@@ -31,7 +31,7 @@ class SamplingPlan:
 
     min_samples: int = 12
     max_samples: int = 400
-    target_relative_error: float = 0.001
+    target_relative_error: float = 0.0015
     budget_us: float = 20_000.0
     batch: int = 12
     warmup: int = 2

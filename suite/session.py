@@ -18,7 +18,7 @@ from suite.errors import PeakgateError
 from suite.gate import judge
 from suite.metrics import Metrics, metrics
 from suite.occupancy import Occupancy, occupancy
-from suite.roofs import ROOF_FAMILY, measure_roofs
+from suite.roofs import measure_roofs, yardsticks
 from suite.sampling import Samples, SamplingPlan
 from suite.verdict import Judgement, Verdict
 
@@ -67,13 +67,13 @@ class Session:
 
     def begin(self, selected: Sequence[Case]) -> None:
         """Build everything in parallel, bring the device to speed, measure the roofs."""
-        yardsticks = [] if self.device.peaks is None else self._yardsticks()
+        roof_cases = [] if self.device.peaks is None else yardsticks(catalogue.cases(self.device.scale))
         with self._timed("build"):
-            self.device.prebuild([*selected, *yardsticks])
+            self.device.prebuild([*selected, *roof_cases])
         with self._timed("warm up"):
             self.device.warm_up()
         with self._timed("roofs"):
-            self.roofs = measure_roofs(self.device, yardsticks)
+            self.roofs = measure_roofs(self.device, roof_cases)
 
     def prepare(self, case: Case) -> Launchable:
         """Build one case and put its arguments in place."""
@@ -124,9 +124,6 @@ class Session:
     @property
     def verdicts(self) -> list[Verdict]:
         return [outcome.judgement.verdict for outcome in self.outcomes]
-
-    def _yardsticks(self) -> list[Case]:
-        return [case for case in catalogue.cases(self.device.scale, Tier.GATE) if case.family == ROOF_FAMILY]
 
     def _prove_build(self, case: Case) -> int:
         """Run the probes of a build once, whichever case asks first; how many there are."""

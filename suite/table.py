@@ -14,7 +14,8 @@ from rich.text import Text
 from suite.session import Outcome, Session
 from suite.verdict import REGRESSIONS, UNDECIDED, Verdict
 
-_BAR_CELLS = 10
+_BAR_CELLS = 8
+_WIDTH_WITH_BAR = 100
 _STYLE = {Verdict.PASS: "green", Verdict.NO_FLOOR: "yellow"}
 
 
@@ -31,12 +32,11 @@ def render(session: Session, *, width: int, colour: bool) -> str:
         markup=False,
     )
     for family, outcomes in groupby(session.outcomes, key=lambda outcome: outcome.case.family):
-        console.print(_family_table(family, list(outcomes)))
+        console.print(_family_table(family, list(outcomes), console.width))
     for outcome in sorted(session.outcomes, key=_badness, reverse=True):
         if outcome.judgement.verdict in REGRESSIONS | UNDECIDED:
-            console.print(
-                Text(f"{outcome.judgement.verdict} {outcome.case.id}: {outcome.judgement.reason}"), style="red"
-            )
+            line = f"{outcome.judgement.verdict} {outcome.case.id}: {outcome.judgement.reason}"
+            console.print(Text(line, style="red"), soft_wrap=True)
     for line in closing_lines(session):
         console.print(line, soft_wrap=True)
     return stream.getvalue().rstrip("\n")
@@ -58,29 +58,42 @@ def closing_lines(session: Session) -> list[str]:
 
 
 def bar(fraction: float | None) -> str:
-    """A fraction as a bar of ten cells; empty when it is not known."""
+    """A fraction as a bar of eight cells; empty when it is not known."""
     if fraction is None:
         return ""
     filled = round(min(max(fraction, 0.0), 1.0) * _BAR_CELLS)
     return "█" * filled + "░" * (_BAR_CELLS - filled)
 
 
-def _family_table(family: str, outcomes: list[Outcome]) -> Table:
+def _family_table(family: str, outcomes: list[Outcome], width: int) -> Table:
     judged = any(outcome.metrics and outcome.metrics.peak_fraction is not None for outcome in outcomes)
-    table = Table(box=box.SIMPLE_HEAD, title=family, title_justify="left", pad_edge=False, padding=(0, 1))
-    table.add_column("case", no_wrap=True, overflow="ellipsis", min_width=20, ratio=1)
-    figures = ("time µs", "rate", "of peak", "", "floor") if judged else ("time µs",)
-    for name in figures:
-        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    table.add_column("verdict", no_wrap=True, min_width=len(Verdict.PASS))
-    for outcome in outcomes:
+    cells_of = {"time µs": 10}
+    if judged:
+        cells_of |= {"rate": 12, "peak": 6, "": _BAR_CELLS, "floor": 6}
+    if width < _WIDTH_WITH_BAR:
+        cells_of.pop("", None)
+    verdict_cells = max(len("verdict"), *(len(outcome.judgement.verdict) for outcome in outcomes))
+    names = [outcome.case.id.removeprefix(f"{family}.") for outcome in outcomes]
+    rest = sum(cells_of.values()) + verdict_cells + 2 * len(cells_of) + 6  # a space around columns
+    table = Table(box=box.SIMPLE_HEAD, title=family, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(
+        "case", no_wrap=True, overflow="ellipsis", max_width=max(20, min(max(map(len, names)), width - rest))
+    )
+    for name, cells in cells_of.items():
+        table.add_column(name, justify="right", no_wrap=True, min_width=cells)
+    table.add_column("verdict", no_wrap=True, min_width=verdict_cells)
+    for name, outcome in zip(names, outcomes, strict=True):
         verdict = outcome.judgement.verdict
-        cells = [_time(outcome)]
-        if judged:
-            peak_fraction = outcome.metrics.peak_fraction if outcome.metrics else None
-            cells += [_rate(outcome), _percent(peak_fraction), bar(peak_fraction), _percent(outcome.floor)]
-        style = _STYLE.get(verdict, "bold red")
-        table.add_row(outcome.case.id.removeprefix(f"{family}."), *cells, Text(verdict.value, style=style))
+        peak_fraction = outcome.metrics.peak_fraction if outcome.metrics else None
+        figures = {
+            "time µs": _time(outcome),
+            "rate": _rate(outcome),
+            "peak": _percent(peak_fraction),
+            "": bar(peak_fraction),
+            "floor": _percent(outcome.floor),
+        }
+        shown = [figures[column] for column in cells_of]
+        table.add_row(name, *shown, Text(verdict.value, style=_STYLE.get(verdict, "bold red")))
     return table
 
 

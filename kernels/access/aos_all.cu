@@ -1,0 +1,23 @@
+// aos_all: all four fields, in an array of structures.
+//
+// Each of the four loads of a warp is strided and touches all sectors of its 32 records, but together they use every
+// byte, and three of four find the sector in L1. Device memory moves nothing in vain; the price is four requests' worth
+// of sectors for each one, and stores that reach L2 in pieces. Expect somewhat less than soa_all, not a quarter.
+
+#ifndef REAL
+#define REAL float
+#endif
+
+struct Record {
+    REAL x, y, z, w;
+};
+
+extern "C" __global__ void aos_all(Record* __restrict__ records, size_t n) {
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        records[i].x += 1;
+        records[i].y += 2;
+        records[i].z += 3;
+        records[i].w += 4;
+    }
+}

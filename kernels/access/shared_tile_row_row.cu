@@ -1,0 +1,26 @@
+// shared_tile_row_row: a block writes its tile in shared memory along rows and reads it along rows.
+//
+// A row of 32 floats lies in 32 different banks, so a warp is served at once both ways. The detour through shared
+// memory is all but free: this is what the other three shared_tile stages are measured against. Expect the speed of a
+// plain copy of one float a thread.
+
+#ifndef TILE_X
+#define TILE_X 32
+#endif
+#ifndef TILE_Y
+#define TILE_Y 32
+#endif
+#ifndef PAD
+#define PAD 0
+#endif
+
+extern "C" __global__ void shared_tile_row_row(float* __restrict__ out, const float* __restrict__ in, size_t n) {
+    __shared__ float tile[TILE_Y][TILE_X + PAD];
+    const int thread = threadIdx.y * TILE_X + threadIdx.x;
+    const size_t i = (size_t)blockIdx.x * (TILE_X * TILE_Y) + thread;
+    tile[threadIdx.y][threadIdx.x] = i < n ? in[i] : 0;
+    __syncthreads();
+    if (i < n) {
+        out[i] = tile[threadIdx.y][threadIdx.x];
+    }
+}

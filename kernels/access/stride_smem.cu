@@ -1,0 +1,42 @@
+// stride_smem: stride_column cured by a tile in shared memory.
+//
+// The block fetches its tile along rows, as memory likes it, walks down columns inside shared memory, which has no
+// sectors, and writes back along rows. One unused element a tile row (PAD) puts the elements of a column into different
+// banks. Both barriers stand outside the bounds tests, so a block at the edge meets them too. Expect more than
+// one_per_thread: the cure also gives each thread TILE / TILE_STEP independent loads.
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 32
+#endif
+#ifndef TILE_STEP
+#define TILE_STEP 8
+#endif
+#ifndef PAD
+#define PAD 1
+#endif
+
+extern "C" __global__ void stride_smem(REAL* __restrict__ matrix, int rows, int columns) {
+    __shared__ REAL tile[TILE][TILE + PAD];
+    const int row = blockIdx.y * TILE + threadIdx.y;
+    const int column = blockIdx.x * TILE + threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < TILE; j += TILE_STEP) {
+        const bool inside = row + j < rows && column < columns;
+        tile[threadIdx.y + j][threadIdx.x] = inside ? matrix[(size_t)(row + j) * columns + column] : 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < TILE; j += TILE_STEP) {
+        tile[threadIdx.x][threadIdx.y + j] += 1;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < TILE; j += TILE_STEP) {
+        if (row + j < rows && column < columns) {
+            matrix[(size_t)(row + j) * columns + column] = tile[threadIdx.y + j][threadIdx.x];
+        }
+    }
+}

@@ -1,0 +1,196 @@
+"""Single-precision matrix product C = A.B, row-major: from one thread an element to what a vendor library reaches.
+
+A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from suite.case import Argument, Array, Buffer, Case, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
+from suite.families.paths import KERNELS
+
+NAME = "sgemm"
+
+BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+GATE_SIDES = (256, 1024, 4096)
+"""One side where latency rules, one where the number of blocks does, one where the FMA units do."""
+BLOCKS_OF_A_FULL_CHIP = 132
+"""About one block for each SM of a large chip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Rows of C, columns of C, and the length of the sums."""
+
+    m: int
+    n: int
+    k: int
+
+    @property
+    def label(self) -> str:
+        return str(self.m) if self.m == self.n == self.k else f"{self.m}x{self.n}x{self.k}"
+
+
+SMALL_PROBLEMS = (Problem(128, 128, 128), Problem(65, 97, 40))
+PROBE_PROBLEMS = (
+    Problem(1, 1, 1),
+    Problem(31, 33, 17),
+    Problem(129, 127, 9),
+    Problem(130, 260, 144),
+    Problem(132, 264, 44),
+    Problem(64, 64, 7),
+)
+"""Less than a tile and just past one in each direction, odd and even numbers of tiles along k. Rows are 16-byte aligned
+in (130, 260, 144), where full tiles stand beside edges and some warps of split_k have several slices of k, and in
+(132, 264, 44), where k ends inside a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so."""
+
+    rows: int
+    cols: int
+    block: tuple[int, int, int] = (256, 1, 1)
+    shared_bytes: int = 0
+    defines: tuple[tuple[str, str], ...] = ()
+
+    def blocks(self, problem: Problem) -> tuple[int, int]:
+        """Blocks along the columns and the rows of C that cover it."""
+        return ceil(problem.n / self.cols), ceil(problem.m / self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A stage, its tilings (smallest first; none for an operation), and the largest side it runs and is gated at.
+
+    Beyond its largest side a stage would only take time.
+    """
+
+    stage: Stage
+    tilings: tuple[Tiling, ...] = ()
+    largest: int = BENCH_SIDES[-1]
+    largest_in_gate: int = GATE_SIDES[-1]
+
+    def tiling(self, problem: Problem) -> Tiling | None:
+        """The smallest tiling that does not give more blocks than a full chip takes at once, or else the largest."""
+        for tiling in self.tilings[:-1]:
+            across, down = tiling.blocks(problem)
+            if across * down <= BLOCKS_OF_A_FULL_CHIP:
+                return tiling
+        return self.tilings[-1] if self.tilings else None
+
+
+def ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
+    """Bytes of async_copy's ring: each slot holds a tile of A, its rows padded by 4 floats, and a tile of B."""
+    return 4 * slots * (rows * (depth + 4) + depth * cols)
+
+
+def _split_k(thread_rows: int, thread_cols: int, slice_depth: int) -> Tiling:
+    macros = {"THREAD_ROWS": thread_rows, "THREAD_COLS": thread_cols, "SLICE_DEPTH": slice_depth}
+    defines = tuple((name, str(value)) for name, value in macros.items())
+    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, defines=defines)
+
+
+def _stage(name: str, lesson: str, min_capability: tuple[int, int] = (7, 5)) -> Stage:
+    return Stage(name, lesson, source=KERNELS / NAME / f"{name}.cu", min_capability=min_capability)
+
+
+_ELEMENTS = (Tiling(rows=32, cols=32, block=(32, 32, 1)),)
+_TILE_128 = (Tiling(rows=128, cols=128),)
+_TILE_256 = (Tiling(rows=128, cols=256),)
+_RING = (Tiling(rows=128, cols=256, shared_bytes=ring_bytes(slots=3, rows=128, cols=256, depth=16)),)
+_SPLIT_K = (_split_k(4, 4, 16), _split_k(8, 8, 8))
+
+RUNGS = (
+    Rung(_stage("naive", "One thread an element."), _ELEMENTS, largest=8192, largest_in_gate=1024),
+    Rung(_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements a thread."), _TILE_128),
+    Rung(_stage("vectorized", "float4 loads and stores."), _TILE_128),
+    Rung(_stage("moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
+    Rung(_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
+    Rung(_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
+    Rung(_stage("double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
+    Rung(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread."), _TILE_256),
+    Rung(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _RING),
+    Rung(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
+    Rung(Stage("cublas", "The vendor library in pedantic float32.", operation="cublas_sgemm")),
+)
+
+
+def product(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+    """A.B in float64, whose own error is far below what is judged by it."""
+    a, b = inputs
+    return (xp.matmul(a.astype("float64"), b.astype("float64")),)
+
+
+def tolerance(k: int) -> float:
+    """The largest allowed ``max|C - ref| / max|ref|`` for sums of k products of numbers in [-1, 1).
+
+    k times epsilon passes any order of adding: relative to max|ref| the rounding errors grow as sqrt(k) epsilon when
+    their signs are random, and in proportion to k only in the worst case.
+    It stops growing at 2^-13, to find two defects at every k: inputs rounded to TF32 are off by 2.5e-4, and a product
+    of average size, 1/4, that one element lost by 0.15 / sqrt(k), because the largest |ref| is near 1.7 sqrt(k).
+    """
+    return min(k * float(np.finfo(np.float32).eps), 2.0**-13)
+
+
+def _case(rung: Rung, problem: Problem, tiling: Tiling | None, tier: Tier = Tier.FULL) -> Case:
+    m, n, k = problem.m, problem.n, problem.k
+    arguments: tuple[Argument, ...] = (Buffer(Role.OUT, (m, n)), Buffer(Role.IN, (m, k)), Buffer(Role.IN, (k, n)))
+    if tiling is None:
+        launch = Launch(grid=(1, 1, 1), block=(1, 1, 1))
+    else:
+        launch = Launch((*tiling.blocks(problem), 1), tiling.block, tiling.shared_bytes)
+        arguments += (Scalar(m), Scalar(n), Scalar(k))
+    return Case(
+        family=NAME,
+        stage=rung.stage,
+        launch=launch,
+        arguments=arguments,
+        # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
+        # at least once and C is written once, 4 bytes an element.
+        work=Work(bytes=4 * (m * k + k * n + m * n), flops=2 * m * n * k),
+        reference=product,
+        size=problem.label,
+        defines=tiling.defines if tiling else (),
+        tolerance=tolerance(k),
+        roof="fma",
+        tier=tier,
+    )
+
+
+def cases(scale: Scale) -> Iterator[Case]:
+    """Every stage on every square problem up to its largest side; at small scale on a tidy and on a ragged one."""
+    for rung in RUNGS:
+        if scale is Scale.SMALL:
+            for problem in SMALL_PROBLEMS:
+                yield _case(rung, problem, rung.tiling(problem))
+            continue
+        for side in BENCH_SIDES:
+            if side <= rung.largest:
+                problem = Problem(side, side, side)
+                gate = side in GATE_SIDES and side <= rung.largest_in_gate
+                yield _case(rung, problem, rung.tiling(problem), Tier.GATE if gate else Tier.FULL)
+
+
+def probes(case: Case) -> Iterator[Case]:
+    """Ragged problems, M != N != K, through the case's own build."""
+    rung = next(rung for rung in RUNGS if rung.stage == case.stage)
+    tiling = next((tiling for tiling in rung.tilings if tiling.defines == case.defines), None)
+    for problem in PROBE_PROBLEMS:
+        yield _case(rung, problem, tiling)
+
+
+FAMILY = Family(
+    name=NAME,
+    summary="single-precision matrix product",
+    stages=tuple(rung.stage for rung in RUNGS),
+    cases=cases,
+    probes=probes,
+)

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.errors import PeakgateError
+from suite.occupancy import (
+    KIB,
+    LIMITS,
+    Capability,
+    Occupancy,
+    bandwidth_limit_gbs,
+    bytes_in_flight,
+    bytes_in_flight_needed,
+    max_potential_block_size,
+    occupancy,
+)
+
+capabilities = st.sampled_from(sorted(LIMITS))
+threads = st.integers(1, 1024)
+registers = st.integers(0, 255)
+shared = st.integers(0, 230 * KIB)
+
+TURING, AMPERE, GEFORCE_AMPERE, HOPPER, BLACKWELL = (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)
+
+
+@pytest.mark.parametrize(
+    ("capability", "block", "blocks", "limiters"),
+    [
+        # 32 registers x 256 threads = 8 Ki of 64 Ki registers: 8 blocks, as many as 64 warps hold.
+        (HOPPER, (256, 32, 0), 8, ("warps", "registers")),
+        # 33 registers round up to 1280 a warp: 12 warps a partition, 48 a SM, 6 blocks.
+        (HOPPER, (256, 33, 0), 6, ("registers",)),
+        # One warp a block: 32 blocks hold 32 of 64 warps.
+        (HOPPER, (32, 16, 0), 32, ("blocks",)),
+        # 64 threads: 32 blocks are exactly 64 warps; 32 registers exactly all of them too.
+        (HOPPER, (64, 32, 0), 32, ("warps", "blocks", "registers")),
+        # 100 KiB + 1 KiB reserved: two of 228 KiB.
+        (HOPPER, (256, 32, 100 * KIB), 2, ("shared",)),
+        # 75 KiB + 1 KiB reserved is a third of 228 KiB exactly; a byte more is not.
+        (HOPPER, (64, 16, 75 * KIB), 3, ("shared",)),
+        (HOPPER, (64, 16, 75 * KIB + 1), 2, ("shared",)),
+        # 227 KiB is the most a block may have.
+        (HOPPER, (256, 32, 227 * KIB), 1, ("shared",)),
+        (HOPPER, (256, 32, 227 * KIB + 1), 0, ("shared",)),
+        # 64 registers fill the file with one block of 1024; one more and it does not fit.
+        (HOPPER, (1024, 64, 0), 1, ("registers",)),
+        (HOPPER, (1024, 65, 0), 0, ("registers",)),
+        # 255 registers round up to 8192 a warp, 2 a partition: 8 warps are one block of 256.
+        (HOPPER, (256, 255, 0), 1, ("registers",)),
+        # 168 registers, 5376 a warp: 3 a partition, 12 warps. A block of 5 warps fits twice.
+        (HOPPER, (160, 168, 0), 2, ("registers",)),
+        # 232 registers, 7424 a warp: 2 a partition. 9 warps would need 3 in one partition.
+        (HOPPER, (288, 232, 0), 0, ("registers",)),
+        # Turing holds 32 warps and reserves nothing; 16 KiB fits four times in 64 KiB.
+        (TURING, (256, 32, 0), 4, ("warps",)),
+        (TURING, (256, 32, 16 * KIB), 4, ("warps", "shared")),
+        (TURING, (1024, 64, 64 * KIB), 1, ("warps", "registers", "shared")),
+        (AMPERE, (128, 40, 0), 12, ("registers",)),
+        # 48 warps: a block of 1024 leaves a third of the SM empty, one of 768 does not.
+        (GEFORCE_AMPERE, (1024, 32, 0), 1, ("warps",)),
+        (GEFORCE_AMPERE, (768, 32, 0), 2, ("warps", "registers")),
+        (BLACKWELL, (64, 32, 0), 24, ("warps", "blocks")),
+        (BLACKWELL, (256, 32, 48 * KIB), 2, ("shared",)),
+    ],
+)
+def test_known_blocks_come_out_as_worked_by_hand(
+    capability: Capability, block: tuple[int, int, int], blocks: int, limiters: tuple[str, ...]
+) -> None:
+    threads_per_block, per_thread, shared_bytes = block
+    found = occupancy(capability, threads_per_block, per_thread, 0, shared_bytes)
+
+    warps = blocks * -(-threads_per_block // 32)
+    assert found == Occupancy(blocks, warps, warps / LIMITS[capability].warps_per_sm, limiters)
+
+
+def test_static_and_dynamic_shared_memory_add_up() -> None:
+    assert occupancy(HOPPER, 256, 32, 60 * KIB, 40 * KIB) == occupancy(HOPPER, 256, 32, 0, 100 * KIB)
+
+
+def test_a_block_of_more_than_1024_threads_fits_nowhere() -> None:
+    found = occupancy(HOPPER, 1025, 16)
+
+    assert (found.blocks_per_sm, found.limiters) == (0, ("warps",))
+
+
+def test_an_unknown_capability_is_named_with_the_known_ones() -> None:
+    with pytest.raises(PeakgateError, match=r"capability 3\.5 is unknown.* 7\.0, 7\.5, .* 12\.1; add its row there"):
+        occupancy((3, 5), 256, 32)
+
+
+@pytest.mark.parametrize("block", [(0, 32, 0, 0), (-32, 32, 0, 0), (32, -1, 0, 0), (32, 32, -1, 0), (32, 32, 0, -1)])
+def test_a_block_that_cannot_be_is_refused_in_one_line(block: tuple[int, int, int, int]) -> None:
+    with pytest.raises(PeakgateError, match=r"^no such block: .* expected at least one thread.*$") as refused:
+        occupancy(HOPPER, *block)
+
+    assert "\n" not in str(refused.value)
+
+
+@given(capabilities, threads, registers, shared)
+def test_occupancy_never_passes_a_limit(capability: Capability, block: int, per_thread: int, bytes_: int) -> None:
+    limits = LIMITS[capability]
+    found = occupancy(capability, block, per_thread, 0, bytes_)
+
+    assert 0 <= found.blocks_per_sm <= limits.blocks_per_sm
+    assert found.warps_per_sm == found.blocks_per_sm * -(-block // 32) <= limits.warps_per_sm
+    assert found.fraction == found.warps_per_sm / limits.warps_per_sm
+    assert found.blocks_per_sm * block * per_thread <= 64 * KIB
+    assert found.blocks_per_sm * bytes_ <= limits.shared_per_sm_bytes
+    assert set(found.limiters) <= {"warps", "blocks", "registers", "shared"}
+    assert found.limiters
+
+
+@given(capabilities, threads, st.integers(0, 254), shared)
+def test_another_register_never_adds_a_block(capability: Capability, block: int, per_thread: int, bytes_: int) -> None:
+    fewer, more = (occupancy(capability, block, per_thread + extra, 0, bytes_) for extra in (0, 1))
+
+    assert more.blocks_per_sm <= fewer.blocks_per_sm
+
+
+@given(capabilities, threads, registers, shared, st.integers(0, 64 * KIB))
+def test_more_shared_memory_never_adds_a_block(
+    capability: Capability, block: int, per_thread: int, bytes_: int, extra: int
+) -> None:
+    assert (
+        occupancy(capability, block, per_thread, 0, bytes_ + extra).blocks_per_sm
+        <= occupancy(capability, block, per_thread, 0, bytes_).blocks_per_sm
+    )
+
+
+@given(capabilities, st.integers(1, 1023), registers, shared)
+def test_a_larger_block_never_fits_more_often(capability: Capability, block: int, per_thread: int, bytes_: int) -> None:
+    assert (
+        occupancy(capability, block + 1, per_thread, 0, bytes_).blocks_per_sm
+        <= occupancy(capability, block, per_thread, 0, bytes_).blocks_per_sm
+    )
+
+
+@given(capabilities, threads, st.integers(1, 255), st.integers(1, 60 * KIB))
+def test_lifting_a_limit_that_is_not_named_changes_nothing(
+    capability: Capability, block: int, per_thread: int, bytes_: int
+) -> None:
+    found = occupancy(capability, block, per_thread, 0, bytes_)
+
+    if "registers" not in found.limiters:
+        assert occupancy(capability, block, 0, 0, bytes_) == found
+    if "shared" not in found.limiters:
+        assert occupancy(capability, block, per_thread) == found
+
+
+def test_of_equal_block_sizes_the_largest_is_proposed() -> None:
+    assert max_potential_block_size(HOPPER, 32).threads_per_block == 1024
+    # 1536 threads a SM: 768 is the largest of the sizes that fill it.
+    assert max_potential_block_size(BLACKWELL, 32).threads_per_block == 768
+
+
+def test_the_block_limit_is_tried_first_even_when_it_is_no_whole_warp() -> None:
+    # 33 threads are 2 warps, 32 blocks, 1056 threads; 32 threads are 32 blocks, 1024 threads.
+    assert max_potential_block_size(HOPPER, 32, block_limit=33).threads_per_block == 33
+    assert max_potential_block_size(HOPPER, 32, block_limit=20).threads_per_block == 20
+
+
+def test_shared_memory_that_grows_with_the_block_moves_the_proposal() -> None:
+    proposal = max_potential_block_size(HOPPER, 32, dynamic_shared=lambda block: 128 * block)
+
+    # 1024 threads need 128 KiB, once in 228 KiB; 896 need 112 KiB, twice with the reserve: 1792 threads.
+    assert (proposal.threads_per_block, proposal.shared_bytes) == (896, 112 * KIB)
+    assert (proposal.occupancy.blocks_per_sm, proposal.occupancy.limiters) == (2, ("warps", "registers", "shared"))
+
+
+@given(capabilities, st.integers(0, 128), st.integers(0, 40 * KIB), st.integers(1, 1024))
+def test_no_whole_warp_block_beats_the_proposal(
+    capability: Capability, per_thread: int, static: int, limit: int
+) -> None:
+    proposal = max_potential_block_size(capability, per_thread, static, block_limit=limit)
+    best = proposal.threads_per_block * proposal.occupancy.blocks_per_sm
+
+    assert proposal.threads_per_block <= limit
+    for block in range(32, limit + 1, 32):
+        assert block * occupancy(capability, block, per_thread, static).blocks_per_sm <= best
+
+
+def test_a_kernel_that_fits_nowhere_gets_no_proposal() -> None:
+    with pytest.raises(PeakgateError, match=r"no block size up to 1024 threads fits .* 9\.0 .*lower the registers"):
+        max_potential_block_size(HOPPER, 32, 228 * KIB)
+
+
+def test_one_float_a_thread_at_full_occupancy_is_8_kib_in_flight() -> None:
+    assert bytes_in_flight(64, 4) == 8 * KIB
+    assert bytes_in_flight(64, 16) == 32 * KIB
+
+
+@given(st.floats(1, 1e5), st.floats(1, 1e4), st.integers(1, 1000), st.floats(1, 1e5))
+def test_the_bytes_needed_for_a_bandwidth_draw_that_bandwidth(
+    gbs: float, latency_ns: float, sm_count: int, peak: float
+) -> None:
+    needed = bytes_in_flight_needed(gbs, latency_ns, sm_count)
+
+    assert bandwidth_limit_gbs(needed, latency_ns, sm_count, peak) == pytest.approx(min(gbs, peak))
