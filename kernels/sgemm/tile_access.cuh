@@ -1,0 +1,64 @@
+// How every stage of the ladder touches a matrix at its edge, and how it moves four floats at a time.
+//
+// A matrix is row-major, rows x cols. What lies outside it reads as zero, which adds nothing to a sum of products, and
+// is never written. Offsets are size_t: rows * cols passes 2^31 from 46341 x 46341 on.
+#pragma once
+
+__device__ __forceinline__ size_t offset_of(int row, int col, int cols) {
+    return static_cast<size_t>(row) * cols + col;
+}
+
+__device__ __forceinline__ float load(const float* matrix, int row, int col, int rows, int cols) {
+    return row < rows && col < cols ? matrix[offset_of(row, col, cols)] : 0.0f;
+}
+
+__device__ __forceinline__ void store(float* matrix, int row, int col, int rows, int cols, float value) {
+    if (row < rows && col < cols) {
+        matrix[offset_of(row, col, cols)] = value;
+    }
+}
+
+// Four floats that lie side by side, 16-byte aligned.
+__device__ __forceinline__ float4 read4(const float* from) {
+    return *reinterpret_cast<const float4*>(from);
+}
+
+__device__ __forceinline__ void write4(float* to, float4 value) {
+    *reinterpret_cast<float4*>(to) = value;
+}
+
+__device__ __forceinline__ void unpack(float4 value, float* to) {
+    to[0] = value.x;
+    to[1] = value.y;
+    to[2] = value.z;
+    to[3] = value.w;
+}
+
+__device__ __forceinline__ float4 pack(const float* from) {
+    return make_float4(from[0], from[1], from[2], from[3]);
+}
+
+// Elements (row, col) to (row, col + 3), col a multiple of 4. While cols % 4 == 0 they are either all inside or all
+// outside and may travel as one float4. Where it is not, rows begin at addresses a float4 must not be loaded from, and
+// each element goes alone. Blocks whose tiles lie inside the matrices have no need to ask: they read4 in their loop.
+__device__ __forceinline__ float4 load4(const float* matrix, int row, int col, int rows, int cols) {
+    if (cols % 4 == 0) {
+        const bool inside = row < rows && col < cols;
+        return inside ? read4(matrix + offset_of(row, col, cols)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+    return make_float4(load(matrix, row, col, rows, cols), load(matrix, row, col + 1, rows, cols),
+                       load(matrix, row, col + 2, rows, cols), load(matrix, row, col + 3, rows, cols));
+}
+
+__device__ __forceinline__ void store4(float* matrix, int row, int col, int rows, int cols, float4 value) {
+    if (cols % 4 == 0) {
+        if (row < rows && col < cols) {
+            write4(matrix + offset_of(row, col, cols), value);
+        }
+    } else {
+        store(matrix, row, col, rows, cols, value.x);
+        store(matrix, row, col + 1, rows, cols, value.y);
+        store(matrix, row, col + 2, rows, cols, value.z);
+        store(matrix, row, col + 3, rows, cols, value.w);
+    }
+}
