@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -42,6 +44,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--baselines", default="baselines", type=Path, help="folder with <gpu>/floors.toml (default: baselines)"
     )
+    group.addoption("--cases", default=None, type=Path, help="a file of case ids, one a line: run these, of any tier")
     group.addoption("--commit", default=None, help="the commit measured, where git cannot tell it")
     group.addoption(
         "--out", default="reports/out", type=Path, help="folder for the run's verdict (default: reports/out)"
@@ -65,12 +68,11 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.path.name != BENCH_FILE or "case_id" not in metafunc.fixturenames:
         return
     try:
-        session = _session(metafunc.config)
-        cases = catalogue.cases(session.device.scale, session.tier)
+        _session(metafunc.config)
     except PeakgateError as error:
         raise pytest.UsageError(str(error)) from None
-    metafunc.config.stash[_CASES] = {case.id: case for case in cases}
-    metafunc.parametrize("case_id", [case.id for case in cases])
+    known = metafunc.config.stash[_CASES]
+    metafunc.parametrize("case_id", list(known))
 
 
 def case_of(request: pytest.FixtureRequest) -> Case:
@@ -144,10 +146,12 @@ def summarize(reporter: pytest.TerminalReporter) -> None:
     session = reporter.config.stash.get(_SESSION, None)
     if session is None or not session.outcomes:
         return
-    colour = bool(reporter.hasmarkup) and "NO_COLOR" not in os.environ
     session.wall_s["total"] = _seconds_since_process_start()
+    rows = [table.row(record.extra_info(outcome)) for outcome in session.outcomes]
+    colour = reporter.hasmarkup and "NO_COLOR" not in os.environ
+    width = shutil.get_terminal_size().columns
     reporter.ensure_newline()
-    reporter.write_line(table.render(session, width=reporter._tw.fullwidth, colour=colour))  # noqa: SLF001
+    reporter.write_line(table.render(rows, record.closing_lines(session), width=width, colour=colour))
     reporter.write_line(f"verdicts: {reporter.config.option.out / VERDICT_FILE}")
 
 
@@ -162,8 +166,27 @@ def _session(config: pytest.Config) -> Session:
             config.option.baselines / device.slug / "floors.toml",
             known_cases={case.id for case in catalogue.cases(device.scale)},
         )
-        config.stash[_SESSION] = Session(device, floors, Tier(config.option.tier), notes=[note] if note else [])
+        session = Session(device, floors, Tier(config.option.tier), notes=[note] if note else [])
+        config.stash[_CASES] = {case.id: case for case in _wanted(session, config.option.cases)}
+        config.stash[_SESSION] = session
     return config.stash[_SESSION]
+
+
+def _wanted(session: Session, listed: Path | None) -> list[Case]:
+    """The tier's cases, or those a file lists, in the file's order."""
+    if listed is None:
+        return catalogue.cases(session.device.scale, session.tier)
+    known = {case.id: case for case in catalogue.cases(session.device.scale)}
+    try:
+        wanted = listed.read_text(encoding="utf-8").split()
+    except OSError as error:
+        raise PeakgateError(f"--cases {listed}: {error.strerror}; expected a file of case ids, one a line") from None
+    for case_id in wanted:
+        if case_id not in known:
+            near = difflib.get_close_matches(case_id, known, 1)
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{hint}")
+    return [known[case_id] for case_id in dict.fromkeys(wanted)]
 
 
 def _selected(pytest_session: pytest.Session) -> list[Case]:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from suite.session import Outcome, Session
+from suite.table import counts
 
 SCHEMA = 1
 
@@ -21,6 +22,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "block": case.block,
         "variant": case.variant,
         "dtype": case.dtype,
+        "tier": case.tier.value,
         "bytes": case.work.bytes,
         "flops": case.work.flops,
         "time_us": _rounded(figures.time_us if figures else None, 4),
@@ -69,6 +71,18 @@ def run_info(session: Session) -> dict[str, Any]:
         ],
         "wall_s": {what: round(seconds, 3) for what, seconds in session.wall_s.items()},
     }
+
+
+def closing_lines(session: Session) -> list[str]:
+    """What a run says last: notes, roofs, where the wall time went, and the counts."""
+    lines = list(session.notes)
+    if session.roofs:
+        rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
+        lines.append(f"roofs of this run (GB/s; fma TFLOP/s): {rates}")
+    parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
+    lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
+    lines.append(f"{len(session.outcomes)} cases on {session.device.slug}: {counts(session.verdicts)}")
+    return lines
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

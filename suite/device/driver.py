@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+
 
 def cuda_driver_version() -> int | None:
     """The CUDA version the installed driver supports, 13000 for 13.0; None where no driver is installed."""
@@ -48,6 +50,18 @@ def gpu_name(index: int) -> str:
         raise ValueError(f"no GPU with index {index}")
     driver.cuDeviceGetName(name, len(name), device)
     return name.value.decode()
+
+
+def gpu_capability(index: int) -> tuple[int, int] | None:
+    """The compute capability of the GPU with this CUDA index; None when there is no such GPU."""
+    driver = _library()
+    device = ctypes.c_int()
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+        return None
+    values = [ctypes.c_int(), ctypes.c_int()]
+    for value, attribute in zip(values, (_CAPABILITY_MAJOR, _CAPABILITY_MINOR), strict=True):
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+    return values[0].value, values[1].value
 
 
 def _library() -> ctypes.CDLL | None:

@@ -98,6 +98,7 @@ def test_strict_leaves_a_run_without_floors_undecided(tmp_path):
         (["--device", "tpu"], "--device 'tpu': expected auto, cpu, gpu or gpu:N"),
         (["--tier", "most"], "invalid choice: 'most'"),
         (["-k", "no_such_case"], "no case was selected"),
+        (["--cases", "no/such/file"], "--cases no/such/file: No such file or directory"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, told):
@@ -114,6 +115,20 @@ def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path):
     done = run(tmp_path, "-k", "memcpy", f"--baselines={tmp_path / 'baselines'}")
     assert done.returncode == 2
     assert "transpose.gone-1" in done.stdout + done.stderr
+
+
+def test_a_file_of_case_ids_selects_exactly_those(tmp_path):
+    (tmp_path / "cases").write_text("roof.memcpy-256KiB\n")
+    done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
+    assert done.returncode == 0
+    assert "1 cases on cpu-emulator" in done.stdout
+
+
+def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path):
+    (tmp_path / "cases").write_text("roof.memcopy-256KiB\n")
+    done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
+    assert done.returncode == 2
+    assert "did you mean 'roof.memcpy-256KiB'?" in done.stdout + done.stderr
 
 
 @pytest.mark.gpu

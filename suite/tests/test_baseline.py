@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.baseline import load_floors, origin_comment, revise_floors
+from suite.errors import PeakgateError
+
+HEAD = 'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n'
+ORIGIN = origin_comment(5, 0.725, 0.12, "580.159.04", "2026-11-20")
+
+
+def refused(folder: Path, text: str, known: set[str] | None = None) -> str:
+    path = folder / "floors.toml"
+    path.write_text(text)
+    with pytest.raises(PeakgateError) as caught:
+        load_floors(path, known)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    return message.removeprefix(str(path))
+
+
+def test_floors_are_read_by_case_id(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_text(HEAD + '"transpose.smem_pad-8192-32x8" = 0.709 # why\n"roof.copy-1GiB" = 1\n')
+    floors = load_floors(path, {"transpose.smem_pad-8192-32x8", "roof.copy-1GiB", "sgemm.naive-128"})
+    assert (floors.gpu, floors.present) == ("nvidia-h200", True)
+    assert floors.get("transpose.smem_pad-8192-32x8") == 0.709
+    assert floors.get("roof.copy-1GiB") == 1.0
+    assert floors.get("sgemm.naive-128") is None
+
+
+def test_no_file_is_no_floors_and_says_so(tmp_path: Path) -> None:
+    floors = load_floors(tmp_path / "floors.toml", {"a.b"})
+    assert (floors.present, floors.get("a.b")) == (False, None)
+
+
+def test_a_file_without_floors_is_there_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_text('schema = 1\ngpu = "nvidia-h200"\n')
+    assert load_floors(path).present
+
+
+@pytest.mark.parametrize("floor", ["0", "0.0", "-0.1", "1.01", "true", '"0.7"', "nan", "inf", "[0.7]"])
+def test_a_floor_that_is_no_fraction_is_named_with_its_line(tmp_path: Path, floor: str) -> None:
+    message = refused(tmp_path, HEAD + f'"a.b" = 0.5\n"a.c" = {floor}\n')
+    assert message.startswith(":6: floor of a.c is ")
+    assert "not a fraction of peak" in message
+
+
+def test_an_unquoted_case_id_is_explained(tmp_path: Path) -> None:
+    message = refused(tmp_path, HEAD + "transpose.smem = 0.7\n")
+    assert message.startswith(":5: ")
+    assert "quotation marks" in message
+
+
+def test_a_misspelt_case_is_named_with_its_line_and_the_nearest(tmp_path: Path) -> None:
+    message = refused(tmp_path, HEAD + '"transpose.smem_padd-8192" = 0.7\n', {"transpose.smem_pad-8192", "a.b"})
+    assert message == ":5: no case is named 'transpose.smem_padd-8192', did you mean 'transpose.smem_pad-8192'?"
+
+
+def test_a_case_like_no_other_is_named_without_a_guess(tmp_path: Path) -> None:
+    assert refused(tmp_path, HEAD + '"zzz" = 0.7\n', {"transpose.smem"}) == ":5: no case is named 'zzz'"
+
+
+def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
+    message = refused(tmp_path, 'schema = 1\ngpu = "x"\n[floor]\n"a.b" = 0.7\n')
+    assert message.startswith(":3: unknown key 'floor', did you mean 'floors'?")
+
+
+@pytest.mark.parametrize("schema", ["schema = 2", 'schema = "1"', "schema = true", "#"])
+def test_another_schema_is_refused(tmp_path: Path, schema: str) -> None:
+    assert "this version reads 1" in refused(tmp_path, f'{schema}\ngpu = "x"\n')
+
+
+@pytest.mark.parametrize("gpu", ["", "gpu = 3", 'gpu = ""'])
+def test_floors_of_no_gpu_are_refused(tmp_path: Path, gpu: str) -> None:
+    assert "name the GPU" in refused(tmp_path, f"schema = 1\n{gpu}\n")
+
+
+def test_floors_that_are_no_table_are_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, 'schema = 1\ngpu = "x"\nfloors = 0.7\n').startswith(":3: floors is not a table")
+
+
+@pytest.mark.parametrize("text", ["schema = ", HEAD + '"a.b" = 0.5\n"a.b" = 0.6\n', "schema = 1\nschema = 1\n"])
+def test_broken_or_repeated_lines_are_refused_with_their_place(tmp_path: Path, text: str) -> None:
+    assert "line" in refused(tmp_path, text)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(PeakgateError, match="UTF-8"):
+        load_floors(path)
+
+
+def test_a_new_file_is_valid_and_states_where_each_floor_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_text(revise_floors("", "nvidia-h200", {"a.b-8192": (0.709, ORIGIN)}))
+    assert load_floors(path, {"a.b-8192"}).get("a.b-8192") == 0.709
+    assert f'"a.b-8192" = 0.709 # {ORIGIN}\n' in path.read_text()
+
+
+def test_a_rewrite_keeps_order_comments_and_everything_it_was_not_told_of() -> None:
+    text = (
+        "# ours\n" + HEAD + '# slow on purpose\n"b.late" = 0.5   # agreed with the team\n\n"a.early" = 0.25\n'
+        f'"c.ours" = 0.1 # {ORIGIN}\n'
+    )
+    newer = origin_comment(7, 0.9, 0.2, "590.1", "2026-12-01")
+    revised = revise_floors(
+        text, "nvidia-h200", {"b.late": (0.6, newer), "c.ours": (0.2, newer), "d.new": (0.3, newer)}
+    )
+    assert revised == (
+        "# ours\n" + HEAD + f'# slow on purpose\n"b.late" = 0.6 # agreed with the team; {newer}\n\n"a.early" = 0.25\n'
+        f'"c.ours" = 0.2 # {newer}\n"d.new" = 0.3 # {newer}\n'
+    )
+    again = revise_floors(revised, "nvidia-h200", {"b.late": (0.6, newer)})
+    assert again == revised
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Za-z0-9_.-]{1,30}", fullmatch=True), st.integers(1, 1000).map(lambda n: n / 1000), min_size=1
+    )
+)
+def test_what_is_written_is_read_back(floors: dict[str, float]) -> None:
+    text = revise_floors("", "nvidia-h200", {case: (floor, ORIGIN) for case, floor in floors.items()})
+    assert tomllib.loads(text) == {"schema": 1, "gpu": "nvidia-h200", "floors": floors}
