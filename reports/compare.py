@@ -1,0 +1,252 @@
+"""Judge NEW against BASE, case by case and as a whole; pure, from runs to verdicts.
+
+Two rules decide whether a case's time moved:
+
+- Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
+  mean log times against the spread between sessions, steadied across cases, Holm-adjusted at 1 %, and more than .5 %.
+  With less than 4 degrees of freedom a case, or two GPUs of one model, the second rule has to agree.
+- One run against one: beyond 3 % (more for kernels under 10 µs or noisy samples). Below that is SAME *within what the
+  pair can resolve*, which the reason states.
+
+Either way a case that could not resolve 15 % and shows no more is INCONCLUSIVE. The suite-wide shift is judged on its
+own and never subtracted from the cases: when everything slows, everything is slower.
+
+A case has one verdict, the worst that holds: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then
+what is left of the comparison. All three fail the gate; SLOWER outranks because it is what comparing adds, and its
+reason names the floor too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports import noise
+from reports.evidence import CaseEvidence, gather, repeated_sessions
+from reports.explain import below_floor, moved, unmoved
+from reports.locate import Side
+from reports.noise import Floats
+from reports.provenance import differences
+from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
+from reports.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
+from suite.verdict import Judgement, Verdict
+
+ALPHA = 0.01
+SMALLEST_SHIFT = math.log1p(0.005)
+"""No smaller shift is called, however sure: half of the 1 % that is worth a look."""
+
+WIDEST_RESOLVABLE = math.log1p(0.15)
+FEWEST_DF_ALONE = 4
+"""With fewer degrees of freedom a case, the spread between sessions alone called something in unchanged code too often:
+in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2."""
+
+SUITE_SINGLE_RUN = math.log1p(0.01)
+FEWEST_CASES_FOR_SUITE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all cases of one comparison.
+
+    ``refusal`` says why times are not compared; None when they are. ``same_chip`` is False for two GPUs of a model.
+    """
+
+    refusal: str | None
+    other_model: bool
+    same_chip: bool
+
+
+def compare(base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: bool = False) -> Comparison:
+    """NEW against BASE.
+
+    ``history`` are other sessions, of which those on the same chip, driver and code tell the spread between sessions.
+    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are.
+    """
+    rules = _rules(base, new, across_gpus=across_gpus)
+    evidence = gather(base.runs, new.runs)
+    settled = {case.case: judgement for case in evidence if (judgement := _settled(case, base, new, rules))}
+    timed = [case for case in evidence if case.case not in settled]
+    residuals, df = repeated_sessions(timed, base.runs, new.runs, history)
+    spread = noise.session_noise(residuals, df, np.array([case.base.log_time for case in timed]))
+    shifts = _shifts(timed, df, spread, rules)
+    rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
+    rows += [_row(case, _judge(case, shift), shift) for case, shift in zip(timed, shifts, strict=True)]
+    return Comparison(
+        base=base,
+        new=new,
+        rows=tuple(sorted(rows, key=_badness)),
+        suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
+        differences=differences(base.runs, new.runs),
+        notes=_notes(base, new, rules, residuals, df),
+    )
+
+
+def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:
+    slugs = base.runs[0].slug, new.runs[0].slug
+    other_model = slugs[0] != slugs[1]
+    refusal = None
+    if other_model and not across_gpus:
+        refusal = f"{slugs[1]} against {slugs[0]}: times of two GPU models are not compared unless asked"
+    elif any(run.emulated for run in (*base.runs, *new.runs)):
+        refusal = "emulated times are not judged"
+    uuids = {run.uuid for run in (*base.runs, *new.runs)}
+    return Rules(refusal, other_model and not across_gpus, len(uuids) == 1)
+
+
+def _settled(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
+    """What can be said of a case without weighing its times; None when they have to be weighed."""
+    return _not_timed(case, base, new, rules) or _not_comparable(case, rules)
+
+
+def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
+    """A verdict for a case that NEW has no time of, or that only one of two GPU models has."""
+    if case.new.wrong is not None:
+        return Judgement(Verdict.WRONG, case.new.wrong)
+    if rules.other_model and rules.refusal and not (case.base.known and case.new.known):
+        return Judgement(Verdict.INCOMPARABLE, f"only in {'base' if case.base.known else 'new'}; {rules.refusal}")
+    if not case.new.known:
+        return Judgement(Verdict.MISSING, "in base, not in new" + _tiers(base, new))
+    if not case.new.results:
+        return Judgement(Verdict.INCONCLUSIVE, f"new: {case.new.open}")
+    return None
+
+
+def _not_comparable(case: CaseEvidence, rules: Rules) -> Judgement | None:
+    """A verdict for a case that NEW timed and that cannot be held against BASE."""
+    comparable = bool(case.base.results) and rules.refusal is None
+    if case.new.below_floor and not comparable:
+        return Judgement(Verdict.BELOW_FLOOR, below_floor(case))
+    if case.base.open is not None and not case.base.results:
+        return Judgement(Verdict.INCONCLUSIVE, f"base: {case.base.open}")
+    if not case.base.results:
+        wrong = case.base.wrong
+        return Judgement(Verdict.NEW, "not in base" if wrong is None else f"wrong in base ({wrong}), timed in new")
+    if rules.refusal:
+        return Judgement(Verdict.INCOMPARABLE, rules.refusal)
+    few = [name for name, side in (("base", case.base), ("new", case.new)) if side.sampling_error is None]
+    if few:
+        reason = f"{' and '.join(few)}: fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
+        return Judgement(Verdict.INCONCLUSIVE, reason)
+    return None
+
+
+def _tiers(base: Side, new: Side) -> str:
+    tiers = [{run.tier for run in side.runs} for side in (base, new)]
+    if tiers[0] == tiers[1]:
+        return ""
+    ran = [" and ".join(sorted(str(tier) for tier in side)) for side in tiers]
+    return f"; base ran tier {ran[0]}, new {ran[1]}: compare runs of one tier"
+
+
+def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNoise | None, rules: Rules) -> list[Shift]:
+    """The shift of each case and the smallest that would have been called, by the rule its evidence allows."""
+    shifts = []
+    for case in timed:
+        log_ratio, resolvable = case.new.log_time - case.base.log_time, _fixed_resolvable(case)
+        shifts.append(Shift(log_ratio, resolvable, called=abs(log_ratio) > resolvable))
+    if spread is None:
+        return shifts
+    tested = [index for index in range(len(timed)) if df[index] > 0]
+    errors = {index: _standard_error(index, timed[index], spread) for index in tested}
+    freedom = {index: spread.degrees_of_freedom(index) for index in tested}
+    p_values = [noise.tail_probability(shifts[index].log_ratio / errors[index], freedom[index]) for index in tested]
+    for index, p_value in zip(tested, noise.holm(np.array(p_values)), strict=True):
+        alone = rules.same_chip and df[index] >= FEWEST_DF_ALONE
+        least = SMALLEST_SHIFT if alone else shifts[index].resolvable
+        shifts[index] = Shift(
+            log_ratio=shifts[index].log_ratio,
+            resolvable=max(least, errors[index] * noise.upper_quantile(ALPHA / len(tested), freedom[index])),
+            called=bool(p_value < ALPHA) and abs(shifts[index].log_ratio) > least,
+            p_value=float(p_value),
+        )
+    return shifts
+
+
+def _fixed_resolvable(case: CaseEvidence) -> float:
+    return noise.fixed_resolvable(
+        time_us=min(case.base.time_us, case.new.time_us),
+        sampling_error=math.hypot(case.base.sampling_error or 0.0, case.new.sampling_error or 0.0),
+        base_sessions=len(case.base.results),
+        new_sessions=len(case.new.results),
+    )
+
+
+def _standard_error(index: int, case: CaseEvidence, spread: noise.SessionNoise) -> float:
+    errors = [result.sampling_error or 0.0 for result in (*case.base.results, *case.new.results)]
+    variance = sum(error**2 for error in errors) / len(errors)
+    return spread.standard_error(index, len(case.base.results), len(case.new.results), variance)
+
+
+def _judge(case: CaseEvidence, shift: Shift) -> Judgement:
+    if shift.called and shift.log_ratio > 0:
+        return Judgement(Verdict.SLOWER, moved(case, shift))
+    if case.new.below_floor:
+        return Judgement(Verdict.BELOW_FLOOR, f"{below_floor(case)}; against base {unmoved(shift)}")
+    if shift.called:
+        return Judgement(Verdict.FASTER, moved(case, shift))
+    if shift.resolvable > WIDEST_RESOLVABLE:
+        return Judgement(Verdict.INCONCLUSIVE, f"{unmoved(shift)}: too noisy, measure both sides again")
+    return Judgement(Verdict.SAME, unmoved(shift))
+
+
+def _suite(
+    shifts: Sequence[Shift], spread: noise.SessionNoise | None, rules: Rules, base_sessions: int, new_sessions: int
+) -> SuiteShift | None:
+    """Judge the median shift: its error is what moves a whole session, and the scatter of the cases about it."""
+    if len(shifts) < FEWEST_CASES_FOR_SUITE:
+        return None
+    ratios = np.array([shift.log_ratio for shift in shifts])
+    median = float(np.median(ratios))
+    scatter = MEDIAN_ERROR_IN_SDS * noise.MAD_TO_SD * float(np.median(np.abs(ratios - median)))
+    session, session_df = noise.COMMON_SD_PRIOR**2, noise.COMMON_DF_PRIOR
+    if spread is not None and spread.common > 0:
+        session, session_df = spread.common, spread.common_df
+    error = math.hypot(math.sqrt(session * (1 / base_sessions + 1 / new_sessions)), scatter / math.sqrt(len(ratios)))
+    least = SMALLEST_SHIFT if session_df >= noise.COMMON_DF_PRIOR + FEWEST_DF_ALONE else SUITE_SINGLE_RUN
+    if not rules.same_chip:
+        least = noise.SINGLE_RUN_RESOLVABLE
+    resolvable = max(least, error * noise.upper_quantile(ALPHA, session_df))
+    shift = Shift(median, resolvable, called=abs(median) > resolvable)
+    verdict = Verdict.SAME
+    if shift.called:
+        verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
+    told = f"{shift} in the median of {len(ratios)} cases" if shift.called else unmoved(shift)
+    return SuiteShift(Judgement(verdict, told), shift, len(ratios))
+
+
+def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -> Row:
+    base, new = case.base.results, case.new.results
+    return Row(
+        case=case.case,
+        judgement=judgement,
+        base=base[-1] if base else None,
+        new=new[-1] if new else None,
+        base_time_us=case.base.time_us if base else None,
+        new_time_us=case.new.time_us if new else None,
+        base_sessions=len(base),
+        new_sessions=len(new),
+        shift=shift,
+    )
+
+
+def _badness(row: Row) -> tuple[float, float, str]:
+    """Worst verdict first; within it the shift that is surest to be large."""
+    lower_bound = row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0
+    return WORST_FIRST.index(row.verdict), -lower_bound, row.case
+
+
+def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -> tuple[str, ...]:
+    notes = [*base.notes, *new.notes]
+    if {run.path.resolve() for run in base.runs} & {run.path.resolve() for run in new.runs}:
+        notes.append("a run is on both sides: it cannot differ from itself")
+    if not rules.same_chip and not rules.refusal:
+        notes.append("the sides are not one and the same GPU: chips differ by more than sessions do")
+    from_history = np.isfinite(residuals[:, len(base.runs) + len(new.runs) :]).any(axis=0)
+    if from_history.any():
+        notes.append(f"{np.count_nonzero(from_history)} other saved sessions tell the spread between sessions")
+    if (df > 0).any() and not (df > 0).all():
+        notes.append(f"{np.count_nonzero(df == 0)} of {len(df)} cases were never repeated: the single-run rule holds")
+    return tuple(dict.fromkeys(notes))

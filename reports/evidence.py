@@ -1,0 +1,133 @@
+"""Join the sessions of two sides on the case id, and gather what sessions of unchanged code say about noise."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.noise import Floats
+from reports.runfile import CaseResult, Run, Unmeasured
+from suite.verdict import Verdict
+
+UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
+FEWEST_HISTORY_SESSIONS = 3
+
+NO_COMMIT = frozenset({"unknown", "unversioned"})
+"""What pytest-benchmark writes where there is no repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One case on one side: what its sessions timed, oldest first, and what they could not.
+
+    ``open`` and ``wrong`` are the latest reasons for having no time; None when no session said so.
+    """
+
+    results: tuple[CaseResult, ...] = ()
+    open: str | None = None
+    wrong: str | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether any session of the side mentions the case."""
+        return bool(self.results or self.open or self.wrong)
+
+    @property
+    def log_time(self) -> float:
+        """Mean of the log medians in microseconds."""
+        return float(np.mean([math.log(result.time_us) for result in self.results]))
+
+    @property
+    def time_us(self) -> float:
+        """Geometric mean of the medians."""
+        return self.results[0].time_us if len(self.results) == 1 else math.exp(self.log_time)
+
+    @property
+    def below_floor(self) -> bool:
+        """Whether at least half of the sessions found the case below its floor."""
+        below = sum(result.below_floor for result in self.results)
+        return below > 0 and 2 * below >= len(self.results)
+
+    @property
+    def sampling_error(self) -> float | None:
+        """Standard error of ``log_time`` from the samples alone; None when a session cannot tell its own."""
+        errors = [result.sampling_error for result in self.results]
+        known = [error for error in errors if error is not None]
+        return math.sqrt(sum(error**2 for error in known)) / len(known) if known and len(known) == len(errors) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseEvidence:
+    """One case on both sides."""
+
+    case: str
+    base: Measured
+    new: Measured
+
+
+def gather(base: Sequence[Run], new: Sequence[Run]) -> list[CaseEvidence]:
+    """The outer join on the case id: base's order, then what only new has."""
+    ids = dict.fromkeys(case for run in (*base, *new) for case in (*run.cases, *run.unmeasured))
+    return [CaseEvidence(case, _measured(case, base), _measured(case, new)) for case in ids]
+
+
+def repeated_sessions(
+    cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run]
+) -> tuple[Floats, Floats]:
+    """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom a case.
+
+    Each side is a group: whoever names several runs as one side declares them repeats. In ``history``, a group is the
+    same code (by cubin fingerprint, else by clean commit) on the same chip under the same driver, three times or more.
+    """
+    sides = [(run, "base") for run in base] + [(run, "new") for run in new]
+    residuals = np.full((len(cases), len(sides) + len(history)), np.nan)
+    df = np.zeros(len(cases))
+    for row, case in enumerate(cases):
+        groups: dict[Hashable, list[tuple[int, float]]] = defaultdict(list)
+        for column, (run, group) in enumerate([*sides, *((run, _repeat_key(run, case.case)) for run in history)]):
+            result = _usable(run, case.case)
+            if result and group is not None:
+                groups[group].append((column, math.log(result.time_us)))
+        for group, members in groups.items():
+            if len(members) < (2 if group in {"base", "new"} else FEWEST_HISTORY_SESSIONS):
+                continue
+            mean = sum(value for _, value in members) / len(members)
+            for column, value in members:
+                residuals[row, column] = value - mean
+            df[row] += len(members) - 1
+    return residuals, df
+
+
+def _measured(case: str, runs: Sequence[Run]) -> Measured:
+    results = tuple(result for run in runs if (result := _usable(run, case)))
+    said = [told for run in runs if (told := _told(run, case))]
+    reasons = {told.verdict: told.reason or told.verdict.lower() for told in said}
+    wrong = reasons.pop(Verdict.WRONG, None)
+    return Measured(results, None if not reasons else list(reasons.values())[-1], wrong)
+
+
+def _told(run: Run, case: str) -> Unmeasured | None:
+    """Why this run has no usable time of the case, if it says."""
+    if case in run.unmeasured:
+        return run.unmeasured[case]
+    result = run.cases.get(case)
+    if result and result.verdict in UNUSABLE:
+        return Unmeasured(case, result.verdict, result.reason)
+    return None
+
+
+def _usable(run: Run, case: str) -> CaseResult | None:
+    return None if _told(run, case) else run.cases.get(case)
+
+
+def _repeat_key(run: Run, case: str) -> Hashable | None:
+    """What makes two sessions repeats of each other; None when that cannot be known."""
+    result = run.cases.get(case)
+    if result and result.fingerprint:
+        return run.uuid, run.driver, result.fingerprint
+    known = not run.dirty and run.commit not in NO_COMMIT
+    return (run.uuid, run.driver, run.commit) if known else None

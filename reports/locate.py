@@ -1,0 +1,213 @@
+"""Find the saved runs a side of a comparison means.
+
+A side is a file, a folder (every ``*.json`` below it), a commit (4 or more hex digits), ``driver:VERSION``, ``latest``
+or ``latest~N`` (the Nth run before it). Files and folders are taken at their word: whatever in them cannot be read
+is an error. The others are searched for below the roots, where foreign files are passed over and counted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.runfile import Run, load_run
+from suite.errors import PeakgateError
+
+DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
+HISTORY_FILES = 40
+"""History is read from so many of the newest files: enough to know the spread, and a report stays quick."""
+
+COMMIT = re.compile(r"[0-9a-fA-F]{4,40}")
+LATEST = re.compile(r"latest(?:~(\d+))?")
+MOST_SUGGESTIONS = 5
+FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The sessions of one side, oldest first, under the name they were asked for."""
+
+    label: str
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Archive:
+    """The saved runs below some roots, each read once, on first need."""
+
+    def __init__(self, roots: Sequence[Path] | None = None) -> None:
+        """Search below ``roots``; by default ``.benchmarks`` and ``baselines/*/runs`` of the current folder."""
+        self.default = roots is None
+        self.roots = tuple(DEFAULT_ROOTS if roots is None else roots)
+        for root in roots or ():
+            if not root.is_dir():
+                raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
+        self._read: dict[Path, Run | PeakgateError] = {}
+
+    def files(self) -> list[Path]:
+        """Every candidate file, newest first."""
+        found = {path for root in self.roots for path in root.rglob("*.json") if self._wanted(root, path)}
+        return sorted(found, key=lambda path: (path.stat().st_mtime, str(path)), reverse=True)
+
+    def runs(self, most: int | None = None) -> list[Run]:
+        """The runs among the ``most`` newest files, by the time they were taken, oldest first."""
+        read = [self._load(path) for path in self.files()[:most]]
+        return sorted((run for run in read if isinstance(run, Run)), key=lambda run: (run.taken, str(run.path)))
+
+    def notes(self) -> tuple[str, ...]:
+        """One line a file that was met and passed over."""
+        return tuple(f"passed over: {error}" for error in self._read.values() if isinstance(error, PeakgateError))
+
+    def where(self) -> str:
+        return " and ".join(str(root) for root in self.roots)
+
+    def _wanted(self, root: Path, path: Path) -> bool:
+        in_runs_folder = path.relative_to(root).parts[1:2] == ("runs",)
+        return path.is_file() and (in_runs_folder or not (self.default and root.name == "baselines"))
+
+    def _load(self, path: Path) -> Run | PeakgateError:
+        if path not in self._read:
+            try:
+                self._read[path] = load_run(path)
+            except PeakgateError as error:
+                self._read[path] = error
+        return self._read[path]
+
+
+def find_side(wanted: str, archive: Archive) -> Side:
+    """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
+    notes: tuple[str, ...] = ()
+    path = Path(wanted)
+    if path.is_file():
+        runs = [load_run(path)]
+    elif path.is_dir():
+        runs = _folder(path)
+    else:
+        runs = _search(wanted, archive)
+        notes = archive.notes()
+    kept = without_copies(runs)
+    if len(kept) < len(runs):
+        notes += (f"{wanted}: {len(runs) - len(kept)} of {len(runs)} files are copies of a session, counted once",)
+    slugs = sorted({run.slug for run in kept})
+    if len(slugs) > 1:
+        raise PeakgateError(
+            f"{wanted}: runs of {' and '.join(slugs)}; name the runs of one GPU model, by file or folder"
+        )
+    return Side(wanted, tuple(kept), notes + tuple(note for run in kept for note in run.notes))
+
+
+def apart(base: Side, new: Side) -> tuple[Side, Side]:
+    """The two sides without what both hold, which is taken off ``base``; a side that is all the other holds stays."""
+    in_new = {_identity(run) for run in new.runs}
+    kept = tuple(run for run in base.runs if _identity(run) not in in_new)
+    if not kept or len(kept) == len(base.runs):
+        return base, new
+    note = f"{len(base.runs) - len(kept)} runs of {base.label} are {new.label}'s too: taken off the base side"
+    return Side(base.label, kept, (*base.notes, note)), new
+
+
+def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Run, ...]:
+    """Other saved sessions of the first side's GPU model: they tell how far unchanged code moves between sessions."""
+    on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
+    slug = sides[0].runs[0].slug
+    others = {(run.taken, run.uuid): run for run in archive.runs(HISTORY_FILES) if run.slug == slug}
+    return tuple(run for session, run in others.items() if session not in on_a_side)
+
+
+def _folder(path: Path) -> list[Run]:
+    runs = [load_run(file) for file in sorted(path.rglob("*.json"))]
+    if not runs:
+        raise PeakgateError(f"{path}: no *.json below it; name a folder of saved runs")
+    return sorted(runs, key=lambda run: run.taken)
+
+
+def _search(wanted: str, archive: Archive) -> list[Run]:
+    latest = LATEST.fullmatch(wanted)
+    if latest:
+        return _latest(wanted, int(latest[1] or 0), archive)
+    if wanted.startswith("driver:"):
+        return _driver(wanted, archive)
+    if COMMIT.fullmatch(wanted):
+        return _commit(wanted, archive)
+    if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
+        raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits")
+    raise PeakgateError(f"{wanted}: no such file or folder; a side is {FORMS}")
+
+
+def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
+    runs = archive.runs()
+    if back >= len(runs):
+        raise PeakgateError(
+            f"{wanted}: {_count(len(runs), 'saved run')} below {archive.where()}; measure, or give --runs"
+        )
+    return [runs[-1 - back]]
+
+
+def _driver(wanted: str, archive: Archive) -> list[Run]:
+    version = wanted.removeprefix("driver:")
+    runs = archive.runs()
+    known = {run.driver for run in runs if run.driver}
+    matched = {driver for driver in known if driver == version or driver.startswith(f"{version}.")}
+    if version in matched:
+        matched = {version}
+
+    def pick(driver: str) -> list[Run]:
+        return [run for run in runs if run.driver == driver]
+
+    return _only(wanted, "driver", matched=matched, known=known, archive=archive, pick=pick)
+
+
+def _commit(wanted: str, archive: Archive) -> list[Run]:
+    runs = archive.runs()
+    known = {run.commit for run in runs}
+    matched = {commit for commit in known if commit.lower().startswith(wanted.lower())}
+
+    def pick(commit: str) -> list[Run]:
+        """A run of uncommitted changes stands for its commit only where no clean run does."""
+        at_commit = [run for run in runs if run.commit == commit]
+        return [run for run in at_commit if not run.dirty] or at_commit
+
+    return _only(wanted, "commit", matched=matched, known=known, archive=archive, pick=pick)
+
+
+def _only(
+    wanted: str,
+    kind: str,
+    *,
+    matched: set[str],
+    known: set[str],
+    archive: Archive,
+    pick: Callable[[str], list[Run]],
+) -> list[Run]:
+    if len(matched) == 1:
+        return pick(matched.pop())
+    if matched:
+        raise PeakgateError(
+            f"{wanted}: {len(matched)} {kind}s match: {_some(sorted(matched), wanted)}; give more of it"
+        )
+    exists = f"there are {_some(sorted(known), wanted)}" if known else "there is no saved run"
+    raise PeakgateError(f"{wanted}: no run of that {kind} below {archive.where()}; {exists}")
+
+
+def _some(names: Sequence[str], wanted: str) -> str:
+    nearest = difflib.get_close_matches(wanted.removeprefix("driver:"), names, MOST_SUGGESTIONS, 0.0)
+    shown = [name[:12] if COMMIT.fullmatch(name) else name for name in nearest]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def without_copies(runs: Iterable[Run]) -> list[Run]:
+    """A copied file is no second session."""
+    return list({_identity(run): run for run in runs}.values())
+
+
+def _identity(run: Run) -> tuple[object, ...]:
+    times = tuple(sorted((case, result.time_us) for case, result in run.cases.items()))
+    return run.taken, run.uuid, run.commit, hash(times)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

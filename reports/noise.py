@@ -1,0 +1,187 @@
+"""How far apart two measurements of unchanged code lie: the noise a shift has to rise above.
+
+Samples of one process share its luck, so they are no replicates: the session is. Where sessions were repeated, their
+spread is estimated per case and steadied across cases; where they were not, a fixed rule says what one run against
+one other run can resolve.
+
+Everything is in natural logarithms of time, so a standard deviation of 0.01 is one percent.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+Floats = NDArray[np.float64]
+
+SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
+"""What one run against one other can resolve at best, when nothing is known of the spread between sessions."""
+
+SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (10.0, 0.009))
+"""(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
+and 0.7 %."""
+
+SINGLE_RUN_SDS = 5.0
+"""Resolvable shift in SDs of one session: 3.5 SDs of the difference of two sessions."""
+
+SAMPLING_ERRORS = 4.0
+"""Resolvable shift in standard errors of the difference, from the samples within the two runs."""
+
+MAD_TO_SD = 1.4826
+"""For normal noise: the SD in median absolute deviations."""
+
+CASE_SD_FLOOR = 0.0005
+"""No case repeats better than this between sessions; agreement beyond it is luck or the timer's steps."""
+
+COMMON_SD_PRIOR = 0.0015
+COMMON_DF_PRIOR = 4.0
+"""What moves a whole session at once (temperature, another machine start): 0.03-0.3 % between two starts."""
+
+LEAST_OF_TYPICAL = 1e-4
+"""Sessions that agree to the timer's step have no variance, and no logarithm: the fit of the prior reads this share
+of the median instead. It is low, because cutting more of the lower tail makes the cases look alike."""
+
+MOST_PRIOR_DF = 1000.0
+FEWEST_CASES_TO_SQUEEZE = 3
+FEWEST_CASES_FOR_TREND = 12
+FEWEST_CASES_FOR_COMMON = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What the cases have in common: a variance for each case and the degrees of freedom it is worth."""
+
+    variance: Floats
+    df: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNoise:
+    """Variance of one session's log median: ``case`` of its own, ``common`` to all cases of the session.
+
+    ``case`` and ``case_df`` have one entry a case, NaN and 0 where no session was ever repeated.
+    """
+
+    case: Floats
+    case_df: Floats
+    common: float
+    common_df: float
+
+    def standard_error(self, case: int, base_sessions: int, new_sessions: int, sampling_variance: float) -> float:
+        """Standard error of the difference of the two sides' mean log times.
+
+        A session cannot repeat better than the samples in it allow: ``sampling_variance``, the variance of one
+        session's median from its own samples, is the least the case's own part can be.
+        """
+        own = max(float(self.case[case]), sampling_variance)
+        return float(np.sqrt((own + self.common) * (1 / base_sessions + 1 / new_sessions)))
+
+    def degrees_of_freedom(self, case: int) -> float:
+        """Degrees of freedom of ``case`` and ``common`` together (Welch and Satterthwaite)."""
+        own, common = float(self.case[case]), self.common
+        spread = own**2 / float(self.case_df[case]) + (common**2 / self.common_df if common else 0.0)
+        return (own + common) ** 2 / spread
+
+
+def fixed_resolvable(time_us: float, sampling_error: float, base_sessions: int = 1, new_sessions: int = 1) -> float:
+    """The smallest log shift to trust where nothing is known of the spread between sessions.
+
+    ``time_us`` is the shorter of the two medians, ``sampling_error`` the standard error of the log ratio from the
+    samples within the sessions. More sessions a side narrow it as they narrow a mean.
+    """
+    narrowed = math.sqrt((1 / base_sessions + 1 / new_sessions) / 2)
+    between = max(SINGLE_RUN_RESOLVABLE, SINGLE_RUN_SDS * short_kernel_sd(time_us))
+    return max(narrowed * between, SAMPLING_ERRORS * sampling_error)
+
+
+def short_kernel_sd(time_us: float) -> float:
+    """SD between sessions to expect of a kernel this short; 0 for those the general rule covers."""
+    return next((sd for below_us, sd in SHORT_KERNEL_SD if time_us < below_us), 0.0)
+
+
+def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoise | None:
+    """Variance between sessions, from sessions that were repeated; None when none was.
+
+    ``residuals`` (case, session) are log medians less the mean of their group of repeated sessions, NaN where a case
+    has no repeat in that session; ``df`` is, for each case, its residuals less its groups. The part that moves a
+    whole session together is told apart by the median over cases, because it does not average out over cases; with
+    few cases it stays in each case's own part.
+    """
+    repeated = df > 0
+    if not repeated.any():
+        return None
+    own = residuals
+    common, common_df = 0.0, COMMON_DF_PRIOR
+    if np.count_nonzero(repeated) >= FEWEST_CASES_FOR_COMMON:
+        used = residuals[:, ~np.isnan(residuals[repeated]).all(axis=0)]
+        together = np.nanmedian(used[repeated], axis=0)
+        own = used - together
+        typical_df = float(np.median(df[repeated]))
+        common_df = COMMON_DF_PRIOR + typical_df
+        common = (COMMON_DF_PRIOR * COMMON_SD_PRIOR**2 + float(np.sum(together**2))) / common_df
+    variance = np.full(len(df), np.nan)
+    variance[repeated] = np.nansum(own[repeated] ** 2, axis=1) / df[repeated]
+    squeezed, squeezed_df = squeeze(variance, df, log_time)
+    return SessionNoise(squeezed, squeezed_df, common, common_df)
+
+
+def squeeze(variance: Floats, df: Floats, log_time: Floats) -> tuple[Floats, Floats]:
+    """Pull each case's variance towards what cases of its duration have: variances and degrees of freedom.
+
+    A few sessions estimate a variance poorly, hundreds of cases estimate a typical one well; the posterior weighs
+    the two by their degrees of freedom. Cases with no degrees of freedom stay NaN and 0. Source: Smyth, Linear
+    models and empirical Bayes methods (2004), with a log-linear trend in duration for the prior.
+    """
+    known = df > 0
+    prior = _fit_prior(variance[known], df[known], log_time[known])
+    posterior, posterior_df = np.full(len(df), np.nan), np.zeros(len(df))
+    posterior_df[known] = df[known] + prior.df
+    posterior[known] = (prior.df * prior.variance + df[known] * variance[known]) / posterior_df[known]
+    return np.maximum(posterior, CASE_SD_FLOOR**2), posterior_df
+
+
+def upper_quantile(probability: float, df: float) -> float:
+    """The value a t variable exceeds with this probability."""
+    return float(-special.stdtrit(df, probability))
+
+
+def tail_probability(statistic: float, df: float) -> float:
+    """The probability that a t variable exceeds ``|statistic|`` on that one side."""
+    return float(special.stdtr(df, -abs(statistic)))
+
+
+def holm(p_values: Floats) -> Floats:
+    """Holm's step-down adjusted p-values: rejecting below alpha keeps the error of the whole family below alpha."""
+    order = np.argsort(p_values, kind="stable")
+    steps = (len(p_values) - np.arange(len(p_values))) * p_values[order]
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
+
+
+def _fit_prior(variance: Floats, df: Floats, log_time: Floats) -> Prior:
+    """Fit the scaled inverse chi-square prior by the moments of the log variances."""
+    count = len(variance)
+    typical = float(np.median(variance)) if count else 0.0
+    if count < FEWEST_CASES_TO_SQUEEZE or typical == 0:
+        return Prior(np.zeros(count), 0.0)
+    centred = np.log(np.maximum(variance, LEAST_OF_TYPICAL * typical)) - special.digamma(df / 2) + np.log(df / 2)
+    trended = count >= FEWEST_CASES_FOR_TREND and float(np.ptp(log_time)) > 0
+    fitted = np.polyval(np.polyfit(log_time, centred, 1), log_time) if trended else np.full(count, centred.mean())
+    scatter = float(np.sum((centred - fitted) ** 2)) / (count - (2 if trended else 1))
+    excess = scatter - float(np.mean(special.polygamma(1, df / 2)))
+    prior_df = min(MOST_PRIOR_DF, 2 * _inverse_trigamma(excess)) if excess > 0 else MOST_PRIOR_DF
+    return Prior(np.exp(fitted + special.digamma(prior_df / 2) - np.log(prior_df / 2)), prior_df)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Solve ``trigamma(x) = value`` for ``x``; bisection on a logarithmic scale, trigamma falls steadily."""
+    low, high = 1e-4, MOST_PRIOR_DF
+    for _ in range(60):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if special.polygamma(1, middle) > value else (low, middle)
+    return high

@@ -1,0 +1,66 @@
+"""What else differs between two sides: a shift may come from there and not from the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.runfile import Run
+
+Reader = Callable[[Run], Any]
+
+
+def _gpu(name: str) -> Reader:
+    return lambda run: run.gpu.get(name)
+
+
+FACTS: Mapping[str, Reader] = {
+    "commit": lambda run: run.commit[:12] + (" with uncommitted changes" if run.dirty else ""),
+    "tier": lambda run: run.tier,
+    "GPU": _gpu("slug"),
+    "GPU uuid": _gpu("uuid"),
+    "driver": _gpu("driver"),
+    "CUDA driver": _gpu("cuda_driver"),
+    "NVRTC": _gpu("nvrtc"),
+    "CuPy": _gpu("cupy"),
+    "VBIOS": _gpu("vbios"),
+    "SM clock, most (MHz)": _gpu("sm_clock_max_mhz"),
+    "SM clock, applied (MHz)": _gpu("sm_clock_mhz"),
+    "memory clock, most (MHz)": _gpu("memory_clock_max_mhz"),
+    "power limit (W)": _gpu("power_limit_w"),
+    "ECC": _gpu("ecc"),
+    "MIG": _gpu("mig"),
+    "pytest-benchmark": lambda run: run.benchmark_version,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""
+
+    name: str
+    base: str
+    new: str
+
+
+def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference, ...]:
+    """The facts that differ, in the order of ``FACTS``."""
+    found = []
+    for name, read in FACTS.items():
+        values = _values(base, read), _values(new, read)
+        if values[0] != values[1] or len(values[0]) > 1:
+            found.append(Difference(name, *(", ".join(side) for side in values)))
+    return tuple(found)
+
+
+def _values(runs: tuple[Run, ...], read: Reader) -> tuple[str, ...]:
+    return tuple(sorted({_text(read(run)) for run in runs}))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,56 @@
+"""Sentences and cells that all faces share."""
+
+from __future__ import annotations
+
+from reports.locate import Side
+from reports.result import Comparison, Row
+from suite.verdict import Verdict
+
+UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
+
+
+def counts(comparison: Comparison) -> str:
+    """``1 SLOWER, 76 SAME``."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in comparison.counts.items())
+
+
+def side(side: Side) -> str:
+    """A side in one line: how it was asked for, sessions, commit, driver, when."""
+    last = side.runs[-1]
+    commits = {run.commit for run in side.runs}
+    commit = f"commit {last.commit[:12]}" if len(commits) == 1 else f"{len(commits)} commits"
+    sessions = "1 session" if len(side.runs) == 1 else f"{len(side.runs)} sessions"
+    name = str(last.gpu.get("name") or last.slug)
+    driver = f"driver {last.driver or 'unknown'}"
+    return ", ".join((one_line(side.label), sessions, name, driver, commit, f"{last.taken:%Y-%m-%d %H:%M}"))
+
+
+def detectable(comparison: Comparison) -> str:
+    """The smallest detectable change, typical and worst; empty when no case was timed on both sides."""
+    if comparison.detectable_percent is None:
+        return ""
+    typical, worst = comparison.detectable_percent
+    return f"smallest detectable change {typical:.2g} % in the median case, {worst:.2g} % in the worst"
+
+
+def floors(comparison: Comparison) -> str:
+    """How many cases have no floor; empty when all have one."""
+    count = comparison.without_floor
+    return f"{count} cases have no floor; undecided under --strict" if count else ""
+
+
+def times(row: Row) -> str:
+    """``153 to 161``, in microseconds."""
+    if row.base_time_us is None or row.new_time_us is None:
+        return ""
+    return f"{row.base_time_us:.4g} to {row.new_time_us:.4g}"
+
+
+def change(row: Row) -> str:
+    """``1.22x slower``; empty where times were not compared."""
+    return str(row.shift) if row.shift else ""
+
+
+def one_line(text: str) -> str:
+    """Text from a file, safe to print in a line: no line breaks, no control characters that a terminal obeys."""
+    return "".join(character if character.isprintable() else " " for character in text)

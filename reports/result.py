@@ -1,0 +1,128 @@
+"""What a comparison found: a row a case, a line for the suite, and the exit code they lead to."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reports.locate import Side
+from reports.provenance import Difference
+from reports.runfile import CaseResult
+from suite.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
+
+WORST_FIRST = (
+    *(Verdict.WRONG, Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING),
+    *(Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE, Verdict.NO_FLOOR),
+    *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far the times of NEW lie from those of BASE.
+
+    ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that
+    this comparison would have called: the smallest detectable change. ``p_value`` is Holm-adjusted, None where no
+    session was repeated. ``called`` says whether it counts as a change.
+    """
+
+    log_ratio: float
+    resolvable: float
+    called: bool
+    p_value: float | None = None
+
+    @property
+    def percent(self) -> float:
+        """Change of the time in percent, positive when slower."""
+        return 100 * math.expm1(self.log_ratio)
+
+    @property
+    def resolvable_percent(self) -> float:
+        return 100 * math.expm1(self.resolvable)
+
+    def __str__(self) -> str:
+        """``1.22x slower``; finer than a hundredth in percent."""
+        factor = math.exp(abs(self.log_ratio))
+        if f"{factor:.2f}" == "1.00":
+            return f"{self.percent:+.2f} %"
+        return f"{factor:.2f}x {'slower' if self.log_ratio > 0 else 'faster'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case in both sides.
+
+    ``base`` and ``new`` are the side's latest measurement of it; times are geometric means of the session medians,
+    over as many sessions as measured it.
+    """
+
+    case: str
+    judgement: Judgement
+    base: CaseResult | None = None
+    new: CaseResult | None = None
+    base_time_us: float | None = None
+    new_time_us: float | None = None
+    base_sessions: int = 0
+    new_sessions: int = 0
+    shift: Shift | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.judgement.verdict
+
+    @property
+    def reason(self) -> str:
+        return self.judgement.reason
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteShift:
+    """The median shift over all cases timed on both sides: what moved everything at once."""
+
+    judgement: Judgement
+    shift: Shift
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """NEW against BASE: ``rows`` worst first, ``suite`` None where too few cases were timed on both sides."""
+
+    base: Side
+    new: Side
+    rows: tuple[Row, ...]
+    suite: SuiteShift | None
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]:
+        """Cases by verdict, worst first."""
+        found = Counter(row.verdict for row in self.rows)
+        return {verdict: found[verdict] for verdict in WORST_FIRST if found[verdict]}
+
+    @property
+    def without_floor(self) -> int:
+        """Cases NEW measured and had no floor for."""
+        return sum(row.new is not None and row.new.verdict is Verdict.NO_FLOOR for row in self.rows)
+
+    @property
+    def detectable_percent(self) -> tuple[float, float] | None:
+        """The smallest detectable change in percent: of the median case and of the worst; None when none was timed."""
+        each = sorted(row.shift.resolvable_percent for row in self.rows if row.shift)
+        return (each[len(each) // 2], each[-1]) if each else None
+
+    def verdicts(self) -> set[Verdict]:
+        """Every verdict that counts towards the exit code."""
+        suite = {self.suite.judgement.verdict} if self.suite else set()
+        return {row.verdict for row in self.rows} | suite | ({Verdict.NO_FLOOR} if self.without_floor else set())
+
+    def exit_code(self, *, strict: bool = False) -> ExitCode:
+        return exit_code(self.verdicts(), strict=strict)
+
+    def verdict(self, *, strict: bool = False) -> Verdict:
+        """The comparison in one word: its worst finding, PASS when none is a regression or undecided."""
+        counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
+        return next((verdict for verdict in WORST_FIRST if verdict in self.verdicts() & counted), Verdict.PASS)

@@ -1,0 +1,274 @@
+"""Read one saved run: pytest-benchmark's own JSON with what Peakgate adds, checked before anything trusts it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from suite.errors import PeakgateError
+from suite.verdict import Verdict
+
+SCHEMA = 1
+EMULATOR_SLUG = "cpu-emulator"
+
+IQR_IN_SDS = 1.349
+MEDIAN_ERROR_IN_SDS = 1.2533
+"""For normal noise: the interquartile range, and the standard error of a median times the root of the count."""
+
+FEWEST_SAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One case as one run measured it; None where the run does not say.
+
+    ``time_us`` is the median; ``sampling_error`` the relative standard error of that median, from the samples'
+    interquartile range, which a few disturbed samples do not widen; None with fewer than three samples.
+    """
+
+    case: str
+    time_us: float
+    samples: int
+    sampling_error: float | None
+    verdict: Verdict | None
+    reason: str
+    family: str | None
+    stage: str | None
+    size: str | None
+    block: str | None
+    variant: str | None
+    dtype: str | None
+    bound: str | None
+    roof: str | None
+    fingerprint: str | None
+    occupancy_limiter: str | None
+    gbs: float | None
+    tflops: float | None
+    peak_fraction: float | None
+    roof_fraction: float | None
+    floor: float | None
+    registers: float | None
+    spill_bytes: float | None
+    shared_bytes: float | None
+    occupancy: float | None
+    sm_clock_mhz: float | None
+    discarded: float | None
+    relative_error: float | None
+
+    @property
+    def below_floor(self) -> bool:
+        """Whether the run itself found the case below its floor."""
+        return self.verdict is Verdict.BELOW_FLOOR
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """A case the run could not time, and why: WRONG results, or no answer."""
+
+    case: str
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One session: every case measured once, on one GPU, at one commit.
+
+    ``gpu`` is ``machine_info.gpu`` as saved. ``notes`` are oddities that do not keep the run from being read.
+    """
+
+    path: Path
+    taken: datetime
+    commit: str
+    dirty: bool
+    benchmark_version: str
+    tier: str | None
+    device: str | None
+    gpu: Mapping[str, Any]
+    cases: Mapping[str, CaseResult]
+    unmeasured: Mapping[str, Unmeasured]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        return str(self.gpu["slug"])
+
+    @property
+    def uuid(self) -> str | None:
+        return None if self.gpu.get("uuid") is None else str(self.gpu["uuid"])
+
+    @property
+    def driver(self) -> str | None:
+        return None if self.gpu.get("driver") is None else str(self.gpu["driver"])
+
+    @property
+    def emulated(self) -> bool:
+        return self.slug == EMULATOR_SLUG
+
+
+TEXTS = ("family", "stage", "size", "block", "variant", "dtype", "bound", "roof", "fingerprint", "occupancy_limiter")
+NUMBERS = (
+    *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
+    *("occupancy", "sm_clock_mhz", "discarded", "relative_error"),
+)
+
+
+def load_run(path: Path) -> Run:
+    """Read and check the run at ``path``; a PeakgateError names the file and what is wrong with it."""
+    document = _parse(path)
+    if "benchmarks" not in document or "machine_info" not in document:
+        _refuse(path, "not a pytest-benchmark file (no benchmarks or machine_info)", "name a run that was saved whole")
+    if "peakgate_schema" not in document:
+        _refuse(path, "a pytest-benchmark file, not a Peakgate run (no peakgate_schema)", "name one saved by the suite")
+    if document["peakgate_schema"] != SCHEMA:
+        _refuse(
+            path,
+            f"peakgate_schema is {document['peakgate_schema']!r}, this version reads {SCHEMA}",
+            "use the Peakgate version that wrote it, or measure again",
+        )
+    gpu = _mapping(path, _mapping(path, document["machine_info"], "machine_info").get("gpu"), "machine_info.gpu")
+    if not isinstance(gpu.get("slug"), str) or not gpu["slug"]:
+        _refuse(path, "machine_info.gpu.slug is missing", "measure again: a run without its GPU cannot be compared")
+    commit = _mapping(path, document.get("commit_info") or {}, "commit_info")
+    about = _mapping(path, document.get("peakgate") or {}, "peakgate")
+    cases, notes = _cases(path, document["benchmarks"])
+    return Run(
+        path=path,
+        taken=_moment(path, document.get("datetime")),
+        commit=str(commit.get("id") or "unknown"),
+        dirty=bool(commit.get("dirty", False)),
+        benchmark_version=str(document.get("version", "unknown")),
+        tier=_text(path, about, "tier", "peakgate"),
+        device=_text(path, about, "device", "peakgate"),
+        gpu=gpu,
+        cases=cases,
+        unmeasured=_unmeasured(path, about.get("not_measured", [])),
+        notes=notes,
+    )
+
+
+def _parse(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        _refuse(path, f"cannot be read ({error.strerror})", "give the path of a saved run")
+    except UnicodeDecodeError:
+        _refuse(path, "not text in UTF-8", "give the path of a saved run (*.json)")
+    except json.JSONDecodeError as error:
+        _refuse(
+            path,
+            f"truncated or invalid JSON at line {error.lineno}, column {error.colno} ({error.msg})",
+            "restore it or measure again",
+        )
+    except (RecursionError, ValueError) as error:
+        _refuse(path, f"JSON that no run file holds ({error})", "give the path of a saved run")
+    return _mapping(path, document, "the top level")
+
+
+def _cases(path: Path, benchmarks: object) -> tuple[Mapping[str, CaseResult], tuple[str, ...]]:
+    if not isinstance(benchmarks, list) or not benchmarks:
+        _refuse(path, "no benchmarks in it", "measure again: an empty run cannot be compared")
+    cases: dict[str, CaseResult] = {}
+    disagreeing = []
+    for index, entry in enumerate(benchmarks):
+        benchmark = _mapping(path, entry, f"benchmarks[{index}]")
+        extra = _mapping(path, benchmark.get("extra_info"), f"benchmarks[{index}].extra_info")
+        result = _case(path, benchmark, extra, index)
+        if result.case in cases:
+            _refuse(path, f"case {result.case} is in it twice", "measure again: a case id names one benchmark")
+        cases[result.case] = result
+        claimed = _number(path, extra, "time_us", result.case)
+        if claimed is not None and not math.isclose(claimed, result.time_us, rel_tol=1e-3):
+            disagreeing.append(result.case)
+    if not disagreeing:
+        return cases, ()
+    note = f"{path}: time_us is not stats.median in {len(disagreeing)} cases (first: {disagreeing[0]}); the stats count"
+    return cases, (note,)
+
+
+def _case(path: Path, benchmark: Mapping[str, Any], extra: Mapping[str, Any], index: int) -> CaseResult:
+    case = extra.get("case")
+    if not isinstance(case, str) or not case:
+        _refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
+    stats = _mapping(path, benchmark.get("stats"), f"stats of {case}")
+    median_s = _number(path, stats, "median", case)
+    if median_s is None or median_s <= 0:
+        _refuse(path, f"stats.median of {case} is {stats.get('median')!r}, not a time in seconds", "measure again")
+    samples = int(_number(path, stats, "rounds", case) or 0)
+    iqr_s = _number(path, stats, "iqr", case)
+    sampling_error = None
+    if iqr_s is not None and samples >= FEWEST_SAMPLES:
+        sampling_error = MEDIAN_ERROR_IN_SDS * (iqr_s / IQR_IN_SDS) / math.sqrt(samples) / median_s
+    verdict = extra.get("verdict")
+    recorded: dict[str, Any] = {name: _text(path, extra, name, case) for name in TEXTS}
+    recorded |= {name: _number(path, extra, name, case) for name in NUMBERS}
+    return CaseResult(
+        case=case,
+        time_us=median_s * 1e6,
+        samples=samples,
+        sampling_error=sampling_error,
+        verdict=None if verdict is None else _verdict(path, verdict, case),
+        reason=str(extra.get("reason") or ""),
+        **recorded,
+    )
+
+
+def _unmeasured(path: Path, entries: object) -> Mapping[str, Unmeasured]:
+    if not isinstance(entries, list):
+        _refuse(path, "peakgate.not_measured is not a list", "measure again")
+    found: dict[str, Unmeasured] = {}
+    for index, entry in enumerate(entries):
+        record = _mapping(path, entry, f"not_measured[{index}]")
+        case = record.get("case")
+        if not isinstance(case, str) or not case:
+            _refuse(path, f"not_measured[{index}] names no case", "measure again")
+        found[case] = Unmeasured(case, _verdict(path, record.get("verdict"), case), str(record.get("reason") or ""))
+    return found
+
+
+def _verdict(path: Path, value: object, case: str) -> Verdict:
+    try:
+        return Verdict(str(value))
+    except ValueError:
+        known = ", ".join(Verdict)
+        _refuse(path, f"verdict {value!r} of {case} is none of {known}", "use the Peakgate version that wrote it")
+
+
+def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        _refuse(path, f"{where} is not a table", "name a run saved by the suite")
+    return value
+
+
+def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> float | None:
+    value = record.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
+        _refuse(path, f"{name} of {case} is {value!r}, not a finite number from 0 up", "measure again")
+    return value
+
+
+def _text(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
+    value = record.get(name)
+    if value is not None and not isinstance(value, str):
+        _refuse(path, f"{name} of {where} is {value!r}, not text", "name a run saved by the suite")
+    return value
+
+
+def _moment(path: Path, value: object) -> datetime:
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        _refuse(path, f"datetime is {value!r}, not an ISO date and time", "measure again")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _refuse(path: Path, problem: str, remedy: str) -> NoReturn:
+    raise PeakgateError(f"{path}: {problem}; {remedy}")

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports import __main__ as command
+from reports.__main__ import main
+from reports.tests.synthetic import LADDER, document, save, slower
+
+PAD = "transpose.smem_pad-8192-32x8"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_against_itself_passes_and_writes_three_files(tmp_path: Path, capsys: Captured) -> None:
+    run = save(tmp_path, "run", document())
+    assert main(["compare", str(run), str(run)]) == 0
+    out = tmp_path / "reports" / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["compare.csv", "compare.json", "compare.md"]
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1].startswith("15 SAME: PASS; reports/out/compare.md")
+    assert captured.err == ""
+
+
+def test_a_copy_with_one_case_five_percent_slower_exits_1_and_names_it(tmp_path: Path, capsys: Captured) -> None:
+    base, new = save(tmp_path, "base", document()), save(tmp_path, "new", document(slower(PAD, 1.05)))
+    assert main(["compare", str(base), str(new), "--out", str(tmp_path / "out")]) == 1
+    assert f"1.05x slower   {PAD}" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "compare.json").read_text())["exit_code"] == 1
+
+
+def test_a_run_of_another_gpu_exits_3_unless_asked(tmp_path: Path) -> None:
+    base, new = save(tmp_path, "base", document()), save(tmp_path, "new", document(slug="nvidia-l4"))
+    assert main(["compare", str(base), str(new), "--no-files"]) == 3
+    assert main(["compare", str(base), str(new), "--no-files", "--across-gpus"]) == 0
+
+
+def test_half_a_file_exits_2_with_one_line_and_writes_nothing(tmp_path: Path, capsys: Captured) -> None:
+    base = save(tmp_path, "base", document())
+    half = tmp_path / "half.json"
+    half.write_text(base.read_text()[: base.stat().st_size // 2])
+    assert main(["compare", str(base), str(half), "--out", str(tmp_path / "out")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert "half.json" in captured.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_with_line_breaks_still_errs_in_one_line(tmp_path: Path, capsys: Captured) -> None:
+    content = document({"a\nb\nc": 10.0})
+    content["benchmarks"][0]["stats"]["median"] = float("nan")
+    run = save(tmp_path, "run", content)
+    assert main(["compare", str(run), str(run)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["compare"], ["compare", "a"], ["nothing"], ["compare", "a", "b", "--fast"]])
+def test_wrong_usage_exits_2(arguments: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_an_interrupt_exits_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "compare", interrupted)
+    run = save(tmp_path, "run", document())
+    assert main(["compare", str(run), str(run)]) == 130
+
+
+def test_an_output_folder_that_is_a_file_exits_2_with_one_line(tmp_path: Path, capsys: Captured) -> None:
+    run = save(tmp_path, "run", document())
+    (tmp_path / "taken").write_text("")
+    assert main(["compare", str(run), str(run), "--out", str(tmp_path / "taken")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_no_file_is_left_half_written(tmp_path: Path) -> None:
+    run = save(tmp_path, "run", document())
+    (tmp_path / "out" / "compare.csv").mkdir(parents=True)
+    assert main(["compare", str(run), str(run), "--out", str(tmp_path / "out")]) == 2
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+def test_strict_makes_a_missing_floor_undecided(tmp_path: Path) -> None:
+    run = save(tmp_path, "run", document(extra={PAD: {"verdict": "NO_FLOOR"}}))
+    assert main(["compare", str(run), str(run), "--no-files"]) == 0
+    assert main(["compare", str(run), str(run), "--no-files", "--strict"]) == 3
+
+
+def test_sides_are_searched_where_told(tmp_path: Path, capsys: Captured) -> None:
+    save(tmp_path / "here", "old", document(day=1))
+    save(tmp_path / "here", "new", document(slower(PAD, 1.1), day=2))
+    assert main(["compare", "latest~1", "latest", "--runs", "here", "--no-files", "--all"]) == 1
+    assert "transpose.hinted-4096-32x8" in capsys.readouterr().out
+
+
+def test_half_a_surrogate_pair_in_a_name_does_not_stop_the_report(tmp_path: Path) -> None:
+    run = save(tmp_path, "run", document({"a.\ud800": 10.0}))
+    assert main(["compare", str(run), str(run)]) == 0
+    rows = json.loads((tmp_path / "reports" / "out" / "compare.json").read_text(encoding="utf-8"))["rows"]
+    assert rows[0]["case"] == "a.\ud800"
+
+
+def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None:
+    """In a fresh interpreter, where no other test has imported anything: both sub-commands, all faces."""
+    runs = [str(save(tmp_path, f"run{day}", document(LADDER, day=day))) for day in (1, 2)]
+    script = (
+        "import sys\n"
+        "from reports.__main__ import main\n"
+        f"assert main(['compare', *{runs!r}]) == 0\n"
+        f"assert main(['floors', *{runs!r}]) == 0\n"
+        "loaded = [name for name in sys.modules if name.startswith(('cupy', 'cuda', 'suite.device', 'pynvml'))]\n"
+        "assert not loaded, loaded\n"
+    )
+    root = str(Path(command.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r})\n{script}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_printing_only_does_not_load_pandas(tmp_path: Path) -> None:
+    run = str(save(tmp_path, "run", document()))
+    root = str(Path(command.__file__).parents[1])
+    script = (
+        f"import sys; sys.path.insert(0, {root!r})\n"
+        "from reports.__main__ import main\n"
+        f"assert main(['compare', {run!r}, {run!r}, '--no-files']) == 0\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.__main__ import main
+from reports.floors import Proposals, floor_of, propose
+from reports.runfile import Run, load_run
+from reports.tests.synthetic import LADDER, document, save
+from suite.baseline import Floors, load_floors
+from suite.errors import PeakgateError
+
+PAD = "transpose.smem_pad-8192-32x8"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def sessions(folder: Path, fractions: list[float], time_us: float = 160.0, **content: Any) -> list[Run]:
+    """One run a fraction of peak, of one case."""
+    median = sorted(fractions)[len(fractions) // 2]
+    return [
+        load_run(
+            save(
+                folder,
+                f"run{day}",
+                document({PAD: time_us * median / each}, day=day, extra={PAD: {"peak_fraction": each}}, **content),
+            )
+        )
+        for day, each in enumerate(fractions, 1)
+    ]
+
+
+def proposed(runs: list[Run], present: dict[str, float] | None = None) -> Proposals:
+    return propose(runs, Floors(Path("floors.toml"), "nvidia-h200", present is not None, present or {}))
+
+
+def test_the_floor_is_two_percent_under_the_worst_quiet_session_rounded_down() -> None:
+    assert floor_of([0.725, 0.726, 0.724], 0.001) == 0.709  # 0.724 x 0.98 = 0.70952
+
+
+def test_three_standard_deviations_widen_the_margin() -> None:
+    assert floor_of([0.8, 0.9], 0.02) == 0.752  # 0.8 x 0.94
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=2, max_size=20), st.floats(0, 0.3))
+def test_a_floor_lies_at_least_the_margin_under_every_session_and_no_step_deeper(
+    fractions: list[float], sd: float
+) -> None:
+    floor, limit = floor_of(fractions, sd), min(fractions) * (1 - max(0.02, 3 * sd))
+    assert limit - 0.001 - 1e-12 < floor <= limit
+
+
+def test_a_proposal_says_what_it_rests_on(tmp_path: Path) -> None:
+    (proposal,) = proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).raised
+    assert proposal.floor == 0.709
+    assert proposal.origin == "3 sessions, median 0.725, spread 0.14 %, driver 580.159.04, 2026-11-03"
+
+
+def test_short_kernels_get_the_margin_of_their_kind_however_well_sessions_agree(tmp_path: Path) -> None:
+    (proposal,) = proposed(sessions(tmp_path, [0.2, 0.2], time_us=6.0)).raised
+    assert proposal.floor == 0.190  # 0.2 x (1 - 3 x 1.6 %)
+
+
+def test_a_higher_floor_is_raised_an_equal_one_left_and_a_lower_one_kept_apart(tmp_path: Path) -> None:
+    runs = sessions(tmp_path, [0.724, 0.725, 0.726])
+    assert [each.floor for each in proposed(runs, {PAD: 0.6}).raised] == [0.709]
+    same = proposed(runs, {PAD: 0.709})
+    assert (same.raised, same.lowered) == ((), ())
+    lower = proposed(runs, {PAD: 0.8})
+    assert (lower.raised, [each.present for each in lower.lowered]) == ((), [0.8])
+
+
+def test_wrong_open_lonely_and_peakless_cases_are_skipped(tmp_path: Path) -> None:
+    names = ("a.wrong", "a.open", "a.lonely", "a.peakless", "a.good")
+    wrong = [{"case": "a.wrong", "verdict": "WRONG", "reason": "x"}]
+    first = document(
+        dict.fromkeys(names, 100.0),
+        extra={"a.open": {"verdict": "INCONCLUSIVE"}, "a.peakless": {"peak_fraction": None}},
+    )
+    second = document(dict.fromkeys(("a.open", "a.peakless", "a.good"), 100.0), day=2, not_measured=wrong)
+    found = proposed([load_run(save(tmp_path, "1", first)), load_run(save(tmp_path, "2", second))])
+    assert [each.case for each in found.raised] == ["a.good"]
+    assert found.skipped == ("a.lonely", "a.open", "a.peakless", "a.wrong")
+
+
+def test_a_session_that_left_a_case_open_does_not_count(tmp_path: Path) -> None:
+    left_open = document({PAD: 400.0}, day=9, extra={PAD: {"verdict": "INCONCLUSIVE", "peak_fraction": 0.1}})
+    runs = [*sessions(tmp_path, [0.724, 0.725, 0.726]), load_run(save(tmp_path, "open", left_open))]
+    (proposal,) = proposed(runs).raised
+    assert proposal.floor == 0.709
+
+
+def test_one_session_mixed_models_and_emulated_runs_propose_nothing(tmp_path: Path) -> None:
+    one, two = sessions(tmp_path / "a", [0.7, 0.7])
+    (other, _) = sessions(tmp_path / "b", [0.7, 0.7], slug="nvidia-l4")
+    emulated = sessions(tmp_path / "c", [0.7, 0.7], slug="cpu-emulator")
+    for runs, told in (([one], "one session"), ([one, other], "one GPU model"), (emulated, "emulated")):
+        with pytest.raises(PeakgateError, match=told):
+            proposed(runs)
+    with pytest.raises(PeakgateError, match="floors of nvidia-l4"):
+        propose([one, two], Floors(Path("floors.toml"), "nvidia-l4", True))
+
+
+def saved_sessions(tmp_path: Path, count: int = 5) -> list[str]:
+    return [
+        str(save(tmp_path / "runs", f"run{day}", document({case: us * 5 for case, us in LADDER.items()}, day=day)))
+        for day in range(1, count + 1)
+    ]
+
+
+def test_the_command_prints_a_diff_and_writes_only_when_told(tmp_path: Path, capsys: Captured) -> None:
+    runs, path = saved_sessions(tmp_path), tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
+    assert main(["floors", *runs]) == 0
+    assert f'+"{PAD}" = 0.136 # 5 sessions, median 0.139' in capsys.readouterr().out
+    assert not path.exists()
+    assert main(["floors", *runs, "--write"]) == 0
+    assert load_floors(path, known_cases=set(LADDER)).get(PAD) == 0.136
+    before = path.read_text()
+    capsys.readouterr()
+    assert main(["floors", *runs, "--write"]) == 0
+    assert "0 new floors, 0 raised" in capsys.readouterr().out
+    assert path.read_text() == before
+
+
+def test_the_printed_diff_is_one_that_patch_tools_take(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = 0.1  # agreed with the team\n')
+    assert main(["floors", *saved_sessions(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "change.diff").write_text(printed[: printed.index("14 new floors")])
+    subprocess.run(["git", "apply", "change.diff"], cwd=tmp_path, check=True)
+    assert tomllib.loads(path.read_text())["floors"][PAD] == 0.136
+    assert "agreed with the team; 5 sessions" in path.read_text()
+
+
+def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "own" / "nvidia-h200" / "floors.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = 0.9\n')
+    arguments = ["floors", str(tmp_path / "runs"), "--baselines", "own", "--write"]
+    saved_sessions(tmp_path, 2)
+    assert main(arguments) == 0
+    assert f"{PAD}: 0.136 would hold, not lowered without --lower: today's floor is 0.900" in capsys.readouterr().out
+    assert load_floors(path).get(PAD) == 0.9
+    assert main([*arguments, "--lower"]) == 0
+    assert load_floors(path).get(PAD) == 0.136
+
+
+def test_under_five_sessions_are_warned_of_and_one_file_twice_is_one_session(tmp_path: Path, capsys: Captured) -> None:
+    first, second = saved_sessions(tmp_path, 2)
+    assert main(["floors", first, second]) == 0
+    assert "warning: 2 sessions" in capsys.readouterr().out
+    assert main(["floors", first, first]) == 2
+    assert "one session" in capsys.readouterr().err

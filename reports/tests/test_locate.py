@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reports.locate import Archive, apart, find_history, find_side, without_copies
+from reports.tests.synthetic import document, save
+from suite.errors import PeakgateError
+
+FIRST, SECOND = "a1" * 20, "a2" * 20
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    save(folder / "deep" / "er", "first", document(day=1, commit=FIRST, driver="570.1.2"))
+    save(folder, "second", document(day=3, commit=SECOND))
+    save(folder, "third", document(day=2, commit=SECOND))
+    return folder
+
+
+def names(wanted: str, archive: Archive) -> list[str]:
+    return [run.path.stem for run in find_side(wanted, archive).runs]
+
+
+def refused(wanted: str, archive: Archive) -> str:
+    with pytest.raises(PeakgateError) as caught:
+        find_side(wanted, archive)
+    assert wanted in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_is_one_session(runs: Path) -> None:
+    assert names(str(runs / "second.json"), Archive([runs])) == ["second"]
+
+
+def test_a_folder_is_every_run_below_it_oldest_first(runs: Path) -> None:
+    assert names(str(runs), Archive([runs])) == ["first", "third", "second"]
+
+
+def test_a_commit_prefix_is_every_run_of_that_commit_in_either_letter_case(runs: Path) -> None:
+    assert names("A2a2", Archive([runs])) == ["third", "second"]
+
+
+def test_uncommitted_changes_stand_for_a_commit_only_when_nothing_else_does(runs: Path) -> None:
+    save(runs, "dirty", document(day=4, commit=SECOND, dirty=True))
+    save(runs, "only-dirty", document(day=5, commit="cd" * 20, dirty=True))
+    assert names("a2a2a2", Archive([runs])) == ["third", "second"]
+    assert names("cdcd", Archive([runs])) == ["only-dirty"]
+
+
+def test_a_driver_is_found_by_version_and_by_its_first_parts(runs: Path) -> None:
+    assert names("driver:580.159.04", Archive([runs])) == ["third", "second"]
+    assert names("driver:570", Archive([runs])) == ["first"]
+
+
+def test_latest_counts_back_by_the_time_in_the_run(runs: Path) -> None:
+    archive = Archive([runs])
+    assert [names(wanted, archive)[0] for wanted in ("latest", "latest~1", "latest~2")] == ["second", "third", "first"]
+
+
+def test_latest_beyond_the_first_run_says_how_many_there_are(runs: Path) -> None:
+    assert "3 saved runs" in refused("latest~3", Archive([runs]))
+
+
+def test_an_ambiguous_commit_lists_the_matches(runs: Path) -> None:
+    save(runs, "near", document(commit="a2a2" + "b" * 36))
+    message = refused("a2a2", Archive([runs]))
+    assert "2 commits match" in message
+    assert "a2a2bbbbbbbb" in message
+
+
+def test_an_unknown_commit_names_where_it_was_looked_for_and_what_exists(runs: Path) -> None:
+    message = refused("ffff", Archive([runs]))
+    assert str(runs) in message
+    assert FIRST[:12] in message
+
+
+def test_an_unknown_driver_lists_the_known_ones(runs: Path) -> None:
+    assert "570.1.2" in refused("driver:999", Archive([runs]))
+
+
+def test_many_commits_are_not_all_listed(tmp_path: Path) -> None:
+    for number in range(8):
+        save(tmp_path, str(number), document({"a.b": 10.0}, commit=f"{number:040x}", day=number + 1))
+    assert "and 3 more" in refused("ffff", Archive([tmp_path]))
+
+
+def test_nothing_saved_is_told_so(tmp_path: Path) -> None:
+    assert "no saved run" in refused("abcd", Archive([tmp_path]))
+    assert "no saved runs" in refused("latest", Archive([tmp_path]))
+
+
+@pytest.mark.parametrize("wanted", ["none.json", "main", "latest~x", "", "abcg"])
+def test_what_is_no_side_lists_the_forms_there_are(wanted: str, runs: Path) -> None:
+    with pytest.raises(PeakgateError, match="a commit"):
+        find_side(wanted or "no such", Archive([runs]))
+
+
+def test_three_hex_digits_are_too_few(runs: Path) -> None:
+    assert "4 or more" in refused("a2a", Archive([runs]))
+
+
+def test_an_empty_folder_and_a_missing_root_are_refused(tmp_path: Path) -> None:
+    assert "no *.json" in refused(str(tmp_path), Archive([tmp_path]))
+    with pytest.raises(PeakgateError, match="no such folder"):
+        Archive([tmp_path / "none"])
+
+
+def test_a_named_folder_is_strict_and_a_search_passes_over_and_says_so(runs: Path) -> None:
+    (runs / "broken.json").write_text("{")
+    assert "broken.json" in refused_folder(runs)
+    side = find_side("latest", Archive([runs]))
+    assert side.runs[0].path.stem == "second"
+    assert "broken.json" in side.notes[0]
+
+
+def refused_folder(folder: Path) -> str:
+    with pytest.raises(PeakgateError) as caught:
+        find_side(str(folder), Archive([folder]))
+    return str(caught.value)
+
+
+def test_two_gpu_models_on_one_side_are_refused(runs: Path) -> None:
+    save(runs, "other", document(slug="nvidia-l4"))
+    assert "nvidia-h200 and nvidia-l4" in refused(str(runs), Archive([runs]))
+
+
+def test_a_copied_file_is_no_second_session(runs: Path) -> None:
+    save(runs, "copy", document(day=3, commit=SECOND))
+    side = find_side(str(runs), Archive([runs]))
+    assert len(side.runs) == 3
+    assert "copies" in side.notes[0]
+    assert len(without_copies([*side.runs, *side.runs])) == 3
+
+
+def test_a_run_on_both_sides_is_taken_off_base_and_said_so(runs: Path) -> None:
+    archive = Archive([runs])
+    base, new = apart(find_side("driver:580", archive), find_side("latest", archive))
+    assert ([run.path.stem for run in base.runs], [run.path.stem for run in new.runs]) == (["third"], ["second"])
+    assert "taken off the base side" in base.notes[0]
+
+
+def test_a_run_against_itself_is_left_alone(runs: Path) -> None:
+    side = find_side("latest", Archive([runs]))
+    assert apart(side, side) == (side, side)
+
+
+def test_by_default_benchmarks_and_baseline_runs_are_searched_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / ".benchmarks" / "Linux", "fresh", document(day=1))
+    save(tmp_path / "baselines" / "nvidia-h200" / "runs", "kept", document(day=2))
+    save(tmp_path / "baselines" / "nvidia-h200", "stray", document(day=3))
+    monkeypatch.chdir(tmp_path)
+    assert [run.path.stem for run in Archive().runs()] == ["fresh", "kept"]
+
+
+def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(runs: Path, tmp_path: Path) -> None:
+    save(runs, "other", document(day=9, slug="nvidia-l4"))
+    copy = save(tmp_path / "elsewhere", "edited", document({"a.b": 1.0}, day=1, commit=FIRST))
+    archive = Archive([runs])
+    sides = find_side(str(runs / "second.json"), archive), find_side(str(copy), archive)
+    assert [run.path.stem for run in find_history(archive, sides)] == ["third"]
