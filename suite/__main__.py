@@ -1,6 +1,6 @@
 """``python -m suite``: one run of the kernels, with this project's exit codes.
 
-Arguments are pytest's and pytest-benchmark's, and ours: ``--device``, ``--tier``, ``--strict-floors``, ``--baselines``.
+Arguments are pytest's and pytest-benchmark's, and ours: ``--device``, ``--tier``, ``--strict-gate``, ``--baselines``.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ def add_options(parser: pytest.Parser) -> None:
         "--tier", default="gate", choices=[tier.value for tier in Tier], help="gate: every stage, few shapes; full: all"
     )
     group.addoption(
-        "--strict-floors", action="store_true", help="a case without a floor leaves the run undecided (exit 3)"
+        "--strict-gate",
+        action="store_true",
+        help="exit 3 where a case has no floor, and before measuring a doubtful GPU",
     )
     group.addoption(
         "--baselines", default="baselines", type=Path, help="folder with <gpu>/floors.toml (default: baselines)"
@@ -92,6 +94,8 @@ def begin_session(request: pytest.FixtureRequest) -> Session:
     """Begin this run with the cases that were selected."""
     session = _session(request.config)
     session.wall_s["start"] = _seconds_since_process_start()
+    if (found := session.look()) and request.config.option.strict_gate:
+        pytest.exit(f"not measured under --strict-gate: {'; '.join(found)}", returncode=int(ExitCode.UNDECIDED))
     session.begin(_selected(request.session))
     return session
 
@@ -125,7 +129,7 @@ def finish(pytest_session: pytest.Session) -> None:
         or pytest_session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     ):
         return
-    code = exit_code(session.verdicts, strict=config.option.strict_floors)
+    code = exit_code(session.verdicts, strict=config.option.strict_gate)
     if code != ExitCode.OK:
         pytest_session.exitstatus = int(code)
     verdict = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 from suite.session import Outcome, Session
@@ -54,8 +55,9 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
 
 
 def machine_info(session: Session) -> dict[str, Any]:
-    """``machine_info.gpu``: the device, and the roofs measured in this run."""
-    return session.device.describe() | {"roofs": dict(session.roofs)}
+    """``machine_info.gpu``: the device, its state before the run, and the roofs measured in it."""
+    preflight = asdict(session.preflight) if session.preflight else None
+    return session.device.describe() | {"preflight": preflight, "roofs": dict(session.roofs)}
 
 
 def run_info(session: Session) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from suite.errors import PeakgateError
 from suite.gate import judge
 from suite.metrics import Metrics, metrics
 from suite.occupancy import Occupancy, occupancy
+from suite.preflight import Preflight, concerns
 from suite.roofs import measure_roofs, yardsticks
 from suite.sampling import Samples, SamplingPlan
 from suite.verdict import Judgement, Verdict
@@ -62,8 +63,16 @@ class Session:
     outcomes: list[Outcome] = field(default_factory=list)
     wall_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    preflight: Preflight | None = None
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _reference: tuple[Any, Sequence[Array]] | None = None
+
+    def look(self) -> list[str]:
+        """See whether the device is fit to be measured; what gives reason for doubt is noted and given."""
+        self.preflight = self.device.preflight()
+        found = concerns(self.preflight) if self.preflight else []
+        self.notes += [f"doubtful: {concern}" for concern in found]
+        return found
 
     def begin(self, selected: Sequence[Case]) -> None:
         """Build everything in parallel, bring the device to speed, measure the roofs."""

@@ -16,6 +16,7 @@ from suite.device import emulator
 from suite.device.choose import EMULATOR_SLUG
 from suite.device.interface import DeviceKind, KernelFault
 from suite.peaks import Peaks
+from suite.preflight import Preflight
 from suite.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
@@ -134,6 +135,9 @@ class CpuDevice:
             "driver": None,
             "compiler": f"{self.compiler.name} {self.compiler.version}",
         }
+
+    def preflight(self) -> Preflight | None:
+        return None
 
     def refusal(self, case: Case) -> str | None:
         return None if case.stage.gpu_only is None else f"GPU only: {case.stage.gpu_only}"

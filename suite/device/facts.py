@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import pynvml
 from suite import nvrtc
 from suite.device.driver import slug
 from suite.peaks import Peaks, pcie_gbs, theoretical_peaks
+from suite.preflight import Preflight, reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,26 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         link_gbs=pcie_gbs(generation, lanes) if generation and lanes else None,
     )
     return facts, peaks
+
+
+def preflight(uuid: str) -> Preflight:
+    """The state of this GPU now; reads, changes nothing."""
+    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    bits = _ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    default = _ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
+    uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return Preflight(
+        other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
+        throttle_reasons=() if bits is None else reasons(bits),
+        power_limit_w=None if limit is None else limit / 1e3,
+        default_power_limit_w=None if default is None else default / 1e3,
+        temperature_c=_ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        uncorrected_ecc_errors=_ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile)),
+        mig=None if mig is None else bool(mig[0]),
+    )
 
 
 def _ask(question: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ from suite.data import random_array
 from suite.device import facts, operations
 from suite.device.interface import DeviceKind, DeviceLost, KernelFault
 from suite.device.stream import SampleStream
+from suite.preflight import Preflight
 from suite.sampling import Samples, SamplingPlan, undisturbed
 
 _FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
@@ -153,6 +154,9 @@ class GpuDevice:
             "peak_derivation": self.peaks.derivation if self.peaks else None,
         }
         return described
+
+    def preflight(self) -> Preflight | None:
+        return facts.preflight(self.facts.uuid)
 
     def refusal(self, case: Case) -> str | None:
         assert self.capability is not None

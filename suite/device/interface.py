@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from suite.build import Resources
 from suite.case import Array, Case, Scale
 from suite.peaks import Peaks
+from suite.preflight import Preflight
 from suite.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]
@@ -62,6 +63,10 @@ class Device(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""
+        ...
+
+    def preflight(self) -> Preflight | None:
+        """The device's state before a run; None where there is nothing to look at."""
         ...
 
     def refusal(self, case: Case) -> str | None:

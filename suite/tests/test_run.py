@@ -89,7 +89,7 @@ def test_wrong_kernels_fail_are_named_and_are_not_saved(tmp_path):
 
 
 def test_strict_leaves_a_run_without_floors_undecided(tmp_path):
-    assert run(tmp_path, "-k", "memcpy", "--strict-floors").returncode == 3
+    assert run(tmp_path, "-k", "memcpy", "--strict-gate").returncode == 3
 
 
 @pytest.mark.parametrize(

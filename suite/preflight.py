@@ -1,0 +1,63 @@
+"""Is the GPU fit to be measured? What was seen before a run, and what of it gives reason to doubt the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HOT_C = 87
+"""Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
+
+IDLE = "idle"
+REASONS = {
+    0x01: IDLE,
+    0x02: "applications clock setting",
+    0x04: "software power cap",
+    0x08: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+    0x100: "display clock setting",
+}
+"""Why clocks are not at their highest: bits of NVML's clocks event reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The state of a GPU before a run; None where the driver does not tell."""
+
+    other_processes: int | None
+    throttle_reasons: tuple[str, ...]
+    power_limit_w: float | None
+    default_power_limit_w: float | None
+    temperature_c: int | None
+    uncorrected_ecc_errors: int | None
+    mig: bool | None
+
+
+def reasons(bits: int) -> tuple[str, ...]:
+    """The names of the reasons set in NVML's bit mask; an unknown bit is named by its value."""
+    named = [name for bit, name in REASONS.items() if bits & bit]
+    unknown = bits & ~sum(REASONS)
+    return (*named, *((f"unknown reason {unknown:#x}",) if unknown else ()))
+
+
+def concerns(seen: Preflight) -> list[str]:
+    """One line for each thing that makes figures of this run doubtful; empty when there is none."""
+    found = []
+    if seen.other_processes:
+        found.append(f"{seen.other_processes} other process(es) hold this GPU; see nvidia-smi and end or move them")
+    limiting = [reason for reason in seen.throttle_reasons if reason != IDLE]
+    if limiting:
+        found.append(f"clocks are held down by {', '.join(limiting)}; see nvidia-smi -q -d PERFORMANCE")
+    if seen.power_limit_w and seen.default_power_limit_w and seen.power_limit_w < seen.default_power_limit_w:
+        found.append(
+            f"the power limit is {seen.power_limit_w:.0f} W, {seen.default_power_limit_w:.0f} W is this GPU's default"
+        )
+    if seen.temperature_c is not None and seen.temperature_c > HOT_C:
+        found.append(f"the GPU is at {seen.temperature_c} °C, near slow-down; check its cooling")
+    if seen.uncorrected_ecc_errors:
+        found.append(f"{seen.uncorrected_ecc_errors} uncorrected ECC error(s) since boot; have the GPU checked")
+    if seen.mig:
+        found.append("MIG is on: this run sees a slice of the chip, the peaks are those of the whole")
+    return found
