@@ -1,0 +1,80 @@
+import pytest
+
+from suite.device import choose, driver
+from suite.errors import PeakgateError
+from suite.needs import groups
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretend a machine with this many GPUs under a driver of this CUDA version."""
+
+    def pretend(gpus, cuda=None):
+        monkeypatch.setattr(driver, "gpu_count", lambda: gpus)
+        monkeypatch.setattr(driver, "cuda_driver_version", lambda: cuda)
+
+    return pretend
+
+
+def test_a_gpus_name_becomes_a_folder_name():
+    assert driver.slug("NVIDIA H200") == "nvidia-h200"
+    assert driver.slug("NVIDIA GeForce RTX 4090 (Laptop)") == "nvidia-geforce-rtx-4090-laptop"
+    assert driver.slug("/../") == "unknown-gpu"
+
+
+def test_without_a_gpu_auto_means_the_emulator(machine):
+    machine(gpus=0)
+    assert choose.device_slug("auto") == "cpu-emulator"
+    device, note = choose.open_device("auto")
+    assert device.kind == "cpu"
+    assert "no fraction of peak is claimed" in note
+
+
+def test_asking_for_the_emulator_is_no_fall_back_and_needs_no_note(machine):
+    machine(gpus=0)
+    assert choose.open_device("cpu")[1] is None
+
+
+@pytest.mark.parametrize("choice", ["tpu", "gpu:", "gpu:one", "GPU", ""])
+def test_a_choice_that_is_none_is_refused(choice):
+    with pytest.raises(PeakgateError, match="expected auto, cpu, gpu or gpu:N"):
+        choose.device_slug(choice)
+
+
+def test_a_gpu_that_is_not_there_is_refused(machine):
+    machine(gpus=0)
+    with pytest.raises(PeakgateError, match="no GPU answers"):
+        choose.open_device("gpu")
+    machine(gpus=2)
+    with pytest.raises(PeakgateError, match=r"--device gpu:2: this machine has 2 GPU\(s\)"):
+        choose.open_device("gpu:2")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cuda", "group"),
+    [
+        (1, 13000, "cuda13"),
+        (1, 13020, "cuda13"),
+        (1, 12080, "cuda12"),
+        (1, 11080, None),
+        (0, 13000, None),
+        (0, None, None),
+    ],
+)
+def test_the_driver_decides_which_cuda_packages_are_installed(machine, gpus, cuda, group):
+    machine(gpus, cuda)
+    assert driver.dependency_group() == group
+
+
+def test_a_gpu_machine_asked_for_the_emulator_gets_no_cuda_packages(machine):
+    machine(gpus=1, cuda=13000)
+    assert groups([]) == ["cuda13"]
+    assert "cuda13" not in groups(["--device", "cpu"])
+    assert "cuda13" not in groups(["--device=cpu"])
+
+
+def test_nvrtc_is_asked_for_only_where_no_cuda_group_brings_it(machine):
+    machine(gpus=1, cuda=13000)
+    assert groups(["--nvrtc"]) == ["cuda13"]
+    machine(gpus=0)
+    assert groups(["--nvrtc"])[0] == "nvrtc"

@@ -1,0 +1,48 @@
+"""The replay timer inside real pytest-benchmark runs, through its public interface."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = """
+import pytest
+from suite.replay import install_timer
+
+@pytest.fixture
+def replay_timer(request):
+    return install_timer(request)
+"""
+
+TEST = """
+import pytest
+from suite.replay import replay
+
+@pytest.mark.benchmark(group="kept")
+def test_played_back(replay_timer, benchmark):
+    replay(benchmark, replay_timer, [1.23456789, 1.3, 1.7])
+"""
+
+
+@pytest.fixture
+def project(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TEST)
+    return pytester
+
+
+def test_durations_arrive_to_the_bit_and_the_group_of_a_marker_is_kept(project):
+    project.runpytest_subprocess("--benchmark-json=out.json").assert_outcomes(passed=1)
+    benchmark = json.loads((project.path / "out.json").read_text())["benchmarks"][0]
+    assert benchmark["stats"]["data"] == [time_us / 1e6 for time_us in (1.23456789, 1.3, 1.7)]
+    assert benchmark["group"] == "kept"
+    assert benchmark["options"]["timer"] == "cuda_events"
+
+
+@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-only", "--benchmark-skip"])
+def test_pytest_benchmarks_own_switches_keep_working(project, option):
+    outcomes = project.runpytest_subprocess(option).parseoutcomes()
+    assert outcomes in ({"passed": 1}, {"skipped": 1})
