@@ -66,7 +66,8 @@ def compare(base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: 
     Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are.
     """
     rules = _rules(base, new, across_gpus=across_gpus)
-    evidence = gather(base.runs, new.runs)
+    gathered = gather(base.runs, new.runs)
+    evidence = [case for case in gathered if not _left_out(case, new)]
     settled = {case.case: judgement for case in evidence if (judgement := _settled(case, base, new, rules))}
     timed = [case for case in evidence if case.case not in settled]
     residuals, df = repeated_sessions(timed, base.runs, new.runs, history)
@@ -80,8 +81,23 @@ def compare(base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: 
         rows=tuple(sorted(rows, key=_badness)),
         suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
         differences=differences(base.runs, new.runs),
-        notes=_notes(base, new, rules, residuals, df),
+        notes=(*_notes(base, new, rules, residuals, df), *_scope_notes(len(gathered) - len(evidence), new)),
     )
+
+
+def _left_out(case: CaseEvidence, new: Side) -> bool:
+    """Whether NEW was not asked for the case: runs of a selection, or of the gate tier and a case that is not in it."""
+    if case.new.known or not case.base.results:
+        return False
+    beyond_the_gate = case.base.results[-1].tier == "full" and all(run.tier == "gate" for run in new.runs)
+    return beyond_the_gate or not any(run.whole for run in new.runs)
+
+
+def _scope_notes(left_out: int, new: Side) -> tuple[str, ...]:
+    if not left_out:
+        return ()
+    why = "ran the gate tier" if any(run.whole for run in new.runs) else "ran a selection of cases"
+    return (f"{left_out} cases of base are left out: new {why}",)
 
 
 def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:

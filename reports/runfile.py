@@ -44,6 +44,7 @@ class CaseResult:
     block: str | None
     variant: str | None
     dtype: str | None
+    tier: str | None
     bound: str | None
     roof: str | None
     fingerprint: str | None
@@ -80,6 +81,7 @@ class Unmeasured:
 class Run:
     """One session: every case measured once, on one GPU, at one commit.
 
+    ``whole`` is False when only a selection of the tier's cases was run: a case it lacks was not looked for.
     ``gpu`` is ``machine_info.gpu`` as saved. ``notes`` are oddities that do not keep the run from being read.
     """
 
@@ -89,6 +91,7 @@ class Run:
     dirty: bool
     benchmark_version: str
     tier: str | None
+    whole: bool
     device: str | None
     gpu: Mapping[str, Any]
     cases: Mapping[str, CaseResult]
@@ -112,7 +115,19 @@ class Run:
         return self.slug == EMULATOR_SLUG
 
 
-TEXTS = ("family", "stage", "size", "block", "variant", "dtype", "bound", "roof", "fingerprint", "occupancy_limiter")
+TEXTS = (
+    "family",
+    "stage",
+    "size",
+    "block",
+    "variant",
+    "dtype",
+    "tier",
+    "bound",
+    "roof",
+    "fingerprint",
+    "occupancy_limiter",
+)
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
     *("occupancy", "sm_clock_mhz", "discarded", "relative_error"),
@@ -145,6 +160,7 @@ def load_run(path: Path) -> Run:
         dirty=bool(commit.get("dirty", False)),
         benchmark_version=str(document.get("version", "unknown")),
         tier=_text(path, about, "tier", "peakgate"),
+        whole=about.get("whole") is not False,
         device=_text(path, about, "device", "peakgate"),
         gpu=gpu,
         cases=cases,

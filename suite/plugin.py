@@ -93,10 +93,14 @@ def skip_gpu_tests_without_gpu(config: pytest.Config, items: list[pytest.Item]) 
 def begin_session(request: pytest.FixtureRequest) -> Session:
     """Begin this run with the cases that were selected."""
     session = _session(request.config)
+    selected = _selected(request.session)
+    session.whole = {case.id for case in selected} >= {
+        case.id for case in catalogue.cases(session.device.scale, session.tier)
+    }
     session.wall_s["start"] = _seconds_since_process_start()
     if (found := session.look()) and request.config.option.strict_gate:
         pytest.exit(f"not measured under --strict-gate: {'; '.join(found)}", returncode=int(ExitCode.UNDECIDED))
-    session.begin(_selected(request.session))
+    session.begin(selected)
     return session
 
 

@@ -61,11 +61,12 @@ def machine_info(session: Session) -> dict[str, Any]:
 
 
 def run_info(session: Session) -> dict[str, Any]:
-    """The file's own section: device, tier, verdict counts, cases without figures, where the wall time went."""
+    """The file's own section: what was asked for, verdict counts, cases without figures, where the time went."""
     unmeasured = [outcome for outcome in session.outcomes if outcome.metrics is None]
     return {
         "device": session.device.kind,
         "tier": session.tier.value,
+        "whole": session.whole,
         "verdicts": dict(Counter(verdict.value for verdict in session.verdicts)),
         "not_measured": [
             {"case": outcome.case.id, "verdict": outcome.judgement.verdict.value, "reason": outcome.judgement.reason}

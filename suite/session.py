@@ -53,11 +53,15 @@ class Outcome:
 
 @dataclass
 class Session:
-    """One device, one set of floors, one run. ``wall_s`` tells where the time went."""
+    """One device, one set of floors, one run.
+
+    ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` tells where the time went.
+    """
 
     device: Device
     floors: Floors
     tier: Tier
+    whole: bool = True
     plan: SamplingPlan = field(default_factory=SamplingPlan)
     roofs: Mapping[str, float] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)

@@ -28,6 +28,8 @@ def markdown(comparison: Comparison, *, strict: bool = False) -> str:
     if comparison.suite:
         lines.append(f"- suite-wide: {comparison.suite.judgement.verdict}, {escape(comparison.suite.judgement.reason)}")
     lines += [f"- {escape(text)}" for text in (words.detectable(comparison), words.floors(comparison)) if text]
+    if again := words.rerun(comparison):
+        lines.append(f"- `{again}`")
     lines += [f"- note: {escape(note)}" for note in comparison.notes]
     lines.append("")
     if comparison.differences:

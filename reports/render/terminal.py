@@ -13,6 +13,8 @@ from reports.result import Comparison, Row
 from suite.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
+FOLDED = frozenset({Verdict.INCOMPARABLE, Verdict.NEW})
+MOST_ALIKE = 5
 CHANGE_WIDTH = len("10.00x slower") + 2
 
 
@@ -27,14 +29,18 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
     listed = [row for row in comparison.rows if everything or row.verdict not in words.UNCHANGED]
     if listed:
         console.print()
-    for row in listed:
-        _row(console, row)
+    for rows in _alike(listed):
+        if len(rows) > MOST_ALIKE:
+            _folded(console, rows)
+            continue
+        for row in rows:
+            _row(console, row)
     console.print()
     if comparison.suite:
         suite = comparison.suite
         text = Text("suite-wide: ").append(suite.judgement.verdict, _style(suite.judgement.verdict))
         console.print(text.append(f", {suite.judgement.reason}"))
-    for sentence in (words.floors(comparison), words.detectable(comparison)):
+    for sentence in (words.floors(comparison), words.detectable(comparison), words.rerun(comparison)):
         if sentence:
             _line(console, sentence)
 
@@ -46,6 +52,21 @@ def last_line(comparison: Comparison, console: Console, *, strict: bool = False,
     if written:
         text.append(f"; {', '.join(str(path) for path in written)}")
     console.print(text, soft_wrap=True)
+
+
+def _alike(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of FOLDED verdicts that say the same of different cases, together; each other row by itself."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.verdict, row.reason) if row.verdict in FOLDED else (row.case,)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def _folded(console: Console, rows: Sequence[Row]) -> None:
+    head = Text(f"{rows[0].verdict:<{VERDICT_WIDTH}}", _style(rows[0].verdict))
+    console.print(head.append(f"{len(rows)} cases, {words.one_line(rows[0].case)} the first"), soft_wrap=True)
+    _line(console, f"    {rows[0].reason}", style="dim")
 
 
 def _row(console: Console, row: Row) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from reports.locate import Side
 from reports.result import Comparison, Row
-from suite.verdict import Verdict
+from suite.case import ID_PATTERN
+from suite.verdict import REGRESSIONS, Verdict
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
 
@@ -31,6 +32,13 @@ def detectable(comparison: Comparison) -> str:
         return ""
     typical, worst = comparison.detectable_percent
     return f"smallest detectable change {typical:.2g} % in the median case, {worst:.2g} % in the worst"
+
+
+def rerun(comparison: Comparison) -> str:
+    """The command that measures the regressions again, at most five of them; empty when there is none."""
+    cases = [row.case for row in comparison.rows if row.verdict in REGRESSIONS and row.verdict is not Verdict.MISSING]
+    named = [case for case in cases if ID_PATTERN.fullmatch(case)][:5]
+    return f'measure again: nox -s bench -- --tier full -k "{" or ".join(named)}"' if named else ""
 
 
 def floors(comparison: Comparison) -> str:

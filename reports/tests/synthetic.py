@@ -83,6 +83,7 @@ def document(
     commit: str = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678",
     dirty: bool = False,
     tier: str = "full",
+    whole: bool = True,
     not_measured: Sequence[Mapping[str, str]] = (),
     extra: Mapping[str, Mapping[str, Any]] | None = None,
     **gpu: Any,
@@ -117,7 +118,13 @@ def document(
         "datetime": f"2026-11-{day:02d}T12:00:00+00:00",
         "version": "5.3.1",
         "peakgate_schema": 1,
-        "peakgate": {"device": "gpu", "tier": tier, "not_measured": list(not_measured), "wall_s": {"all": 60.0}},
+        "peakgate": {
+            "device": "gpu",
+            "tier": tier,
+            "whole": whole,
+            "not_measured": list(not_measured),
+            "wall_s": {"all": 60.0},
+        },
     }
 
 

@@ -262,6 +262,19 @@ def test_a_missing_case_is_a_regression_and_a_new_one_is_not(saved: Saved) -> No
     assert come.exit_code() == ExitCode.OK
 
 
+def test_cases_a_partial_run_was_not_asked_for_are_left_out_and_counted(saved: Saved) -> None:
+    result = compare(saved.side(), saved.side({"transpose.smem-4096-32x8": 76.0}, whole=False))
+    assert [found.verdict for found in result.rows] == [Verdict.SAME]
+    assert "14 cases of base are left out: new ran a selection of cases" in result.notes
+
+
+def test_cases_beyond_the_gate_are_not_missing_from_a_run_of_the_gate(saved: Saved) -> None:
+    base = saved.side({"a.gate": 50.0, "a.full": 50.0}, extra={"a.gate": {"tier": "gate"}, "a.full": {"tier": "full"}})
+    result = compare(base, saved.side({"a.gate": 50.0}, tier="gate"))
+    assert [found.case for found in result.rows] == ["a.gate"]
+    assert "1 cases of base are left out: new ran the gate tier" in result.notes
+
+
 def test_a_missing_case_says_when_the_tiers_differ(saved: Saved) -> None:
     result = compare(saved.side(), saved.side({"a.b": 10.0}, tier="gate"))
     assert "base ran tier full, new gate" in row(result).reason
