@@ -1,0 +1,128 @@
+"""``python -m suite.resources``: what the compiler gives every kernel on every architecture, against a baseline.
+
+Exits 0 when nothing got worse, 1 on new spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3
+when the baseline is of another compiler and nothing can be blamed on the kernels. ``--update`` writes the baseline
+anew. The findings are left in ``resources.json`` as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from suite import catalogue
+from suite.build import write_atomically
+from suite.case import Scale
+from suite.errors import PeakgateError
+from suite.resources import baseline
+from suite.resources.compare import REGRESSIONS, Finding, compare, exit_code, incomparable
+from suite.resources.survey import builds, survey
+from suite.resources.usage import Survey
+from suite.verdict import ExitCode
+
+BASELINE = Path("baselines/resources.json")
+VERDICT_FILE = "resources.json"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compile everything, then compare with the baseline or write it anew."""
+    chosen = _parser().parse_args(arguments)
+    known = _baseline(chosen.baseline, update=chosen.update)
+    start = time.perf_counter()
+    current = survey(builds(case for scale in Scale for case in catalogue.cases(scale)), jobs=chosen.jobs)
+    wall_s = time.perf_counter() - start
+    before = known or Survey(current.nvrtc, current.options, {}, {})
+    findings, reason = compare(before, current), incomparable(before, current)
+    for finding in findings:
+        print(finding)  # noqa: T201
+    if reason:
+        print(f"{chosen.baseline}: {reason}")  # noqa: T201
+    print(summary(current, findings, wall_s))  # noqa: T201
+    if chosen.update:
+        code = _update(chosen.baseline, current)
+    else:
+        code = exit_code(before, current, findings)
+        print(_advice(code, chosen.baseline))  # noqa: T201
+    _leave(chosen.out, code, current, findings, reason)
+    return code
+
+
+def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
+    """One line: how much was compiled and what came of it."""
+    kernels = {target.kernel for target in (*current.usage, *current.broken)}
+    regressions = sum(finding.kind in REGRESSIONS for finding in findings)
+    count = len(current.usage) + len(current.broken)
+    return (
+        f"{len(kernels)} kernel builds, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
+        f"{regressions} regressions, {len(findings) - regressions} other differences"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m suite.resources",
+        description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
+    )
+    parser.add_argument("--update", action="store_true", help="write the baseline anew and say what is different")
+    parser.add_argument("--baseline", type=Path, default=BASELINE, help=f"the baseline file (default: {BASELINE})")
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one a core)")
+    parser.add_argument("--out", type=Path, default=Path("reports/out"), help="folder for the verdict")
+    return parser
+
+
+def _baseline(path: Path, *, update: bool) -> Survey | None:
+    """The baseline to compare with; None when a new one is asked for and the old one is missing or of no use."""
+    if not update:
+        return baseline.read(path)
+    if not path.exists():
+        return None
+    try:
+        return baseline.read(path)
+    except PeakgateError as error:
+        print(f"replacing a baseline that cannot be compared with: {error}")  # noqa: T201
+        return None
+
+
+def _update(path: Path, current: Survey) -> ExitCode:
+    """Write the baseline; not while a build does not compile, for its line would be lost."""
+    if current.broken:
+        print(f"{path} is left as it was: what is in a baseline must compile")  # noqa: T201
+        return ExitCode.REGRESSION
+    baseline.write(path, current)
+    print(f"wrote {path}")  # noqa: T201
+    return ExitCode.OK
+
+
+def _advice(code: ExitCode, path: Path) -> str:
+    if code is ExitCode.OK:
+        return f"nothing got worse than {path}"
+    if code is ExitCode.UNDECIDED:
+        return f"could not decide: compare under the baseline's compiler and options, or write {path} anew: --update"
+    return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"
+
+
+def _leave(out: Path, code: ExitCode, current: Survey, findings: Sequence[Finding], reason: str | None) -> None:
+    """Write the verdict where a caller that loses exit codes can read it."""
+    verdict = {
+        "exit_code": int(code),
+        "nvrtc": current.nvrtc,
+        "options": list(current.options),
+        "incomparable": reason,
+        "findings": [asdict(finding) for finding in findings],
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / VERDICT_FILE, json.dumps(verdict, indent=1).encode())
+    print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except PeakgateError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        sys.exit(ExitCode.BAD_INPUT)

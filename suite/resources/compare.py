@@ -1,0 +1,135 @@
+"""What moved between a baseline and a survey, and whether that is a regression: pure judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from suite.build import Resources
+from suite.resources.usage import Occupancy, Survey, Target, Usage
+from suite.verdict import ExitCode
+
+
+class Kind(StrEnum):
+    """What a finding says, the gravest first."""
+
+    NOT_COMPILING = "NOT_COMPILING"
+    NEW_SPILLS = "NEW_SPILLS"
+    LOST_OCCUPANCY = "LOST_OCCUPANCY"
+    CHANGED = "CHANGED"
+    NEW = "NEW"
+    REMOVED = "REMOVED"
+
+
+REGRESSIONS = frozenset({Kind.NOT_COMPILING, Kind.NEW_SPILLS, Kind.LOST_OCCUPANCY})
+
+_ORDER = list(Kind)
+_NAMES = {
+    "registers": "registers",
+    "spill_bytes": "spilled bytes",
+    "stack_bytes": "stack bytes",
+    "static_shared_bytes": "static shared bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say of one kernel build, on every architecture it is equally true of."""
+
+    kind: Kind
+    kernel: str
+    architectures: tuple[int, ...]
+    text: str
+
+    def __str__(self) -> str:
+        where = ", ".join(f"sm_{sm}" for sm in self.architectures)
+        return f"{self.kernel} on {where}: {self.kind.value}, {self.text}"
+
+
+def compare(baseline: Survey, current: Survey) -> list[Finding]:
+    """Every difference, the gravest first.
+
+    A build that does not compile is a regression whether or not the baseline knows it; so are spilled bytes above the
+    baseline's (a new build's are 0) and occupancy below it at any block. All else that moved is only said.
+    """
+    found = [(Kind.NOT_COMPILING, target, message) for target, message in current.broken.items()]
+    for target, usage in current.usage.items():
+        before = baseline.usage.get(target)
+        told = _new(usage) if before is None else _moved(before, usage)
+        if told is not None:
+            found.append((told[0], target, told[1]))
+    gone = baseline.usage.keys() - current.usage.keys() - current.broken.keys()
+    found += [(Kind.REMOVED, target, "in the baseline, no longer built") for target in gone]
+    return _merged(found)
+
+
+def incomparable(baseline: Survey, current: Survey) -> str | None:
+    """Why differences cannot be laid at the kernels' door: another compiler or other options; None when they can."""
+    if baseline.nvrtc != current.nvrtc:
+        return (
+            f"the baseline was made with NVRTC {baseline.nvrtc}, this is NVRTC {current.nvrtc}: "
+            "the compiler may have moved what moved"
+        )
+    if baseline.options != current.options:
+        return (
+            f"the baseline was made with the options {' '.join(baseline.options)}, "
+            f"these are {' '.join(current.options)}: they may have moved what moved"
+        )
+    return None
+
+
+def exit_code(baseline: Survey, current: Survey, findings: Iterable[Finding]) -> ExitCode:
+    """UNDECIDED when the two cannot be compared, else REGRESSION when a finding is one."""
+    if incomparable(baseline, current):
+        return ExitCode.UNDECIDED
+    return ExitCode.REGRESSION if any(finding.kind in REGRESSIONS for finding in findings) else ExitCode.OK
+
+
+def _new(usage: Usage) -> tuple[Kind, str]:
+    if usage.resources.spill_bytes:
+        return Kind.NEW_SPILLS, f"not in the baseline and spills {usage.resources.spill_bytes} bytes a thread"
+    return Kind.NEW, "not in the baseline"
+
+
+def _moved(before: Usage, after: Usage) -> tuple[Kind, str] | None:
+    """The gravest of what moved and everything that did; None when nothing did."""
+    kinds, parts = [Kind.CHANGED], []
+    for field in fields(Resources):
+        old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)
+        if old != new:
+            parts.append(f"{_NAMES[field.name]} {old} -> {new}")
+    if after.resources.spill_bytes > before.resources.spill_bytes:
+        kinds.append(Kind.NEW_SPILLS)
+    occupancy, lost = _occupancy_moved(before.occupancy, after.occupancy)
+    if lost:
+        kinds.append(Kind.LOST_OCCUPANCY)
+    parts = occupancy + parts
+    return (min(kinds, key=_ORDER.index), "; ".join(parts)) if parts else None
+
+
+def _occupancy_moved(before: Mapping[str, Occupancy], after: Mapping[str, Occupancy]) -> tuple[list[str], bool]:
+    """What moved at which blocks, and whether occupancy was lost at any; blocks that came or went lose none."""
+    parts, lost = [], False
+    for block in sorted(before.keys() | after.keys()):
+        old, new = before.get(block), after.get(block)
+        if old is None:
+            parts.append(f"block {block} is new")
+        elif new is None:
+            parts.append(f"block {block} is no longer launched")
+        elif new.fraction != old.fraction:
+            limit = f"limited by {new.limiter}" if new.fraction else f"no block fits, {new.limiter}"
+            parts.append(f"occupancy {old.fraction:.1%} -> {new.fraction:.1%} at block {block} ({limit})")
+            lost = lost or new.fraction < old.fraction
+        elif new.limiter != old.limiter:
+            parts.append(f"occupancy at block {block} is now limited by {new.limiter}, was by {old.limiter}")
+    return parts, lost
+
+
+def _merged(found: Sequence[tuple[Kind, Target, str]]) -> list[Finding]:
+    """One finding for architectures that share kind, kernel and text, ordered by gravity, then name."""
+    together: dict[tuple[Kind, str, str], list[int]] = {}
+    for kind, target, text in found:
+        together.setdefault((kind, target.kernel, text), []).append(target.sm)
+    findings = [Finding(kind, kernel, tuple(sorted(sms)), text) for (kind, kernel, text), sms in together.items()]
+    return sorted(findings, key=lambda finding: (_ORDER.index(finding.kind), finding.kernel, finding.architectures))

@@ -1,0 +1,113 @@
+"""Compiles every kernel build for every architecture and works out what it takes there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from suite import build, occupancy
+from suite.build import BuildError, Defines
+from suite.case import Case, Launch, Stage
+from suite.errors import PeakgateError
+from suite.resources.usage import Occupancy, Survey, Target, Usage
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
+
+    kernel: str
+    stage: Stage
+    defines: Defines
+    launches: tuple[Launch, ...]
+
+
+def builds(cases: Iterable[Case]) -> list[Build]:
+    """The distinct builds behind the cases, in order of name; operations of the device have none.
+
+    Of several launches with the same block, the one with the least dynamic shared memory stands for all.
+    """
+    stages: dict[str, Case] = {}
+    launches: dict[str, dict[str, Launch]] = {}
+    for case in cases:
+        if case.stage.source is None:
+            continue
+        kernel = build_key(case)
+        stages.setdefault(kernel, case)
+        of_block = launches.setdefault(kernel, {})
+        known = of_block.get(block_label(case.launch))
+        if known is None or case.launch.shared_bytes < known.shared_bytes:
+            of_block[block_label(case.launch)] = case.launch
+    return [
+        Build(kernel, case.stage, case.defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
+        for kernel, case in sorted(stages.items())
+    ]
+
+
+def build_key(case: Case) -> str:
+    """``family.stage``, then ``+NAME=VALUE`` for each define."""
+    defines = [f"{name}={value}" for name, value in case.defines]
+    return "+".join([f"{case.family}.{case.stage.name}", *defines])
+
+
+def block_label(launch: Launch) -> str:
+    """A block's extents, trailing ones left out: ``256``, ``32x8``."""
+    extents = list(launch.block)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return "x".join(map(str, extents))
+
+
+def capability(sm: int) -> tuple[int, int]:
+    """90 is compute capability (9, 0), 120 is (12, 0)."""
+    return sm // 10, sm % 10
+
+
+def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None) -> Survey:
+    """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
+
+    NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
+    the survey; PeakgateError where NVRTC is not installed.
+    """
+    try:
+        from suite import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
+    except ImportError as error:
+        raise PeakgateError(
+            f"{error.name or 'NVRTC'} is not installed: run `nox -s resources`, "
+            "or install the dependency group nvrtc of pyproject.toml"
+        ) from None
+    todo = [
+        (made, sm) for made in wanted for sm in sorted(architectures) if capability(sm) >= made.stage.min_capability
+    ]
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
+        found = list(pool.map(lambda item: _compile(*item), todo))
+    results = {Target(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
+    return Survey(
+        nvrtc=nvrtc.version(),
+        options=build.OPTIONS,
+        usage={target: result for target, result in results.items() if isinstance(result, Usage)},
+        broken={target: result for target, result in results.items() if isinstance(result, str)},
+    )
+
+
+def _compile(made: Build, sm: int) -> Usage | str:
+    """What the build takes, or the compiler's message when it does not compile."""
+    try:
+        resources = build.cubin(made.stage, made.defines, capability(sm)).resources
+    except BuildError as error:
+        return str(error)
+    by_block: dict[str, Occupancy] = {}
+    for launch in made.launches:
+        filled = occupancy.occupancy(
+            capability(sm),
+            threads_per_block=launch.threads_per_block,
+            registers=resources.registers,
+            static_shared=resources.static_shared_bytes,
+            dynamic_shared=launch.shared_bytes,
+        )
+        by_block[block_label(launch)] = Occupancy(round(filled.fraction, 4), "+".join(filled.limiters))
+    return Usage(resources, by_block)

@@ -1,0 +1,87 @@
+"""``python -m suite.sanitize.launches JOURNAL``: what runs under the sanitizer, each small problem launched once.
+
+Nothing is timed and nothing compared here: the sanitizer watches. The journal, a JSON object a line, tells what was
+launched even when a kernel takes the process with it: first the machine, then each problem before its launch, each
+fault after it, at last ``{"done": true}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import cupy
+
+from suite.build import BuildError
+from suite.case import Case, Role
+from suite.device.gpu import GpuDevice, GpuLaunchable
+from suite.device.interface import KernelFault
+from suite.errors import PeakgateError
+from suite.sanitize.problems import kernel_name, problems
+from suite.verdict import ExitCode
+
+Note = Callable[[dict[str, Any]], None]
+
+_FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
+
+
+def launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
+    """Launch each problem the device takes; a fault is noted, and ends the walk when the device is lost to it."""
+    for case in wanted:
+        if device.refusal(case) is not None:
+            continue
+        named = {"case": case.id, "kernel": kernel_name(case)}
+        note(named)
+        try:
+            _launch(device.prepare(case))
+        except (BuildError, KernelFault) as error:
+            note({**named, "fault": str(error)})
+        except _FAULTS as fault:
+            note({**named, "fault": str(device.faulted(case, fault))})
+        if device.lost:
+            return
+
+
+def _launch(launchable: GpuLaunchable) -> None:
+    """Launch once and wait; outputs are left unwritten, so that a kernel that reads what it should write is seen."""
+    if any(buffer.role is Role.INOUT for buffer in launchable.case.buffers):
+        launchable.run()
+    else:
+        launchable.launch()
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def main(arguments: list[str]) -> int:
+    """Launch what was asked for; 0 when the journal is complete, whatever it says."""
+    parser = argparse.ArgumentParser(prog="python -m suite.sanitize.launches")
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("-k", dest="text", default="", help="only cases with this text in their id")
+    parser.add_argument("--index", type=int, default=0, help="the CUDA device index")
+    chosen = parser.parse_args(arguments)
+    with chosen.journal.open("w", encoding="utf-8") as journal:
+
+        def note(entry: dict[str, Any]) -> None:
+            journal.write(json.dumps(entry) + "\n")
+            journal.flush()
+
+        # Without a pool every buffer is an allocation of its own, and what lies past its end belongs to nobody.
+        cupy.cuda.set_allocator(None)
+        device = GpuDevice(chosen.index)
+        note({"machine": device.describe()})
+        wanted = problems(chosen.text)
+        device.prebuild(wanted)
+        launch_all(device, wanted, note)
+        note({"done": True})
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except PeakgateError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        sys.exit(ExitCode.BAD_INPUT)

@@ -1,0 +1,31 @@
+"""Which problems run under the sanitizer: small ones, because it slows a kernel down a hundredfold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite import catalogue
+from suite.case import Case, Scale
+from suite.errors import PeakgateError
+
+
+def problems(text: str = "") -> list[Case]:
+    """Every small case that has a kernel of its own and ``text`` in its id, with its probes; equal launches once.
+
+    Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
+    when no case is left.
+    """
+    chosen = [case for case in catalogue.cases(Scale.SMALL) if case.stage.source is not None and text in case.id]
+    if not chosen:
+        raise PeakgateError(f"-k {text!r}: no small case with a kernel has this in its id; try a family's name")
+    distinct: dict[Any, Case] = {}
+    for case in chosen:
+        for problem in (case, *catalogue.probes(case)):
+            key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
+            distinct.setdefault(key, problem)
+    return list(distinct.values())
+
+
+def kernel_name(case: Case) -> str:
+    """A kernel as reports name it, ``family.stage``."""
+    return f"{case.family}.{case.stage.name}"

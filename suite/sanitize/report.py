@@ -1,0 +1,181 @@
+"""Reads what a sanitizer run left behind: the tool's XML records, its text log, the journal of launches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from suite.verdict import ExitCode
+
+NO_KERNEL = "no kernel"
+"""Where a record names no kernel: an error of a copy or another call of the host."""
+
+_UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
+_PREFIX = re.compile(r"^=+ ?")
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One thing a tool holds against a kernel; ``count`` is how often it saw the same at the same instruction."""
+
+    kernel: str
+    what: str
+    where: str
+    count: int = 1
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What was launched: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault."""
+
+    machine: dict[str, Any]
+    launched: tuple[tuple[str, str], ...]
+    faults: tuple[tuple[str, str, str], ...]
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReport:
+    """One tool over all problems, as far as the journal goes.
+
+    ``unlisted`` errors were seen but not recorded, because the tool stops recording at a limit. ``unfinished`` is
+    the reason why not everything was checked; None when it was.
+    """
+
+    tool: str
+    journal: Journal
+    defects: tuple[Defect, ...]
+    unlisted: int
+    unfinished: str | None
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels were launched."""
+        return len({kernel for _, kernel in self.journal.launched})
+
+    @property
+    def errors(self) -> int:
+        """How many errors the tool saw; warnings do not count."""
+        return sum(defect.count for defect in self.defects if not defect.warning) + self.unlisted
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """An error outranks an unfinished check, that outranks a pass."""
+        if self.errors:
+            return ExitCode.REGRESSION
+        return ExitCode.UNDECIDED if self.unfinished else ExitCode.OK
+
+
+def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolReport:
+    """Put together what one tool's run left; missing or broken files make the report unfinished, never clean."""
+    told = read_journal(journal)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    unfinished = None if told.done else _why_stopped(told, text)
+    defects: list[Defect] = []
+    try:
+        defects += read_records(records.read_bytes(), (kernel for _, kernel in told.launched))
+    except FileNotFoundError:
+        unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
+    except ET.ParseError as error:
+        unfinished = unfinished or f"{tool} wrote records that cannot be read: {error}"
+    defects += [Defect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in told.faults]
+    return ToolReport(
+        tool=tool,
+        journal=told,
+        defects=tuple(defects),
+        unlisted=sum(int(count) for count in _UNPRINTED.findall(text)),
+        unfinished=unfinished,
+    )
+
+
+def read_journal(path: Path) -> Journal:
+    """Read a journal as far as it goes; a line cut short by a crash is the last one and says nothing."""
+    machine: dict[str, Any] = {}
+    launched: list[tuple[str, str]] = []
+    faults: list[tuple[str, str, str]] = []
+    done = False
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            break
+        if "machine" in entry:
+            machine = entry["machine"]
+        elif "fault" in entry:
+            faults.append((entry["case"], entry["kernel"], " ".join(entry["fault"].split())))
+        elif "case" in entry:
+            launched.append((entry["case"], entry["kernel"]))
+        done = done or "done" in entry
+    return Journal(machine, tuple(launched), tuple(faults), done)
+
+
+def read_records(xml: bytes, kernels: Iterable[str]) -> list[Defect]:
+    """The defects in a tool's XML; ``kernels`` are those launched, as ``family.stage``.
+
+    Records of the same instruction and the same complaint become one defect with their count, placed where the first
+    one was. Raises xml.etree.ElementTree.ParseError on what is no XML.
+    """
+    families: dict[str, list[str]] = {}
+    for kernel in sorted(set(kernels)):
+        families.setdefault(kernel.rpartition(".")[2], []).append(kernel)
+    first: dict[Any, Defect] = {}
+    counts: Counter[Any] = Counter()
+    # The file is the output of a tool this process started, so the standard library's parser is safe for it.
+    for record in ET.fromstring(xml).iter("record"):  # noqa: S314
+        defect, instruction = _defect(record, families)
+        key = (defect.kernel, defect.what, instruction, defect.warning)
+        first.setdefault(key, defect)
+        counts[key] += 1
+    return [replace(defect, count=counts[key]) for key, defect in first.items()]
+
+
+def _defect(record: ET.Element, families: dict[str, list[str]]) -> tuple[Defect, str]:
+    function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
+    what = record.findtext("what/text") or record.findtext("kind") or "error without a description"
+    instruction = _instruction(record.find("where"))
+    if record.find("what/source") is not None:
+        what = f"{what}: {', '.join(_accesses(record))}"
+    thread, block = _index(record.find("who/threadIdx")), _index(record.find("who/blockIdx"))
+    where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
+    kernel = " or ".join(families.get(function, [function or NO_KERNEL]))
+    warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
+    return Defect(kernel, what, ", ".join(part for part in where if part), warning=warning), instruction
+
+
+def _accesses(record: ET.Element) -> Iterator[str]:
+    """Both ends of a race, ``write at tiled+0xe0``."""
+    for end in (*record.findall("what/source"), *record.findall("what/destination")):
+        yield f"{(end.findtext('direction') or 'access').lower()} at {_instruction(end.find('where'))}"
+
+
+def _instruction(where: ET.Element | None) -> str:
+    """``file:line`` where the code has line information, else ``kernel+0xb0``."""
+    if where is None:
+        return ""
+    path, line = where.findtext("path"), where.findtext("line")
+    return f"{path}:{line}" if path and line else f"{where.findtext('func')}+{where.findtext('pc')}"
+
+
+def _index(element: ET.Element | None) -> str:
+    return "" if element is None else f"({','.join(part.text or '?' for part in element)})"
+
+
+def _why_stopped(journal: Journal, log: str) -> str:
+    if not journal.launched:
+        return f"nothing was launched: {_last_words(log)}"
+    case, _ = journal.launched[-1]
+    return f"stopped at {case}, the launch number {len(journal.launched)}: {_last_words(log)}"
+
+
+def _last_words(log: str) -> str:
+    """The last line that says something about an error, else the last line."""
+    lines = [line for line in (_PREFIX.sub("", line).strip() for line in log.splitlines()) if line]
+    telling = [line for line in lines if "error" in line.lower() and "SUMMARY" not in line]
+    return next(iter((telling or lines)[-1:]), "it left no message")

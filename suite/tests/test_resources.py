@@ -1,0 +1,253 @@
+"""The static resource gate on synthetic baselines; nothing is compiled here."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.build import Resources
+from suite.case import Launch, Stage
+from suite.errors import PeakgateError
+from suite.resources.baseline import read, render, write
+from suite.resources.compare import REGRESSIONS, Kind, compare, exit_code, incomparable
+from suite.resources.survey import ARCHITECTURES, builds, capability
+from suite.resources.usage import Occupancy, Survey, Target, Usage
+from suite.tests.synthetic import make_case
+from suite.verdict import ExitCode
+
+names = st.builds(
+    "{}.{}{}".format, *map(st.sampled_from, (["roof", "sgemm"], ["copy", "tiled"], ["", "+PAD=1", '+TEXT="é\\']))
+)
+targets = st.builds(Target, names, st.sampled_from(ARCHITECTURES))
+resources = st.builds(
+    Resources,
+    registers=st.integers(1, 255),
+    stack_bytes=st.integers(0, 999),
+    spill_bytes=st.integers(0, 999),
+    static_shared_bytes=st.integers(0, 99999),
+)
+fractions = st.integers(0, 10_000).map(lambda parts: parts / 10_000)
+filled = st.builds(Occupancy, fractions, st.sampled_from(["warps", "registers", "warps+shared"]))
+usages = st.builds(Usage, resources, st.dictionaries(st.sampled_from(["64", "256", "32x8"]), filled, max_size=3))
+surveys = st.builds(
+    Survey,
+    st.just("13.0"),
+    st.just(("--std=c++17",)),
+    st.dictionaries(targets, usages, max_size=6),
+    st.just({}),
+)
+
+
+def usage(registers=32, spill_bytes=0, fraction=1.0, limiter="warps", block="256"):
+    return Usage(Resources(registers, 0, spill_bytes, 0), {block: Occupancy(fraction, limiter)})
+
+
+def survey(*at, nvrtc="13.0", options=("--std=c++17",), broken=None, **kernels):
+    used = {Target(name.replace("__", "."), sm): taken for name, taken in kernels.items() for sm in at or (90,)}
+    return Survey(nvrtc, options, used, broken or {})
+
+
+def told(before, after):
+    return [str(finding) for finding in compare(before, after)]
+
+
+def judged(before, after):
+    return exit_code(before, after, compare(before, after))
+
+
+@given(surveys)
+def test_a_survey_has_nothing_against_itself(same):
+    assert compare(same, same) == []
+    assert judged(same, same) is ExitCode.OK
+
+
+@given(surveys, surveys)
+def test_every_difference_is_told_once_and_names_its_targets(before, after):
+    differing = {
+        target
+        for target in before.usage.keys() | after.usage.keys()
+        if before.usage.get(target) != after.usage.get(target)
+    }
+    named = [Target(finding.kernel, sm) for finding in compare(before, after) for sm in finding.architectures]
+    assert sorted(named) == sorted(differing)
+
+
+@given(surveys, st.integers(1, 100))
+def test_more_spilled_bytes_are_a_regression_and_fewer_are_not(before, more):
+    spilling = {
+        target: replace(taken, resources=replace(taken.resources, spill_bytes=taken.resources.spill_bytes + more))
+        for target, taken in before.usage.items()
+    }
+    after = replace(before, usage=spilling)
+    assert {finding.kind for finding in compare(before, after)} <= {Kind.NEW_SPILLS}
+    assert judged(before, after) is (ExitCode.REGRESSION if spilling else ExitCode.OK)
+    assert judged(after, before) is ExitCode.OK
+
+
+@given(surveys, surveys)
+def test_another_compiler_is_never_blamed_on_the_kernels(before, after):
+    newer = replace(after, nvrtc="13.1")
+    assert judged(before, newer) is ExitCode.UNDECIDED
+    assert compare(before, newer) == compare(before, after)
+
+
+def test_new_spills_are_told_with_what_else_moved():
+    line = "roof.copy on sm_90: NEW_SPILLS, registers 32 -> 40; spilled bytes 0 -> 48"
+    assert told(survey(roof__copy=usage()), survey(roof__copy=usage(registers=40, spill_bytes=48))) == [line]
+
+
+def test_lost_occupancy_names_block_and_limit():
+    before, after = survey(roof__copy=usage()), survey(roof__copy=usage(40, fraction=0.75, limiter="registers"))
+    line = "occupancy 100.0% -> 75.0% at block 256 (limited by registers); registers 32 -> 40"
+    assert told(before, after) == [f"roof.copy on sm_90: LOST_OCCUPANCY, {line}"]
+    assert judged(before, after) is ExitCode.REGRESSION
+
+
+def test_a_block_that_fits_no_longer_says_why():
+    before, after = survey(roof__copy=usage()), survey(roof__copy=usage(fraction=0.0, limiter="shared"))
+    assert "occupancy 100.0% -> 0.0% at block 256 (no block fits, shared)" in told(before, after)[0]
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (usage(registers=33), "registers 32 -> 33"),
+        (usage(fraction=1.0, limiter="registers"), "occupancy at block 256 is now limited by registers, was by warps"),
+        (usage(block="512"), "block 256 is no longer launched; block 512 is new"),
+    ],
+)
+def test_what_is_not_worse_is_said_and_passes(after, said):
+    before = survey(roof__copy=usage())
+    assert told(before, survey(roof__copy=after)) == [f"roof.copy on sm_90: CHANGED, {said}"]
+    assert judged(before, survey(roof__copy=after)) is ExitCode.OK
+
+
+def test_gained_occupancy_passes():
+    before, after = survey(roof__copy=usage(fraction=0.5)), survey(roof__copy=usage(fraction=0.75))
+    assert [finding.kind for finding in compare(before, after)] == [Kind.CHANGED]
+
+
+def test_new_and_removed_builds_are_said_and_pass():
+    before, after = survey(75, 90, roof__copy=usage()), survey(75, 90, roof__read=usage())
+    assert told(before, after) == [
+        "roof.read on sm_75, sm_90: NEW, not in the baseline",
+        "roof.copy on sm_75, sm_90: REMOVED, in the baseline, no longer built",
+    ]
+    assert judged(before, after) is ExitCode.OK
+
+
+def test_a_new_build_that_spills_is_a_regression_until_it_is_accepted():
+    after = survey(roof__copy=usage(spill_bytes=8))
+    assert told(survey(), after) == ["roof.copy on sm_90: NEW_SPILLS, not in the baseline and spills 8 bytes a thread"]
+    assert judged(survey(), after) is ExitCode.REGRESSION
+    assert judged(after, after) is ExitCode.OK
+
+
+@pytest.mark.parametrize("known", [survey(), survey(roof__copy=usage())])
+def test_a_build_that_does_not_compile_is_a_regression_and_not_called_removed(known):
+    after = survey(broken={Target("roof.copy", 90): "roof/copy.cu:3: missing ;"})
+    assert told(known, after) == ["roof.copy on sm_90: NOT_COMPILING, roof/copy.cu:3: missing ;"]
+    assert judged(known, after) is ExitCode.REGRESSION
+
+
+def test_the_gravest_comes_first():
+    before = survey(a__a=usage(), b__b=usage(), c__c=usage())
+    after = survey(
+        a__a=usage(33), b__b=usage(fraction=0.5), c__c=usage(spill_bytes=4), broken={Target("d.d", 90): "broken"}
+    )
+    kinds = [finding.kind for finding in compare(before, after)]
+    assert kinds == [Kind.NOT_COMPILING, Kind.NEW_SPILLS, Kind.LOST_OCCUPANCY, Kind.CHANGED]
+    assert set(kinds[:3]) == REGRESSIONS
+
+
+def test_other_options_leave_it_undecided_and_are_named():
+    before, after = survey(), survey(options=("--std=c++20",))
+    assert "--std=c++17" in (incomparable(before, after) or "")
+    assert judged(before, after) is ExitCode.UNDECIDED
+
+
+@given(surveys)
+def test_a_baseline_reads_back_as_it_was_written(tmp_path_factory, kept):
+    path = tmp_path_factory.getbasetemp() / "baseline.json"
+    path.write_text(render(kept))
+    assert read(path) == kept
+    assert render(read(path)) == path.read_text()
+
+
+def test_a_baseline_has_a_line_a_kernel_and_architecture():
+    lines = render(survey(120, 75, roof__copy=usage(), roof__add=usage(40))).splitlines()
+    assert [line.strip().split(":")[0] for line in lines[5:-2]] == [
+        '"roof.add"',
+        '"sm_75"',
+        '"sm_120"',
+        "},",
+        '"roof.copy"',
+        '"sm_75"',
+        '"sm_120"',
+        "}",
+    ]
+
+
+def test_builds_that_do_not_compile_leave_no_line():
+    assert json.loads(render(survey(broken={Target("roof.copy", 90): "broken"})))["kernels"] == {}
+
+
+def test_an_interrupted_write_leaves_the_old_baseline_whole(tmp_path, monkeypatch):
+    path = tmp_path / "resources.json"
+    write(path, survey(roof__copy=usage()))
+    old = path.read_text()
+
+    def refuse(self, other):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.replace", refuse)
+    with pytest.raises(KeyboardInterrupt):
+        write(path, survey())
+    assert path.read_text() == old
+    assert [entry.name for entry in tmp_path.iterdir()] == ["resources.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "not a baseline"),
+        ("[]", "not a baseline"),
+        ('{"schema": 99}', "schema 99, expected 1"),
+        ('{"schema": 1, "nvrtc": "13.0", "options": []}', "not a baseline: KeyError at 'kernels'"),
+        ('{"schema": 1, "nvrtc": "13.0", "options": [], "kernels": {"a.b": {"sm_x": {}}}}', "not a baseline"),
+        (
+            '{"schema": 1, "nvrtc": "13.0", "options": [], "kernels": {"a.b": {"sm_90": {"occupancy": {}}}}}',
+            "not a baseline",
+        ),
+    ],
+)
+def test_a_broken_baseline_is_named_in_one_line(tmp_path, content, reason):
+    path = tmp_path / "resources.json"
+    path.write_text(content)
+    with pytest.raises(PeakgateError) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{path}: {reason}")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_baseline_says_how_to_write_one(tmp_path):
+    with pytest.raises(PeakgateError, match=r"no baseline there; write one with .* --update"):
+        read(tmp_path / "resources.json")
+
+
+def test_builds_are_told_apart_by_defines_and_gather_their_blocks(tmp_path):
+    stage = Stage("double", "doubles", source=tmp_path / "double.cu")
+    shapes = [Launch((1, 1, 1), (32, 8, 1), 4096), Launch((9, 1, 1), (32, 8, 1), 1024), Launch((1, 1, 1), (64, 1, 1))]
+    cases = [make_case(stage=stage, launch=shape, size=str(at)) for at, shape in enumerate(shapes)]
+    padded = make_case(stage=stage, defines=(("PAD", "1"), ("ROWS", "8")), size="padded")
+    operation = make_case(size="memcpy")
+    plain, with_defines = builds([*cases, padded, operation])
+    assert plain.kernel == "synthetic.double"
+    assert plain.launches == (shapes[1], shapes[2]), "the least dynamic shared memory stands for a block"
+    assert with_defines.kernel == "synthetic.double+PAD=1+ROWS=8"
+
+
+def test_an_architecture_is_a_capability():
+    assert [capability(sm) for sm in (75, 90, 120)] == [(7, 5), (9, 0), (12, 0)]

@@ -1,0 +1,98 @@
+"""The static resource gate from kernel to exit code, on one tiny kernel family."""
+
+import json
+
+import pytest
+
+from suite import catalogue
+from suite.case import Launch, Stage
+from suite.resources import __main__ as command
+from suite.resources.survey import builds, survey
+from suite.resources.usage import Target
+from suite.tests.synthetic import make_case
+from suite.verdict import ExitCode
+
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
+
+LEAN = 'extern "C" __global__ void tiny(float* out) { out[threadIdx.x] = 1.0f; }\n'
+SHARED_HUNGRY = """extern "C" __global__ void tiny(float* out) {
+    __shared__ float tile[8192];
+    tile[threadIdx.x] = out[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = tile[out[0] > 0 ? threadIdx.x ^ 1 : 7];
+}
+"""
+BROKEN = 'extern "C" __global__ void tiny(float* out)\n{\n    out[0] = missing;\n}\n'
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """The kernel file of a catalogue with one case; every command runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "tiny.cu"
+    path.write_text(LEAN)
+    stage = Stage("tiny", "is tiny", source=path, min_capability=(9, 0))
+    case = make_case(stage=stage, launch=Launch((1, 1, 1), (256, 1, 1)))
+    monkeypatch.setattr(catalogue, "cases", lambda scale: [case])
+    return path
+
+
+def run(*arguments):
+    return command.main(["--baseline", "resources.json", "--out", "out", "--jobs", "1", *arguments])
+
+
+def test_a_survey_takes_what_the_compiler_gives_on_every_architecture_a_stage_runs_on(source):
+    found = survey(builds(catalogue.cases(None)))
+    assert {target.sm for target in found.usage} == {90, 100, 120}
+    taken = found.usage[Target("synthetic.tiny", 90)]
+    assert 0 < taken.resources.registers < 32
+    assert taken.occupancy["256"].fraction == 1.0
+
+
+def test_a_baseline_is_written_and_met(source, tmp_path, capsys):
+    assert run("--update") is ExitCode.OK
+    assert "synthetic.tiny on sm_90, sm_100, sm_120: NEW" in capsys.readouterr().out
+    assert run() is ExitCode.OK
+    assert "0 regressions, 0 other differences" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "resources.json").read_text())["exit_code"] == 0
+
+
+def test_lost_occupancy_fails_the_gate_and_an_update_accepts_it(source, tmp_path, capsys):
+    run("--update")
+    source.write_text(SHARED_HUNGRY)
+    assert run() is ExitCode.REGRESSION
+    assert "LOST_OCCUPANCY, occupancy 100.0% -> " in capsys.readouterr().out
+    verdict = json.loads((tmp_path / "out" / "resources.json").read_text())
+    assert verdict["exit_code"] == 1
+    assert {finding["kind"] for finding in verdict["findings"]} == {"LOST_OCCUPANCY"}
+    assert run("--update") is ExitCode.OK
+    assert run() is ExitCode.OK
+
+
+def test_a_kernel_that_stops_compiling_fails_and_cannot_be_written_away(source, tmp_path, capsys):
+    run("--update")
+    kept = (tmp_path / "resources.json").read_text()
+    source.write_text(BROKEN)
+    assert run() is ExitCode.REGRESSION
+    assert "NOT_COMPILING, " in capsys.readouterr().out
+    assert run("--update") is ExitCode.REGRESSION
+    assert (tmp_path / "resources.json").read_text() == kept
+
+
+def test_a_baseline_of_another_compiler_leaves_it_undecided_and_still_lists_what_moved(source, tmp_path, capsys):
+    run("--update")
+    path = tmp_path / "resources.json"
+    path.write_text(path.read_text().replace('"nvrtc": "', '"nvrtc": "1.'))
+    source.write_text(SHARED_HUNGRY)
+    capsys.readouterr()
+    assert run() is ExitCode.UNDECIDED
+    said = capsys.readouterr().out
+    assert "the baseline was made with NVRTC 1." in said
+    assert "LOST_OCCUPANCY" in said
+
+
+def test_an_update_replaces_a_broken_baseline_and_says_so(source, tmp_path, capsys):
+    (tmp_path / "resources.json").write_text("{")
+    assert run("--update") is ExitCode.OK
+    assert "replacing a baseline that cannot be compared with: resources.json" in capsys.readouterr().out
+    assert run() is ExitCode.OK

@@ -1,0 +1,252 @@
+"""What a sanitizer run left behind is read right; no GPU and no sanitizer is needed here."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from suite.case import Scale
+from suite.errors import PeakgateError
+from suite.sanitize import __main__ as command
+from suite.sanitize import tool
+from suite.sanitize.problems import kernel_name, problems
+from suite.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
+from suite.verdict import ExitCode
+
+KERNELS = ["planted.past_end", "planted.racing", "planted.unwritten"]
+
+
+def xml(*records):
+    return f'<?xml version="1.0"?><ComputeSanitizerOutput>{"".join(records)}</ComputeSanitizerOutput>'.encode()
+
+
+def record(text, func="past_end", pc="0xb0", thread=(255, 0, 0), level="<level>Error</level>"):
+    who = "".join(
+        f"<{name}><x>{x}</x><y>{y}</y><z>{z}</z></{name}>"
+        for name, (x, y, z) in (("threadIdx", thread), ("blockIdx", (1, 0, 0)))
+    )
+    return (
+        f"<record><kind>Precise</kind>{level}<who>{who}</who><what><text>{text}</text><size>4</size></what>"
+        f"<where><func>{func}</func><pc>{pc}</pc></where></record>"
+    )
+
+
+def race(level, *reads):
+    ends = "".join(
+        f"<destination><direction>Read</direction><where><func>racing</func><pc>{pc}</pc></where></destination>"
+        for pc in reads
+    )
+    source = "<source><direction>Write</direction><where><func>racing</func><pc>0xe0</pc></where></source>"
+    return (
+        f"<record><kind>Analysis</kind><level>{level}</level><what><text>Race condition</text>{source}{ends}"
+        "</what></record>"
+    )
+
+
+@pytest.fixture
+def left(tmp_path):
+    """Write what a run leaves and read it back as a report."""
+
+    def write(records=None, log="", journal=()):
+        paths = [tmp_path / name for name in ("memcheck.xml", "memcheck.log", "memcheck.jsonl")]
+        if records is not None:
+            paths[0].write_bytes(records)
+        paths[1].write_text(log)
+        paths[2].write_text("\n".join(json.dumps(entry) for entry in journal))
+        return read_report("memcheck", *paths)
+
+    return write
+
+
+LAUNCH = {"case": "planted.past_end-256", "kernel": "planted.past_end"}
+DONE = {"done": True}
+
+
+def test_an_invalid_access_is_put_on_its_kernel_with_instruction_thread_and_block():
+    (found,) = read_records(xml(record("Invalid __global__ write of size 4 bytes is out of bounds")), KERNELS)
+    assert found == Defect(
+        "planted.past_end",
+        "Invalid __global__ write of size 4 bytes is out of bounds",
+        "past_end+0xb0, thread (255,0,0), block (1,0,0)",
+    )
+
+
+def test_the_same_complaint_at_one_instruction_is_one_defect_with_its_count():
+    text = "Uninitialized __global__ memory read of size 4 bytes"
+    found = read_records(
+        xml(
+            *(record(text, "unwritten", thread=(at, 0, 0), level="") for at in range(5)),
+            record(text, "unwritten", "0xc0"),
+        ),
+        KERNELS,
+    )
+    assert [(defect.count, defect.where.split(",")[0]) for defect in found] == [
+        (5, "unwritten+0xb0"),
+        (1, "unwritten+0xc0"),
+    ]
+    assert "thread (0,0,0)" in found[0].where
+
+
+def test_a_race_names_every_access_and_a_warning_is_no_error():
+    error, warning = read_records(xml(race("Error", "0xf0", "0x100"), race("Warning", "0xf0")), KERNELS)
+    assert error.what == "Race condition: write at racing+0xe0, read at racing+0xf0, read at racing+0x100"
+    assert (error.kernel, error.warning, warning.warning) == ("planted.racing", False, True)
+    assert ToolReport("racecheck", Journal({}, (), (), True), (warning,), 0, None).errors == 0
+
+
+def test_line_information_is_used_where_the_code_has_it():
+    placed = record("Invalid write").replace("<pc>", "<path>past_end.cu</path><line>4</line><pc>")
+    assert read_records(xml(placed), KERNELS)[0].where.startswith("past_end.cu:4, ")
+
+
+def test_a_name_two_families_share_names_both_and_a_foreign_one_stands_for_itself():
+    shared, foreign = read_records(
+        xml(record("bad", "copy"), record("bad", "cupy_add")), ["roof.copy", "access.copy", "roof.copy"]
+    )
+    assert (shared.kernel, foreign.kernel) == ("access.copy or roof.copy", "cupy_add")
+
+
+def test_a_record_without_a_kernel_is_kept():
+    (found,) = read_records(xml("<record><kind>Api</kind><what><text>bad copy</text></what></record>"), KERNELS)
+    assert (found.kernel, found.what, found.where) == (NO_KERNEL, "bad copy", "")
+
+
+def test_a_clean_run_passes(left):
+    report = left(xml(), "========= ERROR SUMMARY: 0 errors", [{"machine": {"name": "x"}}, LAUNCH, DONE])
+    assert (report.exit_code, report.errors, report.unfinished) == (ExitCode.OK, 0, None)
+    assert command.lines(report, 3.4) == ["memcheck: 1 launches of 1 kernels, no error (3 s)"]
+
+
+def test_errors_fail_and_those_beyond_the_tools_limit_count(left):
+    log = "========= ERROR SUMMARY: 256 errors\n========= ERROR SUMMARY: 156 errors were not printed. Use --print-limit"
+    report = left(xml(record("Invalid write")), log, [LAUNCH, DONE])
+    assert (report.exit_code, report.errors) == (ExitCode.REGRESSION, 157)
+    assert command.lines(report, 1)[-1] == "memcheck: 1 launches of 1 kernels, 157 errors, 156 of them not listed (1 s)"
+
+
+def test_a_failed_launch_is_an_error_of_its_kernel(left):
+    report = left(xml(), "", [LAUNCH, {**LAUNCH, "fault": "an illegal\nmemory access"}, DONE])
+    assert report.exit_code is ExitCode.REGRESSION
+    assert report.defects == (
+        Defect("planted.past_end", "launch failed: an illegal memory access", "planted.past_end-256"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "log", "journal", "reason"),
+    [
+        (
+            None,
+            "========= Error: Device not supported\n=========\n",
+            [],
+            "nothing was launched: Error: Device not supported",
+        ),
+        (None, "", [LAUNCH], "stopped at planted.past_end-256, the launch number 1: it left no message"),
+        (None, "=== Internal Sanitizer Error", [LAUNCH, DONE], "memcheck wrote no records: Internal Sanitizer Error"),
+        (b"<ComputeSanitizerOutput><rec", "", [LAUNCH, DONE], "memcheck wrote records that cannot be read: "),
+    ],
+)
+def test_a_run_that_did_not_reach_its_end_is_undecided_and_says_why(left, records, log, journal, reason):
+    report = left(records, log, journal)
+    assert report.exit_code is ExitCode.UNDECIDED
+    assert (report.unfinished or "").startswith(reason)
+    assert command.lines(report, 1)[-1].startswith("memcheck: not finished: ")
+
+
+def test_an_error_outranks_an_unfinished_check(left):
+    broken = left(xml(record("Invalid write")), "", [LAUNCH])
+    assert broken.unfinished
+    assert broken.exit_code is ExitCode.REGRESSION
+    clean, unfinished = left(xml(), "", [LAUNCH, DONE]), left(xml(), "", [LAUNCH])
+    assert command.exit_code([clean, unfinished]) is ExitCode.UNDECIDED
+    assert command.exit_code([clean, unfinished, broken]) is ExitCode.REGRESSION
+
+
+def test_a_journal_cut_short_is_read_to_its_last_whole_line(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps({"machine": {"name": "x"}}) + "\n" + json.dumps(LAUNCH) + '\n{"case": "pl')
+    journal = read_journal(path)
+    assert journal.launched == (("planted.past_end-256", "planted.past_end"),)
+    assert (journal.machine, journal.done) == ({"name": "x"}, False)
+
+
+def test_every_kernel_is_among_the_problems_once_a_launch_and_operations_are_not():
+    from suite import catalogue  # noqa: PLC0415
+
+    wanted = problems()
+    launches = [(case.family, case.stage, case.defines, case.launch, case.arguments) for case in wanted]
+    assert len(set(launches)) == len(launches)
+    own = [case for case in catalogue.cases(Scale.SMALL) if case.stage.source is not None]
+    assert {kernel_name(case) for case in wanted} == {kernel_name(case) for case in own}
+    assert len(wanted) > len(own), "probes are launched too"
+
+
+def test_a_text_that_no_case_has_is_told(tmp_path):
+    with pytest.raises(PeakgateError, match="-k 'no such kernel'"):
+        problems("no such kernel")
+
+
+def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
+    lines = {name: tool.command("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"]) for name in tool.TOOLS}
+    assert "--kernel-name" not in lines["initcheck"]
+    assert "regex=^(a|b)$" in lines["racecheck"]
+    assert [name for name, line in lines.items() if "--padding" in line] == ["memcheck"]
+    assert all(line[-1] == "python" for line in lines.values())
+
+
+def test_a_run_keeps_its_output_and_is_stopped_at_its_limit(tmp_path):
+    log = tmp_path / "log"
+    assert tool.run([sys.executable, "-c", "print('said')"], log, 60)
+    assert log.read_text() == "said\n"
+    assert not tool.run([sys.executable, "-c", "import threading; threading.Event().wait()"], log, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("machine", "reason"),
+    [((0, "/bin/compute-sanitizer"), "no GPU answers"), ((1, None), "compute-sanitizer is not on PATH")],
+)
+def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, monkeypatch, capsys, machine, reason):
+    gpus, on_path = machine
+    monkeypatch.setattr("suite.device.driver.gpu_count", lambda: gpus)
+    monkeypatch.setattr(shutil, "which", lambda name: on_path)
+    assert command.main(["--out", str(tmp_path)]) is ExitCode.UNDECIDED
+    assert f"not checked: {reason}" in capsys.readouterr().out
+    verdict = json.loads((tmp_path / "sanitize.json").read_text())
+    assert verdict["exit_code"] == 3
+    assert reason in verdict["reason"]
+
+
+def test_an_index_without_a_gpu_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("suite.device.driver.gpu_count", lambda: 1)
+    with pytest.raises(PeakgateError, match="--index 1: this machine has 1 GPU"):
+        command.main(["--index", "1", "--out", str(tmp_path)])
+
+
+def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypatch, capsys):
+    """The commands are replaced, the files are as a run leaves them."""
+
+    def leave(line, log, limit_s):
+        name = line[line.index("--tool") + 1]
+        log.write_text("")
+        log.with_suffix(".xml").write_bytes(xml(record("Invalid write")) if name == "memcheck" else xml())
+        entries = [{"machine": {"name": "NVIDIA H200", "driver": "580.1"}}, LAUNCH, DONE]
+        log.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, entries)))
+        return name != "synccheck"
+
+    monkeypatch.setattr("suite.device.driver.gpu_count", lambda: 1)
+    monkeypatch.setattr(tool, "find", lambda: "compute-sanitizer")
+    monkeypatch.setattr(tool, "version", lambda program: "2025.3.1.0")
+    monkeypatch.setattr(tool, "run", leave)
+    assert command.main(["--out", str(tmp_path)]) is ExitCode.REGRESSION
+    verdict = json.loads((tmp_path / "sanitize.json").read_text())
+    assert (verdict["exit_code"], verdict["sanitizer"], verdict["machine"]["driver"]) == (1, "2025.3.1.0", "580.1")
+    assert verdict["cases"] == ["planted.past_end-256"]
+    assert {entry["tool"]: entry["errors"] for entry in verdict["tools"]} == {
+        "memcheck": 1,
+        "racecheck": 0,
+        "initcheck": 0,
+        "synccheck": 0,
+    }
+    assert "memcheck: planted.past_end: Invalid write at past_end+0xb0" in capsys.readouterr().out
+    assert verdict["tools"][3]["unfinished"].startswith("stopped after 900 s")
