@@ -1,0 +1,21 @@
+"""Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
+
+from suite.device.emulator.build import prebuild
+from suite.device.emulator.compiler import Compiler, available_compilers, find_compiler
+from suite.device.emulator.defects import Defect, DefectKind, KernelDefect
+from suite.device.emulator.launch import EmulatedKernel, load
+from suite.device.emulator.toolchain import KernelBuildError, cache_folder
+
+__all__ = [
+    "Compiler",
+    "Defect",
+    "DefectKind",
+    "EmulatedKernel",
+    "KernelBuildError",
+    "KernelDefect",
+    "available_compilers",
+    "cache_folder",
+    "find_compiler",
+    "load",
+    "prebuild",
+]

@@ -1,0 +1,85 @@
+"""Checks the arguments of a launch against the kernel's parameters and lays them out for the runtime."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from suite.device.emulator.structures import Buffer, Parameter
+from suite.errors import PeakgateError
+
+MAX_ARGUMENTS = 64
+
+
+class Arguments:
+    """Arguments as the runtime takes them; keeps alive what the pointers point to.
+
+    An array given twice is one buffer. Raises PeakgateError if the arguments do not fit the parameters.
+    """
+
+    def __init__(
+        self, kernel: str, parameters: Sequence[Parameter], given: Sequence[np.ndarray[Any, Any] | np.generic]
+    ) -> None:
+        if len(given) != len(parameters):
+            raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected {len(parameters)}")
+        if len(given) > MAX_ARGUMENTS:
+            raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}")
+        self.buffers = (Buffer * (len(given) + 1))()
+        self.buffer_count = 0
+        self.pointers = (ctypes.c_void_p * (len(given) + 1))()
+        self._scalars: list[ctypes.Array[ctypes.c_char]] = []
+        for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
+            where = f"{kernel}: argument {place}"
+            if parameter.is_pointer:
+                self.pointers[place] = self._buffer(where, place, value, parameter)
+            else:
+                self.pointers[place] = self._scalar(where, value, parameter)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
+
+    def _buffer(self, where: str, place: int, value: object, parameter: Parameter) -> int:
+        if not isinstance(value, np.ndarray):
+            raise PeakgateError(f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array")
+        if parameter.element_is_scalar:
+            _check_dtype(where, value.dtype, parameter.element_size, parameter)
+        if not value.flags.c_contiguous:
+            raise PeakgateError(f"{where}: array of strides {value.strides} given, expected a C-contiguous one")
+        writable = not parameter.points_to_const
+        if writable and not value.flags.writeable:
+            raise PeakgateError(f"{where}: read-only array given for a pointer to non-const")
+        address = value.ctypes.data
+        for known in self.buffers[: self.buffer_count]:
+            if (known.host, known.size) == (address, value.nbytes):
+                known.writable |= writable
+                return ctypes.addressof(known)
+            if value.nbytes and known.host < address + value.nbytes and address < known.host + known.size:
+                raise PeakgateError(
+                    f"{where}: array overlaps argument {known.argument}; give the same array or separate ones"
+                )
+        buffer = self.buffers[self.buffer_count]
+        buffer.host, buffer.size, buffer.argument, buffer.writable = address, value.nbytes, place, writable
+        self.buffer_count += 1
+        return ctypes.addressof(buffer)
+
+    def _scalar(self, where: str, value: object, parameter: Parameter) -> int:
+        if not isinstance(value, np.generic):
+            raise PeakgateError(f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar")
+        if parameter.element_is_scalar:
+            _check_dtype(where, value.dtype, parameter.size, parameter)
+        elif value.nbytes != parameter.size:
+            raise PeakgateError(f"{where}: {value.nbytes} bytes given, expected {parameter.size}")
+        stored = ctypes.create_string_buffer(value.tobytes(), value.nbytes)
+        self._scalars.append(stored)
+        return ctypes.addressof(stored)
+
+
+def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Parameter) -> None:
+    floating = np.issubdtype(dtype, np.floating)
+    if dtype.itemsize != size or floating != bool(parameter.element_is_floating):
+        kind = "a floating-point" if parameter.element_is_floating else "an integer"
+        raise PeakgateError(f"{where}: {dtype} given, expected {kind} type of {size} bytes")

@@ -1,0 +1,93 @@
+// Asynchronous copies from global to shared memory. Hardware may perform one at any time between issue and wait; here it
+// is performed at the wait, so a kernel that forgets to wait computes with data that never came.
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+namespace peakgate {
+namespace {
+
+struct Copy {
+    void* destination;
+    const void* source;
+    int bytes, source_bytes;
+    int group;
+    uintptr_t issued_at;
+};
+
+struct Queue {
+    Copy* copies;
+    int count, capacity;
+    int committed; // groups closed so far, which is also the number of the open one
+};
+
+Queue queues[MAX_THREADS];
+
+void append(Queue& queue, const Copy& copy) {
+    if (queue.count == queue.capacity) {
+        queue.capacity = queue.capacity ? 2 * queue.capacity : 16;
+        void* grown = realloc(queue.copies, static_cast<size_t>(queue.capacity) * sizeof(Copy));
+        if (!grown) abort();
+        queue.copies = static_cast<Copy*>(grown);
+    }
+    queue.copies[queue.count++] = copy;
+}
+
+void perform(const Copy& copy) {
+    check_read(copy.source, static_cast<size_t>(copy.source_bytes), copy.issued_at);
+    check_write(copy.destination, static_cast<size_t>(copy.bytes), copy.issued_at);
+    memcpy(copy.destination, copy.source, static_cast<size_t>(copy.source_bytes));
+    memset(static_cast<char*>(copy.destination) + copy.source_bytes, 0,
+           static_cast<size_t>(copy.bytes - copy.source_bytes));
+}
+
+} // namespace
+
+void drop_async_copies() {
+    for (int thread = 0; thread < state.thread_count; ++thread) {
+        queues[thread].count = 0;
+        queues[thread].committed = 0;
+    }
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_async_copy(void* destination, const void* source, int bytes, int source_bytes) {
+    const uintptr_t caller = PEAKGATE_CALLER;
+    if (bytes != 4 && bytes != 8 && bytes != 16) {
+        report(MISALIGNED, caller, 0, "asynchronous copy of %d bytes; only 4, 8 and 16 are possible", bytes);
+        abandon_launch();
+    }
+    if (source_bytes < 0 || source_bytes > bytes) {
+        report(OUT_OF_BOUNDS, caller, 0, "asynchronous copy of %d bytes with %d bytes of source", bytes, source_bytes);
+        abandon_launch();
+    }
+    const bool destination_fits = reinterpret_cast<uintptr_t>(destination) % static_cast<uintptr_t>(bytes) == 0;
+    const bool source_fits = reinterpret_cast<uintptr_t>(source) % static_cast<uintptr_t>(bytes) == 0;
+    if (!destination_fits || (source_bytes > 0 && !source_fits)) {
+        report(MISALIGNED, caller, 0, "asynchronous copy of %d bytes whose %s is not aligned to them", bytes,
+               destination_fits ? "source" : "destination");
+        abandon_launch();
+    }
+    check_async_issue(destination, static_cast<size_t>(bytes), caller);
+    memset(destination, 0xff, static_cast<size_t>(bytes));
+    Queue& queue = queues[state.current];
+    append(queue, {destination, source, bytes, source_bytes, queue.committed, caller});
+}
+
+void peakgate_async_commit() { ++queues[state.current].committed; }
+
+void peakgate_async_wait(int groups_left) {
+    Queue& queue = queues[state.current];
+    int kept = 0;
+    for (int i = 0; i < queue.count; ++i) {
+        if (queue.copies[i].group < queue.committed - groups_left)
+            perform(queue.copies[i]);
+        else
+            queue.copies[kept++] = queue.copies[i];
+    }
+    queue.count = kept;
+}

@@ -1,0 +1,194 @@
+// Included before an unmodified .cu file, so that a C++17 compiler takes it for plain C++.
+//
+// Helpers that end in the runtime are not inlined and hand on their return address: that is the kernel's own line, the
+// one a defect is reported at.
+#pragma once
+
+#include "cuda_math.h"
+#include "cuda_types.h"
+
+#define PEAKGATE_EMULATED 1
+#define PEAKGATE_CALLER __builtin_return_address(0)
+#define PEAKGATE_HELPER [[maybe_unused]] static __attribute__((noinline, no_sanitize("thread")))
+
+// ---- keywords ----
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+// C++ allows alignas only in front of a declaration, kernels write it behind __shared__.
+#define alignas(n) __attribute__((aligned(n)))
+
+// Shared memory is thread-local storage: it makes a function's variable static, keeps `extern` meaningful, and puts all
+// of a kernel's shared variables into one contiguous segment.
+#define __shared__ thread_local
+
+#define PEAKGATE_TRIPLE(name) (uint3{name##_x, name##_y, name##_z})
+#define threadIdx PEAKGATE_TRIPLE(peakgate_thread)
+#define blockIdx PEAKGATE_TRIPLE(peakgate_block)
+#define blockDim PEAKGATE_TRIPLE(peakgate_block_size)
+#define gridDim PEAKGATE_TRIPLE(peakgate_grid_size)
+static constexpr int warpSize = 32;
+
+// ---- barriers and fences ----
+#define __syncthreads() ((void)peakgate_barrier(PEAKGATE_BARRIER_PLAIN, 0, __COUNTER__))
+#define __syncthreads_count(predicate) peakgate_barrier(PEAKGATE_BARRIER_COUNT, !!(predicate), __COUNTER__)
+#define __syncthreads_and(predicate) peakgate_barrier(PEAKGATE_BARRIER_AND, !!(predicate), __COUNTER__)
+#define __syncthreads_or(predicate) peakgate_barrier(PEAKGATE_BARRIER_OR, !!(predicate), __COUNTER__)
+#define __threadfence() peakgate_fence()
+#define __threadfence_system() peakgate_fence()
+#define __threadfence_block() ((void)0)
+
+// ---- warp primitives ----
+PEAKGATE_HELPER void __syncwarp(unsigned mask = ~0u) {
+    const PeakgateWarpCall call = {PEAKGATE_WARP_SYNC, mask, nullptr, nullptr, 0, 0, warpSize};
+    peakgate_warp(&call, PEAKGATE_CALLER);
+}
+
+#define PEAKGATE_SHUFFLE(name, operation, lane_type)                                                                   \
+    template <class T> PEAKGATE_HELPER T name(unsigned mask, T value, lane_type lane, int width = warpSize) {          \
+        static_assert(sizeof(T) <= 8, "a shuffle moves values of up to 8 bytes");                                      \
+        T result;                                                                                                      \
+        const PeakgateWarpCall call = {operation, mask, &value, &result, sizeof(T), static_cast<int>(lane), width};    \
+        peakgate_warp(&call, PEAKGATE_CALLER);                                                                         \
+        return result;                                                                                                 \
+    }
+PEAKGATE_SHUFFLE(__shfl_sync, PEAKGATE_WARP_SHUFFLE_INDEX, int)
+PEAKGATE_SHUFFLE(__shfl_up_sync, PEAKGATE_WARP_SHUFFLE_UP, unsigned)
+PEAKGATE_SHUFFLE(__shfl_down_sync, PEAKGATE_WARP_SHUFFLE_DOWN, unsigned)
+PEAKGATE_SHUFFLE(__shfl_xor_sync, PEAKGATE_WARP_SHUFFLE_XOR, int)
+
+inline unsigned peakgate_ballot(unsigned mask, int predicate, const void* caller) {
+    const PeakgateWarpCall call = {PEAKGATE_WARP_BALLOT, mask, &predicate, nullptr, sizeof(int), 0, warpSize};
+    return peakgate_warp(&call, caller);
+}
+PEAKGATE_HELPER unsigned __ballot_sync(unsigned mask, int predicate) {
+    return peakgate_ballot(mask, predicate, PEAKGATE_CALLER);
+}
+PEAKGATE_HELPER int __any_sync(unsigned mask, int predicate) {
+    return peakgate_ballot(mask, predicate, PEAKGATE_CALLER) != 0;
+}
+PEAKGATE_HELPER int __all_sync(unsigned mask, int predicate) {
+    return peakgate_ballot(mask, !predicate, PEAKGATE_CALLER) == 0;
+}
+
+// ---- atomics: no other thread runs in between, so a plain read and write will do ----
+#define PEAKGATE_ATOMIC(name, updated)                                                                                 \
+    template <class T, class U> PEAKGATE_HELPER T name(T* address, U operand_) {                                       \
+        peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);                                                          \
+        const T operand = static_cast<T>(operand_);                                                                    \
+        const T old = *address;                                                                                        \
+        *address = (updated);                                                                                          \
+        return old;                                                                                                    \
+    }
+PEAKGATE_ATOMIC(atomicAdd, old + operand)
+PEAKGATE_ATOMIC(atomicSub, old - operand)
+PEAKGATE_ATOMIC(atomicExch, operand)
+PEAKGATE_ATOMIC(atomicMin, operand < old ? operand : old)
+PEAKGATE_ATOMIC(atomicMax, operand > old ? operand : old)
+PEAKGATE_ATOMIC(atomicAnd, old& operand)
+PEAKGATE_ATOMIC(atomicOr, old | operand)
+PEAKGATE_ATOMIC(atomicXor, old ^ operand)
+PEAKGATE_ATOMIC(atomicInc, old >= operand ? 0 : old + 1)
+PEAKGATE_ATOMIC(atomicDec, old == 0 || old > operand ? operand : old - 1)
+
+template <class T, class U, class V> PEAKGATE_HELPER T atomicCAS(T* address, U expected, V desired) {
+    peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);
+    const T old = *address;
+    if (old == static_cast<T>(expected)) *address = static_cast<T>(desired);
+    return old;
+}
+
+// ---- loads and stores with a cache hint: macros, so that the access carries the kernel's line ----
+#define __ldg(...) (*(__VA_ARGS__))
+#define __ldca(...) (*(__VA_ARGS__))
+#define __ldcg(...) (*(__VA_ARGS__))
+#define __ldcs(...) (*(__VA_ARGS__))
+#define __ldlu(...) (*(__VA_ARGS__))
+#define __ldcv(...) (*(__VA_ARGS__))
+#define __stwb(address, ...) ((void)(*(address) = (__VA_ARGS__)))
+#define __stcg(address, ...) ((void)(*(address) = (__VA_ARGS__)))
+#define __stcs(address, ...) ((void)(*(address) = (__VA_ARGS__)))
+#define __stwt(address, ...) ((void)(*(address) = (__VA_ARGS__)))
+
+// ---- asynchronous copies ----
+#define PEAKGATE_PIPELINE_COPY(destination, source, bytes, zero_filled, ...)                                           \
+    peakgate_async_copy(destination, source, static_cast<int>(bytes), static_cast<int>((bytes) - (zero_filled)))
+#define __pipeline_memcpy_async(destination, source, ...) PEAKGATE_PIPELINE_COPY(destination, source, __VA_ARGS__, 0, 0)
+#define __pipeline_commit() peakgate_async_commit()
+#define __pipeline_wait_prior(groups_left) peakgate_async_wait(static_cast<int>(groups_left))
+
+// ---- the rest of what CUDA offers without an include ----
+extern "C" int printf(const char*, ...);
+#define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)
+#define memset(destination, value, bytes) peakgate_memset(destination, value, bytes)
+#define clock64() peakgate_clock()
+#define clock() peakgate_clock()
+#define __nanosleep(ns) ((void)(ns))
+#define __trap() peakgate_assertion("__trap()")
+#define assert(...) ((__VA_ARGS__) ? (void)0 : peakgate_assertion(#__VA_ARGS__))
+
+// ---- entry point: calls the kernel with an array of pointers to its arguments ----
+namespace peakgate {
+template <class T> struct Pointer {
+    static constexpr bool is = false, to_const = false;
+    using Element = T;
+};
+template <class T> struct Pointer<T*> {
+    static constexpr bool is = true, to_const = false;
+    using Element = T;
+};
+template <class T> struct Pointer<const T*> {
+    static constexpr bool is = true, to_const = true;
+    using Element = T;
+};
+template <class T> struct Element {
+    static constexpr uint32_t size = sizeof(T);
+    static constexpr bool is_scalar = !__is_class(T) && !__is_union(T);
+};
+template <> struct Element<void> {
+    static constexpr uint32_t size = 0;
+    static constexpr bool is_scalar = false;
+};
+template <class T> constexpr bool is_floating = false;
+template <> constexpr bool is_floating<float> = true;
+template <> constexpr bool is_floating<double> = true;
+
+template <class T> constexpr PeakgateParameter describe() {
+    using P = Pointer<T>;
+    using E = Element<typename P::Element>;
+    return {sizeof(T), P::is, P::to_const, E::size, is_floating<typename P::Element>, E::is_scalar};
+}
+
+template <int... I> struct Indices {};
+template <int N, int... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
+template <int... I> struct MakeIndices<0, I...> {
+    using type = Indices<I...>;
+};
+
+template <class... A, int... I>
+__attribute__((no_sanitize("thread"))) void call(void (*kernel)(A...), [[maybe_unused]] void** arguments, Indices<I...>) {
+    kernel(*static_cast<A*>(arguments[I])...);
+}
+template <class... A> void call(void (*kernel)(A...), void** arguments) {
+    call(kernel, arguments, typename MakeIndices<sizeof...(A)>::type());
+}
+template <class... A> int describe_all(void (*)(A...), PeakgateParameter* described) {
+    const PeakgateParameter all[] = {describe<A>()..., PeakgateParameter()};
+    for (unsigned i = 0; i < sizeof...(A) && described; ++i) described[i] = all[i];
+    return sizeof...(A);
+}
+} // namespace peakgate
+
+#define PEAKGATE_ENTRY(kernel)                                                                                         \
+    PEAKGATE_API void peakgate_call(void** arguments) { peakgate::call(&kernel, arguments); }                          \
+    PEAKGATE_API int peakgate_parameters(PeakgateParameter* described) {                                               \
+        return peakgate::describe_all(&kernel, described);                                                             \
+    }

@@ -1,0 +1,46 @@
+// CUDA's built-in vector types, with CUDA's sizes and alignments.
+#pragma once
+
+#include "runtime_api.h"
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
+};
+
+// Pairs and quadruples are aligned to their own size, quadruples to no more than 16 bytes.
+#define PEAKGATE_VECTORS_EXCEPT_3(element, name)                                                                       \
+    struct name##1 {                                                                                                   \
+        element x;                                                                                                     \
+    };                                                                                                                 \
+    struct alignas(2 * sizeof(element)) name##2 {                                                                      \
+        element x, y;                                                                                                  \
+    };                                                                                                                 \
+    struct alignas(4 * sizeof(element) < 16 ? 4 * sizeof(element) : 16) name##4 {                                      \
+        element x, y, z, w;                                                                                            \
+    };                                                                                                                 \
+    inline name##1 make_##name##1(element x) { return {x}; }                                                           \
+    inline name##2 make_##name##2(element x, element y) { return {x, y}; }                                             \
+    inline name##3 make_##name##3(element x, element y, element z) { return {x, y, z}; }                               \
+    inline name##4 make_##name##4(element x, element y, element z, element w) { return {x, y, z, w}; }
+
+#define PEAKGATE_VECTORS(element, name)                                                                                \
+    struct name##3 {                                                                                                   \
+        element x, y, z;                                                                                               \
+    };                                                                                                                 \
+    PEAKGATE_VECTORS_EXCEPT_3(element, name)
+
+PEAKGATE_VECTORS(signed char, char)
+PEAKGATE_VECTORS(unsigned char, uchar)
+PEAKGATE_VECTORS(short, short)
+PEAKGATE_VECTORS(unsigned short, ushort)
+PEAKGATE_VECTORS(int, int)
+PEAKGATE_VECTORS_EXCEPT_3(unsigned, uint)
+PEAKGATE_VECTORS(long, long)
+PEAKGATE_VECTORS(unsigned long, ulong)
+PEAKGATE_VECTORS(long long, longlong)
+PEAKGATE_VECTORS(unsigned long long, ulonglong)
+PEAKGATE_VECTORS(float, float)
+PEAKGATE_VECTORS(double, double)

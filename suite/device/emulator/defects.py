@@ -1,0 +1,81 @@
+"""What an emulated kernel can do wrong, as data and as an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+Triple = tuple[int, int, int]
+
+
+class DefectKind(IntEnum):
+    """What is wrong with a kernel."""
+
+    OUT_OF_BOUNDS = 1
+    INDEX_OUT_OF_BOUNDS = 2
+    SHARED_RACE = 3
+    GLOBAL_RACE = 4
+    UNINITIALISED_SHARED = 5
+    DIVERGENT_BARRIER = 6
+    MISALIGNED = 7
+    ENDLESS_LOOP = 8
+    WARP_MASK = 9
+    CONST_WRITE = 10
+    ASSERTION = 11
+
+    @property
+    def words(self) -> str:
+        """For people: ``shared race``."""
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One defect, at its first occurrence.
+
+    ``location`` and ``other_location`` are ``file.cu:12``, None where unknown; the other one and ``other_thread`` are
+    those of the access or barrier that this one clashes with. ``count`` is how often it happened.
+    """
+
+    kind: DefectKind
+    message: str
+    location: str | None
+    other_location: str | None
+    thread: Triple
+    block: Triple
+    other_thread: Triple | None
+    count: int
+
+    def __str__(self) -> str:
+        """One line: where, what, by whom, against what, how often."""
+        where = f"{self.location}: " if self.location else ""
+        against = "".join(
+            (
+                f" thread {self.other_thread}" if self.other_thread else "",
+                f" at {self.other_location}" if self.other_location else "",
+            )
+        )
+        against = f", against{against}" if against else ""
+        often = f", {self.count} times" if self.count > 1 else ""
+        return f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
+
+
+class KernelDefect(Exception):
+    """A kernel did something that is wrong on a GPU.
+
+    ``defects`` has all that was seen; the other attributes are those of the first.
+    """
+
+    def __init__(self, defects: tuple[Defect, ...]) -> None:
+        first = defects[0]
+        more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
+        super().__init__(f"{first}{more}")
+        self.defects = defects
+        self.kind = first.kind
+        self.message = first.message
+        self.location = first.location
+        self.other_location = first.other_location
+        self.thread = first.thread
+        self.block = first.block
+        self.other_thread = first.other_thread
+        self.count = first.count

@@ -1,0 +1,159 @@
+"""Loads an emulated kernel, runs it on NumPy arrays and turns the defects it shows into exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.device.emulator.arguments import Arguments
+from suite.device.emulator.build import build_kernel
+from suite.device.emulator.compiler import Compiler, find_compiler
+from suite.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
+from suite.device.emulator.lines import lines_of
+from suite.device.emulator.structures import Launch, Parameter, Report
+from suite.device.emulator.toolchain import KernelBuildError
+from suite.errors import PeakgateError
+
+MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_SHARED_BYTES = 227 * 1024
+DEFAULT_ACCESS_BUDGET = 2_000_000_000
+"""Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
+STALL_MS = 10_000
+"""Processor time in which a thread must touch memory, wait or end; one that does not is taken for an endless loop."""
+
+
+_one_launch = threading.Lock()  # the runtime keeps the state of one launch, and ctypes lets other threads run
+
+
+def load(
+    source: Path,
+    kernel: str,
+    defines: tuple[tuple[str, str], ...] = (),
+    *,
+    include: tuple[Path, ...] = (),
+    checked: bool = True,
+    compiler: Compiler | None = None,
+) -> EmulatedKernel:
+    """Builds, or takes from the cache, the ``extern "C" __global__`` function ``kernel`` of a ``.cu`` file.
+
+    ``include`` are folders in which its includes are looked for beside its own. ``checked`` watches every memory
+    access; without it a kernel runs some two to ten times as fast and a wild access may end the process.
+
+    Raises KernelBuildError if it does not compile, PeakgateError if the file or a compiler is missing.
+    """
+    compiler = compiler or find_compiler()
+    library = build_kernel(source, kernel, defines, include=include, checked=checked, compiler=compiler)
+    return EmulatedKernel(kernel, library, checked=checked)
+
+
+class EmulatedKernel:
+    """A kernel that runs on the CPU."""
+
+    def __init__(self, name: str, library: Path, *, checked: bool) -> None:
+        self.name = name
+        self.checked = checked
+        self._library = library
+        # Kernels linked by lld name no C library; they find those that the process has loaded for all. The runtime is
+        # called through the kernel, which is linked to it: there may be several, one for each compiler.
+        ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+        try:
+            self._image = ctypes.CDLL(str(library))
+        except OSError as error:
+            raise KernelBuildError(
+                f"kernel {name} cannot be loaded: {error}; is every function it calls defined?"
+            ) from error
+        count = self._image.peakgate_parameters(None)
+        described = (Parameter * (count + 1))()
+        self._image.peakgate_parameters(described)
+        self._parameters = tuple(described[:count])
+
+    def launch(
+        self,
+        grid: Triple,
+        block: Triple,
+        arguments: Sequence[np.ndarray[Any, Any] | np.generic],
+        *,
+        shared_bytes: int = 0,
+        schedule: int = 0,
+        access_budget: int | None = None,
+    ) -> None:
+        """Runs the kernel to its end; arrays are modified in place.
+
+        Pointers take C-contiguous arrays of the element type (any, where the pointer is to void or to a struct such as
+        float4), scalars a NumPy scalar of the type. ``grid`` is in blocks, ``block`` in threads, ``shared_bytes`` is
+        the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
+        1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
+
+        Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong.
+        """
+        self._check_shape(grid, block, shared_bytes)
+        bound = Arguments(self.name, self._parameters, arguments)
+        request = Launch(
+            grid=grid,
+            block=block,
+            call=_address(self._image.peakgate_call),
+            arguments=ctypes.addressof(bound.pointers),
+            buffers=ctypes.addressof(bound.buffers),
+            buffer_count=bound.buffer_count,
+            checked=self.checked,
+            schedule=schedule,
+            shared_bytes=shared_bytes,
+            stall_ms=STALL_MS,
+            access_budget=DEFAULT_ACCESS_BUDGET if access_budget is None else access_budget,
+            dynamic_shared=_address(self._image.peakgate_dynamic_shared),
+        )
+        with _one_launch:
+            status = self._image.peakgate_launch(ctypes.byref(request))
+            reports = self._reports()
+        if status:
+            raise PeakgateError(
+                f"{self.name}: no memory or timer for an emulated launch on {bound.nbytes} bytes; try less"
+            )
+        if reports:
+            raise KernelDefect(reports)
+
+    def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
+        for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+            if len(given) != 3 or any(not 1 <= size <= limit for size, limit in zip(given, limits, strict=True)):
+                raise PeakgateError(f"{self.name}: {what} {given} given, expected three sizes of 1 to {limits}")
+        threads = block[0] * block[1] * block[2]
+        if threads > MAX_THREADS:
+            raise PeakgateError(f"{self.name}: block {block} has {threads} threads, at most {MAX_THREADS} are possible")
+        if not 0 <= shared_bytes <= MAX_SHARED_BYTES:
+            raise PeakgateError(
+                f"{self.name}: {shared_bytes} bytes of dynamic shared memory given, expected 0 to {MAX_SHARED_BYTES}"
+            )
+
+    def _reports(self) -> tuple[Defect, ...]:
+        first = ctypes.POINTER(Report)()
+        count = self._image.peakgate_reports(ctypes.byref(first))
+        reports = first[:count]
+        lines = lines_of(
+            self._library, {address for report in reports for address in (report.address, report.other_address)}
+        )
+        defects = [
+            Defect(
+                kind=DefectKind(report.kind),
+                message=report.message.decode(errors="replace"),
+                location=lines.get(report.address),
+                other_location=lines.get(report.other_address),
+                thread=report.thread.triple(),
+                block=report.block.triple(),
+                other_thread=report.other_thread.triple() if report.has_other_thread else None,
+                count=report.count,
+            )
+            for report in reports
+        ]
+        # A missing barrier shows as both a race and an early read; the race says where the other side is.
+        return tuple(sorted(defects, key=lambda defect: defect.kind is DefectKind.UNINITIALISED_SHARED))
+
+
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value

@@ -1,0 +1,42 @@
+"""From code addresses to source lines, by the debug information of a shared object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from pathlib import Path, PurePath
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+
+
+def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
+    """``file.cu:12`` of each known address that is not 0; each is where a call returns to, relative to the image."""
+    wanted = {address for address in return_addresses if address}
+    if not wanted:
+        return {}
+    found: dict[int, str] = {}
+    with library.open("rb") as file:
+        for unit in ELFFile(file).get_dwarf_info().iter_CUs():
+            for start, end, line in _ranges(unit):
+                # The call itself lies before the address it returns to.
+                found.update({address: line for address in wanted if start < address <= end})
+    return found
+
+
+def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
+    """Start and end of each stretch of code that belongs to one line."""
+    program = unit.dwarfinfo.line_program_for_CU(unit)
+    if program is None:
+        return
+    files = program["file_entry"]
+    # Version 5 counts files from 0, those before it from 1.
+    first_file = 0 if program["version"] >= 5 else 1
+    before = None
+    for entry in program.get_entries():
+        state = entry.state
+        if state is None:
+            continue
+        if before is not None and before.address < state.address:
+            name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
+            yield before.address, state.address, f"{name}:{before.line}"
+        before = None if state.end_sequence else state

@@ -1,0 +1,117 @@
+// The memory a launch needs: stacks for its fibers, arrays where the kernel is to see them, its shared variables.
+#include "runtime.h"
+
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+
+namespace peakgate {
+namespace {
+
+constexpr size_t STACK_BYTES = 256 << 10;
+constexpr size_t GUARD_BYTES = 64 << 10; // a multiple of every page size in use
+
+bool map_stacks() {
+    if (state.stacks) return true;
+    state.stacks_size = STACK_BYTES * MAX_THREADS;
+    void* mapped = mmap(nullptr, state.stacks_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return false;
+    char* stacks = static_cast<char*>(mapped);
+    for (int i = 0; i < MAX_THREADS; ++i) {
+        char* usable = stacks + STACK_BYTES * static_cast<size_t>(i) + GUARD_BYTES;
+        if (mprotect(usable, STACK_BYTES - GUARD_BYTES, PROT_READ | PROT_WRITE)) {
+            munmap(mapped, state.stacks_size);
+            return false;
+        }
+    }
+    state.stacks = reinterpret_cast<uintptr_t>(stacks);
+    return true;
+}
+
+// Finds the image the kernel lies in, and this host thread's copy of its thread-local segment.
+int find_image(dl_phdr_info* image, size_t, void* inside) {
+    const auto wanted = reinterpret_cast<uintptr_t>(inside);
+    bool found = false;
+    uintptr_t end = 0, shared_size = 0;
+    for (int i = 0; i < image->dlpi_phnum; ++i) {
+        const auto& segment = image->dlpi_phdr[i];
+        if (segment.p_type == PT_TLS) shared_size = segment.p_memsz;
+        if (segment.p_type != PT_LOAD) continue;
+        if (segment.p_vaddr + segment.p_memsz > end) end = segment.p_vaddr + segment.p_memsz;
+        found |= wanted - (image->dlpi_addr + segment.p_vaddr) < segment.p_memsz;
+    }
+    if (!found) return 0;
+    state.image = image->dlpi_addr;
+    state.image_size = end;
+    state.shared = reinterpret_cast<uintptr_t>(image->dlpi_tls_data);
+    state.shared_size = shared_size;
+    return 1;
+}
+
+// Copies the arrays to where the kernel is to see them: each ends, but for its alignment to 256 bytes as device memory
+// has it, at memory that nobody may touch.
+constexpr size_t GAP_BYTES = 16 << 20;
+constexpr uintptr_t DEVICE_ALIGNMENT = 256;
+
+struct Mapping {
+    void* start;
+    size_t size;
+};
+Mapping mappings[MAX_BUFFERS];
+
+bool map_buffer(Buffer& buffer, Mapping& mapping) {
+    const size_t body = (buffer.size + GUARD_BYTES) & ~(GUARD_BYTES - 1);
+    mapping.size = GAP_BYTES + body + GAP_BYTES;
+    mapping.start = mmap(nullptr, mapping.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping.start == MAP_FAILED) {
+        mapping.start = nullptr;
+        return false;
+    }
+    char* usable = static_cast<char*>(mapping.start) + GAP_BYTES;
+    if (mprotect(usable, body, PROT_READ | PROT_WRITE)) return false;
+    const auto end = reinterpret_cast<uintptr_t>(usable) + body;
+    buffer.device = reinterpret_cast<void*>((end - buffer.size) & ~(DEVICE_ALIGNMENT - 1));
+    memcpy(buffer.device, buffer.host, buffer.size);
+    return true;
+}
+
+} // namespace
+
+bool map_launch() {
+    // Asking for the address makes the C library allocate this host thread's copy of the thread-local segment.
+    state.dynamic_shared = reinterpret_cast<uintptr_t>(state.launch.dynamic_shared());
+    dl_iterate_phdr(find_image, reinterpret_cast<void*>(state.launch.call));
+    memset(mappings, 0, sizeof mappings);
+    if (!map_stacks()) return false;
+    for (int i = 0; i < state.launch.buffer_count; ++i) {
+        if (!map_buffer(state.launch.buffers[i], mappings[i])) return false;
+    }
+    return true;
+}
+
+void unmap_launch(bool copy_back) {
+    for (int i = 0; i < state.launch.buffer_count; ++i) {
+        const Buffer& buffer = state.launch.buffers[i];
+        if (copy_back && buffer.writable) memcpy(buffer.host, buffer.device, buffer.size);
+        if (mappings[i].start) munmap(mappings[i].start, mappings[i].size);
+    }
+}
+
+// Tops are staggered, or the hot ends of all stacks would compete for the same few cache sets.
+char* stack_top(int stack) {
+    const size_t stagger = static_cast<size_t>(stack % 48) * 320;
+    const uintptr_t top = state.stacks + STACK_BYTES * static_cast<size_t>(stack + 1) - stagger;
+    return reinterpret_cast<char*>(top & ~static_cast<uintptr_t>(63));
+}
+
+// Shared memory starts a block full of NaNs, and of -1.
+void poison_shared() {
+    const size_t before = state.dynamic_shared - state.shared;
+    const size_t behind = before + PEAKGATE_MAX_DYNAMIC_SHARED;
+    char* shared = reinterpret_cast<char*>(state.shared);
+    memset(shared, 0xff, before);
+    memset(shared + before, 0xff, state.launch.shared_bytes);
+    memset(shared + behind, 0xff, state.shared_size - behind);
+}
+
+} // namespace peakgate

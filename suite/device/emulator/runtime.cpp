@@ -1,0 +1,282 @@
+// Runs a kernel: every CUDA thread of a block is a fiber, a barrier is a switch to the next fiber, blocks run one after
+// the other. Nothing runs in parallel, so which thread goes first is decided here and can be varied.
+#include "runtime.h"
+
+#include "fiber.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define PEAKGATE_BUILTIN(name) unsigned name##_x, name##_y, name##_z
+PEAKGATE_BUILTIN(peakgate_thread);
+PEAKGATE_BUILTIN(peakgate_block);
+PEAKGATE_BUILTIN(peakgate_block_size);
+PEAKGATE_BUILTIN(peakgate_grid_size);
+
+namespace peakgate {
+
+State state;
+
+namespace {
+
+void* main_stack_pointer;
+int order[MAX_THREADS];    // threads in the order in which they run
+int position[MAX_THREADS]; // and where in it a thread stands
+int alive;
+int free_stacks[MAX_THREADS], free_stack_count;
+int barrier_result[4];
+long long clock_ticks;
+
+// ---- scheduling ----
+
+void run_thread();
+
+void make_current(int thread) {
+    state.current = thread;
+    const uint3& index = state.threads[thread].index;
+    peakgate_thread_x = index.x;
+    peakgate_thread_y = index.y;
+    peakgate_thread_z = index.z;
+}
+
+void start_on_new_stack(int thread) {
+    Thread& started = state.threads[thread];
+    started.stack = free_stacks[--free_stack_count];
+    started.stack_pointer = peakgate_new_fiber(stack_top(started.stack), run_thread);
+    started.status = READY;
+}
+
+// If every thread that still lives waits at a barrier, and at the same one, lets them go on.
+bool release_barrier() {
+    int waiting = 0, count = 0, first = -1, astray = -1;
+    for (int i = 0; i < state.thread_count; ++i) {
+        const Thread& thread = state.threads[i];
+        if (thread.status != AT_BARRIER) continue;
+        ++waiting;
+        count += thread.predicate;
+        if (first < 0) first = i;
+        if (astray < 0 && thread.barrier_site != state.threads[first].barrier_site) astray = i;
+    }
+    if (waiting == 0 || waiting < alive) return false;
+    if (astray >= 0) {
+        const Thread& other = state.threads[astray];
+        make_current(first);
+        Report* noted = report(DIVERGENT_BARRIER, current_thread().waits_at, other.waits_at,
+                               "threads of one block wait at different barriers");
+        if (noted) {
+            noted->has_other_thread = 1;
+            noted->other_thread = other.index;
+        }
+        abandon_launch();
+    }
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status == AT_BARRIER) state.threads[i].status = READY;
+    }
+    barrier_result[PEAKGATE_BARRIER_COUNT] = count;
+    barrier_result[PEAKGATE_BARRIER_AND] = count == waiting;
+    barrier_result[PEAKGATE_BARRIER_OR] = count > 0;
+    ++state.epoch;
+    return true;
+}
+
+int runnable_after(int place) {
+    for (int step = 1; step <= state.thread_count; ++step) {
+        const int thread = order[(place + step) % state.thread_count];
+        if (state.threads[thread].status <= READY) return thread;
+    }
+    return -1;
+}
+
+// Who runs next; -1 when the block is done.
+int next_thread() {
+    const int next = runnable_after(position[state.current]);
+    if (next >= 0 || alive == 0) return next;
+    if (release_barrier()) return runnable_after(state.thread_count - 1);
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != IN_WARP) continue;
+        make_current(i);
+        report(WARP_MASK, current_thread().waits_at, 0, "waits for the lanes of mask %#x, some of which never arrive",
+               current_thread().warp_mask);
+        break;
+    }
+    abandon_launch();
+}
+
+// ---- a thread's life ----
+
+// What a fiber runs. A thread that ends hands its stack, still warm in the cache, to the next one that has not begun.
+void run_thread() {
+    for (;;) {
+        state.launch.call(state.launch.arguments);
+        spend_budget(0);
+        const int ended = state.current;
+        state.threads[ended].status = DONE;
+        --alive;
+        leave_warp(ended);
+        const int next = next_thread();
+        if (next >= 0 && state.threads[next].status == NEW) {
+            state.threads[next].status = READY;
+            state.threads[next].stack = state.threads[ended].stack;
+            make_current(next);
+            continue;
+        }
+        free_stacks[free_stack_count++] = state.threads[ended].stack;
+        if (next >= 0) make_current(next);
+        void* discarded;
+        peakgate_switch(&discarded, next >= 0 ? state.threads[next].stack_pointer : main_stack_pointer);
+    }
+}
+
+void set_order(uint32_t schedule) {
+    const int count = state.thread_count;
+    for (int i = 0; i < count; ++i) order[i] = schedule == 1 ? count - 1 - i : i;
+    uint32_t random = schedule * 2654435761u;
+    for (int i = count - 1; i > 0 && schedule > 1; --i) {
+        random = random * 1664525u + 1013904223u;
+        const int other = static_cast<int>((random >> 8) % static_cast<uint32_t>(i + 1));
+        const int swapped = order[i];
+        order[i] = order[other];
+        order[other] = swapped;
+    }
+    for (int i = 0; i < count; ++i) position[order[i]] = i;
+}
+
+void run_block(uint3 block) {
+    const int count = state.thread_count;
+    peakgate_block_x = block.x;
+    peakgate_block_y = block.y;
+    peakgate_block_z = block.z;
+    state.block_epoch = ++state.epoch;
+    state.acquired_epoch = 0;
+    state.fenced = false;
+    poison_shared();
+    drop_async_copies();
+    alive = count;
+    free_stack_count = 0;
+    for (int i = count; i-- > 0;) free_stacks[free_stack_count++] = i;
+    for (int i = 0; i < count; ++i) state.threads[i].status = NEW;
+    begin_block_of_warps();
+    start_on_new_stack(order[0]);
+    make_current(order[0]);
+    state.checking = state.launch.checked;
+    state.running = true;
+    peakgate_switch(&main_stack_pointer, state.threads[order[0]].stack_pointer);
+    state.running = false;
+    state.checking = false;
+}
+
+bool abandoned;
+
+void run_grid() {
+    const uint32_t* grid = state.launch.grid;
+    const uint32_t* block = state.launch.block;
+    for (int i = 0; i < state.thread_count; ++i) {
+        const auto thread = static_cast<uint32_t>(i);
+        state.threads[i].index = {thread % block[0], thread / block[0] % block[1], thread / (block[0] * block[1])};
+    }
+    set_order(state.launch.schedule);
+    peakgate_grid_size_x = grid[0];
+    peakgate_grid_size_y = grid[1];
+    peakgate_grid_size_z = grid[2];
+    peakgate_block_size_x = block[0];
+    peakgate_block_size_y = block[1];
+    peakgate_block_size_z = block[2];
+    abandoned = false;
+    for (uint32_t z = 0; z < grid[2]; ++z) {
+        for (uint32_t y = 0; y < grid[1]; ++y) {
+            for (uint32_t x = 0; x < grid[0] && !abandoned; ++x) run_block({x, y, z});
+        }
+    }
+}
+
+} // namespace
+
+void wait_as(Status status, uintptr_t caller) {
+    spend_budget(caller);
+    const int waiting = state.current;
+    Thread& self = state.threads[waiting];
+    self.status = status;
+    self.waits_at = caller;
+    const int next = next_thread();
+    if (state.threads[next].status == NEW) start_on_new_stack(next);
+    make_current(next);
+    if (next != waiting) peakgate_switch(&self.stack_pointer, state.threads[next].stack_pointer);
+}
+
+Report* report(Kind kind, uintptr_t address, uintptr_t other_address, const char* format, ...) {
+    const uint64_t at = address ? address - state.image : 0;
+    const uint64_t other_at = other_address ? other_address - state.image : 0;
+    for (int i = 0; i < state.report_count; ++i) {
+        Report& known = state.reports[i];
+        if (known.kind == kind && known.address == at && known.other_address == other_at) {
+            ++known.count;
+            return nullptr;
+        }
+    }
+    if (state.report_count == MAX_REPORTS) return nullptr;
+    Report& noted = state.reports[state.report_count++];
+    noted = {};
+    noted.kind = kind;
+    noted.count = 1;
+    noted.address = at;
+    noted.other_address = other_at;
+    noted.thread = current_thread().index;
+    noted.block = {peakgate_block_x, peakgate_block_y, peakgate_block_z};
+    va_list values;
+    va_start(values, format);
+    vsnprintf(noted.message, sizeof noted.message, format, values);
+    va_end(values);
+    return &noted;
+}
+
+void abandon_launch() {
+    abandoned = true;
+    void* discarded;
+    peakgate_switch(&discarded, main_stack_pointer);
+    __builtin_unreachable();
+}
+
+void budget_spent(uintptr_t caller) {
+    report(ENDLESS_LOOP, caller, 0, "more than %lld memory accesses and waits, the budget of this launch",
+           static_cast<long long>(state.launch.access_budget));
+    abandon_launch();
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+int peakgate_barrier(int kind, int predicate, int site) {
+    current_thread().predicate = predicate;
+    current_thread().barrier_site = site;
+    wait_as(AT_BARRIER, PEAKGATE_CALLER);
+    return barrier_result[kind];
+}
+
+void peakgate_fence() { state.fenced = true; }
+
+long long peakgate_clock() { return ++clock_ticks; }
+
+void peakgate_assertion(const char* condition) {
+    report(ASSERTION, PEAKGATE_CALLER, 0, "assertion failed: %s", condition);
+    abandon_launch();
+}
+
+// Returns 0, or -1 if memory or a timer for the launch could not be had. Defects are in peakgate_reports.
+PEAKGATE_API int peakgate_launch(const Launch* launch) {
+    state.launch = *launch;
+    state.thread_count = static_cast<int>(launch->block[0] * launch->block[1] * launch->block[2]);
+    state.report_count = 0;
+    state.budget_left = launch->access_budget;
+    state.published_epoch = 0;
+    const bool ready = map_launch() && begin_checks() && start_watchdog();
+    if (ready) run_grid();
+    stop_watchdog();
+    unmap_launch(ready);
+    return ready ? 0 : -1;
+}
+
+PEAKGATE_API int peakgate_reports(const Report** reports) {
+    *reports = state.reports;
+    return state.report_count;
+}

@@ -1,0 +1,76 @@
+// What compiled kernels and the runtime agree on. Included by both sides; no other header may be needed here.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+enum PeakgateBarrier { PEAKGATE_BARRIER_PLAIN, PEAKGATE_BARRIER_COUNT, PEAKGATE_BARRIER_AND, PEAKGATE_BARRIER_OR };
+
+enum PeakgateWarpOperation {
+    PEAKGATE_WARP_SYNC,
+    PEAKGATE_WARP_SHUFFLE_INDEX,
+    PEAKGATE_WARP_SHUFFLE_UP,
+    PEAKGATE_WARP_SHUFFLE_DOWN,
+    PEAKGATE_WARP_SHUFFLE_XOR,
+    PEAKGATE_WARP_BALLOT
+};
+
+struct PeakgateWarpCall {
+    PeakgateWarpOperation operation;
+    unsigned mask;     // the lanes that take part
+    const void* value; // what this lane offers; null for a plain sync
+    void* result;      // where a shuffle puts what it received
+    int size;          // bytes of value and result, at most 8
+    int lane;          // source lane, distance or lane mask of a shuffle
+    int width;         // lanes of a sub-group
+};
+
+#define PEAKGATE_MAX_DYNAMIC_SHARED 232448 // 227 KiB, the most a block may ask for on any chip so far
+
+// One argument of a kernel as the launcher needs to know it.
+struct PeakgateParameter {
+    uint32_t size; // bytes of the argument itself
+    uint32_t is_pointer;
+    uint32_t points_to_const;
+    uint32_t element_size;        // bytes of what a pointer points to; 0 for a void pointer
+    uint32_t element_is_floating; // of the pointed-to element, or of the argument itself
+    uint32_t element_is_scalar;   // false for structs such as float4
+};
+
+#define PEAKGATE_API extern "C" __attribute__((visibility("default")))
+
+// The built-in variables. For one CUDA thread they never change, so kernels see them as constants, which no hook watches.
+// (Single numbers, because clang takes no external struct for a constant.) Only the runtime writes them.
+#ifdef PEAKGATE_RUNTIME
+#define PEAKGATE_BUILTIN(name) PEAKGATE_API unsigned name##_x, name##_y, name##_z
+#else
+#define PEAKGATE_BUILTIN(name) PEAKGATE_API const unsigned name##_x, name##_y, name##_z
+#endif
+PEAKGATE_BUILTIN(peakgate_thread);
+PEAKGATE_BUILTIN(peakgate_block);
+PEAKGATE_BUILTIN(peakgate_block_size);
+PEAKGATE_BUILTIN(peakgate_grid_size);
+#undef PEAKGATE_BUILTIN
+
+// A barrier is told apart by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
+PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
+
+// `caller` is the address in the kernel that a defect is reported at. Returns the ballot, if there was one.
+PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
+
+PEAKGATE_API void peakgate_atomic(const void* address, int size, const void* caller);
+PEAKGATE_API void peakgate_fence();
+PEAKGATE_API long long peakgate_clock();
+PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);
+PEAKGATE_API void* peakgate_memset(void* destination, int value, size_t bytes);
+PEAKGATE_API void peakgate_assertion(const char* condition);
+
+// Asynchronous copies, performed only at the wait that completes their group. The last `bytes - source_bytes` bytes of
+// the destination are filled with zeros. `groups_left` is how many of the newest committed groups may stay open.
+PEAKGATE_API void peakgate_async_copy(void* shared_destination, const void* global_source, int bytes, int source_bytes);
+PEAKGATE_API void peakgate_async_commit();
+PEAKGATE_API void peakgate_async_wait(int groups_left);

@@ -1,0 +1,76 @@
+"""The runtime's C structures, as ctypes sees them; the headers say what the fields mean."""
+
+from __future__ import annotations
+
+import ctypes
+
+
+class Uint3(ctypes.Structure):
+    """``uint3``."""
+
+    _fields_ = (("x", ctypes.c_uint32), ("y", ctypes.c_uint32), ("z", ctypes.c_uint32))
+
+    def triple(self) -> tuple[int, int, int]:
+        """As Python has it."""
+        return (self.x, self.y, self.z)
+
+
+class Parameter(ctypes.Structure):
+    """``PeakgateParameter`` of runtime_api.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("is_pointer", ctypes.c_uint32),
+        ("points_to_const", ctypes.c_uint32),
+        ("element_size", ctypes.c_uint32),
+        ("element_is_floating", ctypes.c_uint32),
+        ("element_is_scalar", ctypes.c_uint32),
+    )
+
+
+class Report(ctypes.Structure):
+    """``Report`` of runtime.h."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("count", ctypes.c_int32),
+        ("address", ctypes.c_uint64),
+        ("other_address", ctypes.c_uint64),
+        ("thread", Uint3),
+        ("block", Uint3),
+        ("other_thread", Uint3),
+        ("has_other_thread", ctypes.c_int32),
+        ("message", ctypes.c_char * 160),
+    )
+
+
+class Buffer(ctypes.Structure):
+    """``Buffer`` of runtime.h."""
+
+    _fields_ = (
+        ("device", ctypes.c_void_p),
+        ("host", ctypes.c_void_p),
+        ("size", ctypes.c_uint64),
+        ("argument", ctypes.c_int32),
+        ("writable", ctypes.c_int32),
+    )
+
+
+class Launch(ctypes.Structure):
+    """``Launch`` of runtime.h."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("call", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("buffers", ctypes.c_void_p),
+        ("buffer_count", ctypes.c_int32),
+        ("checked", ctypes.c_int32),
+        ("schedule", ctypes.c_uint32),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stall_ms", ctypes.c_int32),
+        ("unused", ctypes.c_int32),
+        ("access_budget", ctypes.c_int64),
+        ("dynamic_shared", ctypes.c_void_p),
+    )

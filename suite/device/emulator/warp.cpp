@@ -1,0 +1,150 @@
+// Warp primitives: the lanes of a mask meet, exchange values, and go on.
+#include "runtime.h"
+
+#include <string.h>
+
+namespace peakgate {
+namespace {
+
+// Lanes that meet in a warp primitive. It is filled until all of them are there, then emptied as each picks up its result.
+// Every one in use holds a lane, and a lane is in one at a time: a warp never needs more than it has lanes.
+struct Rendezvous {
+    PeakgateWarpOperation operation;
+    unsigned mask;
+    unsigned arrived; // lanes that wait for the others
+    unsigned met;     // once all are there: who they are
+    unsigned leaving; // and which of them have yet to pick up their result
+    unsigned ballot;
+    char values[WARP][8];
+};
+
+Rendezvous rendezvous[MAX_THREADS];
+unsigned living_lanes[MAX_THREADS / WARP];
+uint32_t warp_epochs[MAX_THREADS / WARP];
+
+bool complete(const Rendezvous& meeting, int warp) {
+    return meeting.arrived && meeting.arrived == (meeting.mask & living_lanes[warp]);
+}
+
+void let_go(Rendezvous& meeting, int warp) {
+    ++warp_epochs[warp];
+    for (int lane = 0; lane < WARP; ++lane) {
+        if (!(meeting.arrived >> lane & 1)) continue;
+        Thread& thread = state.threads[warp * WARP + lane];
+        thread.warp_epoch = warp_epochs[warp];
+        if (thread.status == IN_WARP) thread.status = READY;
+    }
+    meeting.met = meeting.arrived;
+    meeting.leaving = meeting.arrived;
+    meeting.arrived = 0;
+}
+
+// The one where lanes of this mask already wait, or an empty one. Groups of one warp may meet at the same time, even if one
+// mask is part of the other: the smaller group then joins the larger one later.
+Rendezvous& find_rendezvous(unsigned mask, int warp) {
+    Rendezvous* empty = nullptr;
+    for (int i = warp * WARP; i < (warp + 1) * WARP; ++i) {
+        if (rendezvous[i].arrived && rendezvous[i].mask == mask) return rendezvous[i];
+        if (!empty && !rendezvous[i].arrived && !rendezvous[i].leaving) empty = &rendezvous[i];
+    }
+    return *empty;
+}
+
+void join(Rendezvous& meeting, const PeakgateWarpCall& call, int lane, uintptr_t caller) {
+    if (!meeting.arrived) {
+        meeting.mask = call.mask;
+        meeting.operation = call.operation;
+        meeting.ballot = 0;
+    } else if (meeting.operation != call.operation) {
+        report(WARP_MASK, caller, 0, "lanes of one warp meet in different warp primitives");
+        abandon_launch();
+    }
+    meeting.arrived |= 1u << lane;
+    if (call.value) memcpy(meeting.values[lane], call.value, static_cast<size_t>(call.size));
+    if (call.operation == PEAKGATE_WARP_BALLOT) {
+        int predicate;
+        memcpy(&predicate, call.value, sizeof predicate);
+        if (predicate) meeting.ballot |= 1u << lane;
+    }
+}
+
+// The lane a shuffle reads from: its own where the distance leads out of the sub-group.
+int source_lane(const PeakgateWarpCall& call, int lane) {
+    const int first = lane & ~(call.width - 1);
+    const int end = first + call.width;
+    int source = lane;
+    switch (call.operation) {
+    case PEAKGATE_WARP_SHUFFLE_INDEX:
+        source = first + (call.lane & (call.width - 1));
+        break;
+    case PEAKGATE_WARP_SHUFFLE_UP:
+        source = lane - call.lane;
+        break;
+    case PEAKGATE_WARP_SHUFFLE_DOWN:
+        source = lane + call.lane;
+        break;
+    case PEAKGATE_WARP_SHUFFLE_XOR:
+        source = lane ^ call.lane;
+        break;
+    case PEAKGATE_WARP_SYNC:
+    case PEAKGATE_WARP_BALLOT:
+        break;
+    }
+    const bool below = source < first && call.operation == PEAKGATE_WARP_SHUFFLE_UP;
+    return source < 0 || below || source >= end ? lane : source;
+}
+
+} // namespace
+
+void begin_block_of_warps() {
+    for (int warp = 0; warp * WARP < state.thread_count; ++warp) {
+        const int lanes = state.thread_count - warp * WARP;
+        living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
+        warp_epochs[warp] = 0;
+        for (int lane = 0; lane < WARP; ++lane) {
+            state.threads[warp * WARP + lane].warp_epoch = 0;
+            rendezvous[warp * WARP + lane].arrived = 0;
+            rendezvous[warp * WARP + lane].leaving = 0;
+        }
+    }
+}
+
+void leave_warp(int thread) {
+    const int warp = thread / WARP;
+    living_lanes[warp] &= ~(1u << thread % WARP);
+    for (int lane = 0; lane < WARP; ++lane) {
+        Rendezvous& meeting = rendezvous[warp * WARP + lane];
+        if (complete(meeting, warp)) let_go(meeting, warp);
+    }
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
+    const int lane = state.current % WARP;
+    const int warp = state.current / WARP;
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    if (!(call->mask >> lane & 1)) {
+        report(WARP_MASK, called_at, 0, "lane %d calls a warp primitive whose mask %#x leaves it out", lane, call->mask);
+        abandon_launch();
+    }
+    Rendezvous& meeting = find_rendezvous(call->mask, warp);
+    join(meeting, *call, lane, called_at);
+    if (complete(meeting, warp)) {
+        let_go(meeting, warp);
+    } else {
+        current_thread().warp_mask = call->mask;
+        wait_as(IN_WARP, called_at);
+    }
+    if (call->result) {
+        const int source = source_lane(*call, lane);
+        if (meeting.met >> source & 1)
+            memcpy(call->result, meeting.values[source], static_cast<size_t>(call->size));
+        else // nothing defined comes from a lane that takes no part
+            memset(call->result, 0xff, static_cast<size_t>(call->size));
+    }
+    meeting.leaving &= ~(1u << lane);
+    return meeting.ballot;
+}

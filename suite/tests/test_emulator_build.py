@@ -1,0 +1,243 @@
+"""Kernels are built once, with the compiler that is there; what does not compile is told in one line."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.device import emulator
+from suite.device.emulator import Compiler, KernelBuildError
+from suite.device.emulator import build as build_module
+from suite.device.emulator import compiler as compiler_module
+from suite.errors import PeakgateError
+
+COMPILERS = emulator.available_compilers()
+STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'
+
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
+    return emulator.cache_folder()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "store.cu"
+    path.write_text(STORE)
+    return path
+
+
+def stored(source: Path, defines: tuple[tuple[str, str], ...] = (), *, include: tuple[Path, ...] = ()) -> int:
+    out = np.zeros(1, np.int32)
+    emulator.load(source, "store", defines, include=include).launch((1, 1, 1), (1, 1, 1), (out,))
+    return int(out[0])
+
+
+def kernels_in(cache: Path) -> set[str]:
+    return {path.name for path in cache.glob("store-*.so")}
+
+
+def test_a_second_load_takes_the_build_from_the_cache(
+    source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stored(source, (("VALUE", "3"),)) == 3
+    monkeypatch.setattr(build_module, "run", pytest.fail)
+    assert stored(source, (("VALUE", "3"),)) == 3
+    assert len(kernels_in(cache)) == 1
+
+
+def test_defines_sources_and_included_files_each_make_a_build_of_their_own(source: Path, cache: Path) -> None:
+    assert stored(source, (("VALUE", "3"),)) == 3
+    assert stored(source, (("VALUE", "4"),)) == 4
+    header = source.parent / "headers" / "value.cuh"
+    header.parent.mkdir()
+    header.write_text('#include "inner.cuh"\n')
+    inner = header.parent / "inner.cuh"
+    inner.write_text("#define VALUE 5\n")
+    source.write_text('#include "headers/value.cuh"\n' + STORE)
+    assert stored(source) == 5
+    inner.write_text("#define VALUE 6\n")
+    assert stored(source) == 6
+    assert len(kernels_in(cache)) == 4
+
+
+def test_included_files_are_found_in_the_folders_given(source: Path, cache: Path) -> None:
+    headers = source.parent / "elsewhere"
+    headers.mkdir()
+    (headers / "value.cuh").write_text("#define VALUE 7\n")
+    source.write_text('#include "value.cuh"\n' + STORE)
+    with pytest.raises(KernelBuildError, match=r"^store\.cu:1: .*value\.cuh"):
+        stored(source)
+    assert stored(source, include=(headers,)) == 7
+    assert len(kernels_in(cache)) == 1
+
+
+def test_many_may_build_the_same_kernel_at_once(source: Path, cache: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda value: stored(source, (("VALUE", value),)), ["3"] * 4)) == {3}
+    assert len(kernels_in(cache)) == 1
+
+
+def test_prebuild_leaves_nothing_to_compile(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator.prebuild([(source, "store", (("VALUE", str(value)),)) for value in (1, 2, 2)])
+    assert len(kernels_in(cache)) == 2
+    monkeypatch.setattr(build_module, "run", pytest.fail)
+    assert [stored(source, (("VALUE", value),)) for value in ("1", "2")] == [1, 2]
+
+
+def test_prebuild_leaves_a_kernel_that_does_not_compile_to_load(source: Path, cache: Path) -> None:
+    emulator.prebuild([(source, "store", ()), (source, "store", (("VALUE", "1"),))])
+    assert len(kernels_in(cache)) == 1
+    with pytest.raises(KernelBuildError):
+        stored(source)
+
+
+@every_compiler
+def test_a_compile_error_is_one_line_with_its_place(compiler: Compiler, source: Path, cache: Path) -> None:
+    source.write_text('// a comment\nextern "C" __global__ void store(int* out) { out[0] = nonsense; }\n')
+    with pytest.raises(KernelBuildError) as caught:
+        emulator.load(source, "store", compiler=compiler)
+    assert str(caught.value).startswith("store.cu:2: ")
+    assert "nonsense" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "peakgate_kernel" not in str(caught.value)
+    assert "error" in caught.value.output
+    assert list(cache.glob("build-*")) == []
+
+
+@every_compiler
+def test_a_kernel_that_is_not_in_the_file_is_named(compiler: Compiler, source: Path, cache: Path) -> None:
+    with pytest.raises(KernelBuildError, match=r"^store\.cu: no kernel 'restore'; expected extern"):
+        emulator.load(source, "restore", (("VALUE", "1"),), compiler=compiler)
+    assert kernels_in(cache) == set()
+
+
+def test_a_name_that_no_kernel_can_have_is_refused(source: Path) -> None:
+    with pytest.raises(PeakgateError, match=r"'two words' given as the name of a kernel in store\.cu"):
+        emulator.load(source, "two words")
+
+
+def test_a_missing_source_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PeakgateError, match=r"gone\.cu: expected the readable UTF-8 source of a kernel"):
+        emulator.load(tmp_path / "gone.cu", "gone")
+
+
+def test_a_function_without_a_body_is_told_at_load(source: Path, cache: Path) -> None:
+    source.write_text('int absent(int);\nextern "C" __global__ void store(int* out) { out[0] = absent(1); }\n')
+    with pytest.raises(KernelBuildError, match=r"kernel store cannot be loaded: .*absent"):
+        emulator.load(source, "store")
+    assert len(kernels_in(cache)) == 1
+
+
+@every_compiler
+def test_more_static_shared_memory_than_cuda_allows_is_refused(compiler: Compiler, source: Path, cache: Path) -> None:
+    source.write_text(
+        "template <int N> __device__ float* tile() { __shared__ float values[N]; return values; }\n"
+        'extern "C" __global__ void store(float* out) { out[0] = tile<COUNT>()[0] + tile<4>()[0]; }\n'
+    )
+    emulator.load(source, "store", (("COUNT", str(12 * 1024 - 4)),), compiler=compiler)
+    with pytest.raises(KernelBuildError, match=r"^store\.cu: kernel store has 49168 bytes of static shared memory"):
+        emulator.load(source, "store", (("COUNT", str(12 * 1024)),), compiler=compiler)
+    assert len(kernels_in(cache)) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_named(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(PeakgateError, match=r"file/emulator: builds cannot be kept there .*PEAKGATE_CACHE"):
+        emulator.load(source, "store")
+
+
+def test_without_the_variable_builds_are_kept_in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
+    assert emulator.cache_folder() == Path(__file__).parents[2] / ".cache" / "emulator"
+
+
+def pretend(folder: Path, name: str, answer: str) -> Path:
+    program = folder / name
+    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty PATH and no ziglang."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(compiler_module, "_zig_version", lambda: None)
+    compiler_module._find.cache_clear()
+    compiler_module._search.cache_clear()
+    return folder
+
+
+def test_without_any_compiler_the_three_choices_are_named(nothing_installed: Path) -> None:
+    assert nothing_installed.is_dir()
+    with pytest.raises(PeakgateError) as caught:
+        emulator.find_compiler()
+    assert str(caught.value) == (
+        "no C++ compiler for the kernel emulator: expected g++ >= 12 or clang++ >= 16 on PATH, or the ziglang package "
+        ">= 0.14; install one of the three, e.g. 'pip install ziglang'"
+    )
+
+
+def test_compilers_that_are_too_old_are_named(nothing_installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gcc = pretend(nothing_installed, "g++", "g++ (Ubuntu 11.4.0-1ubuntu1) 11.4.0")
+    clang = pretend(nothing_installed, "clang++", "Ubuntu clang version 14.0.0-1ubuntu1")
+    monkeypatch.setattr(compiler_module, "_zig_version", lambda: "0.13.0")
+    with pytest.raises(PeakgateError) as caught:
+        emulator.find_compiler()
+    assert f"({gcc} is g++ 11.4.0, {clang} is clang++ 14.0.0, ziglang is 0.13.0)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "version"),
+    [
+        ("g++ (Debian 12.2.0-14) 12.2.0", "g++", "12.2.0"),
+        ("g++-14 (GCC) 14.1.1 20240522", "g++", "14.1.1"),
+        ("Debian clang version 19.1.7 (3)", "clang++", "19.1.7"),
+    ],
+)
+def test_a_compiler_is_known_by_its_own_word(nothing_installed: Path, answer: str, name: str, version: str) -> None:
+    pretend(nothing_installed, "g++", answer)
+    found = emulator.find_compiler()
+    assert (found.name, found.version) == (name, version)
+
+
+def test_a_compiler_that_does_not_run_is_passed_over(nothing_installed: Path) -> None:
+    broken = nothing_installed / "g++"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(PeakgateError, match=r"g\+\+ does not run"):
+        emulator.find_compiler()
+
+
+@pytest.mark.skipif(not any(compiler.name == "zig" for compiler in COMPILERS), reason="ziglang is not installed")
+def test_ziglang_alone_will_do(source: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert emulator.find_compiler().name == "zig"
+    assert stored(source, (("VALUE", "9"),)) == 9
+    assert (cache / "zig").is_dir()
+
+
+@every_compiler
+@pytest.mark.parametrize("name", [*build_module.RUNTIME_SOURCES, "cuda_cpu.h"])
+def test_the_emulator_compiles_without_warnings(compiler: Compiler, name: str, tmp_path: Path) -> None:
+    unit = tmp_path / "unit.cpp"
+    unit.write_text(f'#include "{build_module.HERE / name}"\n')
+    command = [*compiler.command, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O2", "-c", unit, "-o", tmp_path / "o"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_machine_is_part_of_a_compilers_identity() -> None:
+    assert emulator.find_compiler().identity.endswith(platform.machine())

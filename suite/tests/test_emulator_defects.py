@@ -1,0 +1,190 @@
+"""Every kind of defect is found where it was planted, and sound kernels are left alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.device import emulator
+from suite.device.emulator import Compiler, DefectKind, KernelDefect
+from suite.device.emulator import launch as launch_module
+
+PLANTED = Path(__file__).parent / "planted"
+DEFECTS = sorted((PLANTED / "defects").glob("*.cu"))
+COMPILERS = emulator.available_compilers()
+FOUND_BY_GCC_ONLY = {"misaligned_vector"}
+SCHEDULES = (0, 1, 7)
+
+Vector = np.ndarray[Any, np.dtype[np.float32]]
+
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
+
+
+def run(source: Path, compiler: Compiler, schedule: int = 0) -> Vector:
+    """Two blocks of 64 threads on 128 elements: what all planted kernels are written for."""
+    kernel = emulator.load(source, source.stem, compiler=compiler)
+    out = np.zeros(128, np.float32)
+    arguments = (out, np.arange(128, dtype=np.float32), np.int32(100))
+    kernel.launch((2, 1, 1), (64, 1, 1), arguments, shared_bytes=256, schedule=schedule, access_budget=100_000)
+    return out
+
+
+def planted_in(source: Path) -> tuple[DefectKind, str]:
+    marks = re.findall(r"^.*// DEFECT: (\w+)$", source.read_text(), re.MULTILINE)
+    assert len(marks) == 1, f"{source.name} must mark one line with its defect"
+    line = next(number for number, text in enumerate(source.read_text().splitlines(), 1) if "// DEFECT" in text)
+    return DefectKind[marks[0]], f"{source.name}:{line}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prebuilt() -> None:
+    sources = (*DEFECTS, *(PLANTED / "clean").glob("*.cu"))
+    for compiler in COMPILERS:
+        emulator.prebuild([(source, source.stem, ()) for source in sources], compiler=compiler)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_module, "STALL_MS", 100)
+
+
+@every_compiler
+@pytest.mark.parametrize("source", DEFECTS, ids=lambda source: source.stem)
+def test_a_planted_defect_is_found_at_its_line(source: Path, compiler: Compiler) -> None:
+    if source.stem in FOUND_BY_GCC_ONLY and not compiler.is_gcc:
+        pytest.skip("clang does not check the alignment of whole structs")
+    kind, location = planted_in(source)
+    with pytest.raises(KernelDefect) as caught:
+        run(source, compiler)
+    assert (kind, location) in {(defect.kind, defect.location) for defect in caught.value.defects}
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", DEFECTS, ids=lambda source: source.stem)
+def test_a_planted_defect_is_found_in_any_order_of_threads(source: Path) -> None:
+    compiler = emulator.find_compiler()
+    if source.stem in FOUND_BY_GCC_ONLY and not compiler.is_gcc:
+        pytest.skip("clang does not check the alignment of whole structs")
+    kind, _ = planted_in(source)
+    for schedule in SCHEDULES:
+        with pytest.raises(KernelDefect) as caught:
+            run(source, compiler, schedule)
+        assert kind in {defect.kind for defect in caught.value.defects}
+
+
+def test_every_kind_of_defect_has_a_planted_kernel() -> None:
+    assert {planted_in(source)[0] for source in DEFECTS} == set(DefectKind)
+
+
+def blocks_of(values: Vector) -> Vector:
+    return values.reshape(2, 64)
+
+
+def both_blocks(values: Vector) -> Vector:
+    return np.concatenate((values, values))
+
+
+def last_block_sum(values: Vector) -> Vector:
+    expected = values.copy()
+    expected[0] = values.sum()
+    return expected
+
+
+def histogram(values: Vector) -> Vector:
+    expected = np.zeros_like(values)
+    expected[:8] = np.bincount(values.astype(int) % 8)
+    return expected
+
+
+def neighbours_below_100(values: Vector) -> Vector:
+    swapped = values.reshape(-1, 2)[:, ::-1].ravel()
+    return np.where(np.arange(128) < 100, swapped, 0).astype(np.float32)
+
+
+def pipelined(values: Vector) -> Vector:
+    quads = values.reshape(2, 16, 4).copy()
+    quads[1, :, 2:] = 0
+    return both_blocks(quads.sum(axis=(0, 2))[::-1].repeat(4))
+
+
+CLEAN: dict[str, Callable[[Vector], Vector]] = {
+    "mirror": lambda values: blocks_of(values)[:, ::-1].ravel(),
+    "reused_tile": lambda values: both_blocks(blocks_of(values).sum(axis=0)[::-1]),
+    "warp_reduction": lambda values: values.reshape(4, 32).sum(axis=1).repeat(32),
+    "last_block_sums": last_block_sum,
+    "neighbouring_shorts": lambda values: values + 1,
+    "shared_histogram": histogram,
+    "early_exit": neighbours_below_100,
+    "async_pipeline": pipelined,
+    "one_dynamic_allocation": lambda values: blocks_of(values)[:, ::-1].ravel(),
+}
+
+
+@every_compiler
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_sound_kernel_gives_its_result_and_no_report_in_any_order(name: str, compiler: Compiler) -> None:
+    expected = CLEAN[name](np.arange(128, dtype=np.float32))
+    for schedule in SCHEDULES:
+        np.testing.assert_array_equal(run(PLANTED / "clean" / f"{name}.cu", compiler, schedule), expected)
+
+
+def test_every_clean_kernel_has_an_expected_result() -> None:
+    assert {source.stem for source in (PLANTED / "clean").glob("*.cu")} == set(CLEAN)
+
+
+def test_a_race_names_both_threads_and_both_lines() -> None:
+    with pytest.raises(KernelDefect) as caught:
+        run(PLANTED / "defects" / "missing_barrier.cu", emulator.find_compiler())
+    places = {(defect.kind, defect.location, defect.other_location): defect for defect in caught.value.defects}
+    race = places[DefectKind.SHARED_RACE, "missing_barrier.cu:6", "missing_barrier.cu:5"]
+    assert race.other_thread == (63 - race.thread[0], 0, 0)
+    assert race.block == (0, 0, 0)
+
+
+def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:
+    with pytest.raises(KernelDefect) as caught:
+        run(PLANTED / "defects" / "uninitialised_shared.cu", emulator.find_compiler())
+    (only,) = caught.value.defects
+    assert (only.count, caught.value.count) == (64, 64)
+    assert str(caught.value).endswith("thread (0, 0, 0) of block (0, 0, 0), 64 times")
+
+
+def test_the_exception_carries_the_first_defect() -> None:
+    with pytest.raises(KernelDefect) as caught:
+        run(PLANTED / "defects" / "read_out_of_bounds.cu", emulator.find_compiler())
+    defect = caught.value
+    assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, "read_out_of_bounds.cu:4")
+    assert (defect.thread, defect.block) == ((63, 0, 0), (1, 0, 0))
+    assert defect.message == "read of 4 bytes at byte 512 of argument 1, which has 512"
+    assert (defect.other_location, defect.other_thread) == (None, None)
+
+
+def test_a_race_is_told_before_the_early_read_that_comes_with_it() -> None:
+    with pytest.raises(KernelDefect) as caught:
+        run(PLANTED / "defects" / "missing_barrier.cu", emulator.find_compiler())
+    kinds = [defect.kind for defect in caught.value.defects]
+    assert caught.value.kind is DefectKind.SHARED_RACE
+    assert kinds[-1] is DefectKind.UNINITIALISED_SHARED
+    assert str(caught.value).endswith(f"(and {len(kinds) - 1} more)")
+
+
+def test_a_kernel_runs_soundly_after_one_that_was_abandoned() -> None:
+    compiler = emulator.find_compiler()
+    with pytest.raises(KernelDefect):
+        run(PLANTED / "defects" / "lane_that_never_arrives.cu", compiler)
+    expected = CLEAN["warp_reduction"](np.arange(128, dtype=np.float32))
+    np.testing.assert_array_equal(run(PLANTED / "clean" / "warp_reduction.cu", compiler), expected)
+
+
+def test_an_unchecked_build_still_sees_waits_that_cannot_end() -> None:
+    source = PLANTED / "defects" / "divergent_barrier.cu"
+    kernel = emulator.load(source, source.stem, checked=False)
+    arrays = (np.zeros(128, np.float32), np.zeros(128, np.float32))
+    with pytest.raises(KernelDefect) as caught:
+        kernel.launch((2, 1, 1), (64, 1, 1), (*arrays, np.int32(100)))
+    assert caught.value.kind is DefectKind.DIVERGENT_BARRIER

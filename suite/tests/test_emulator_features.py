@@ -1,0 +1,100 @@
+"""Each claim of the emulator's table of features, with every compiler there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suite.device import emulator
+from suite.device.emulator import Compiler, EmulatedKernel
+
+PLANTED = Path(__file__).parent / "planted"
+SOURCE = PLANTED / "features.cu"
+DEFINES = (("FROM_DEFINE", "5"),)
+COMPILERS = emulator.available_compilers()
+IN = np.arange(128, dtype=np.float32)
+
+Triple = tuple[int, int, int]
+
+CHECKED_BY_THEMSELVES: dict[str, tuple[Triple, Triple, int]] = {
+    "keywords": ((1, 1, 1), (1, 1, 1), 8),
+    "geometry": ((2, 3, 2), (4, 2, 3), 288),
+    "vectors": ((1, 1, 1), (1, 1, 1), 8),
+    "arithmetic": ((1, 1, 1), (1, 1, 1), 8),
+    "shuffles": ((1, 1, 1), (64, 1, 1), 64),
+    "absent_lanes": ((1, 1, 1), (8, 1, 1), 8),
+    "barriers": ((1, 1, 1), (64, 1, 1), 64),
+    "atomics": ((1, 1, 1), (64, 1, 1), 9),
+    "memory_functions": ((1, 1, 1), (64, 1, 1), 64),
+    "prints": ((1, 1, 1), (1, 1, 1), 1),
+    "read": ((1, 1, 1), (64, 1, 1), 64),
+}
+
+every_build = pytest.mark.parametrize(
+    ("compiler", "checked"),
+    [(compiler, checked) for compiler in COMPILERS for checked in (True, False)],
+    ids=lambda value: value.name if isinstance(value, Compiler) else ("unchecked", "checked")[value],
+)
+
+
+def load(name: str, compiler: Compiler, *, checked: bool) -> EmulatedKernel:
+    return emulator.load(SOURCE, name, DEFINES, checked=checked, compiler=compiler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prebuilt() -> None:
+    names = (*CHECKED_BY_THEMSELVES, "hints", "values")
+    for compiler in COMPILERS:
+        for checked in (True, False):
+            emulator.prebuild([(SOURCE, name, DEFINES) for name in names], checked=checked, compiler=compiler)
+
+
+@every_build
+@pytest.mark.parametrize("name", CHECKED_BY_THEMSELVES)
+def test_a_supported_feature_works(name: str, compiler: Compiler, checked: bool) -> None:
+    grid, block, count = CHECKED_BY_THEMSELVES[name]
+    ok = np.zeros(count, np.int32)
+    load(name, compiler, checked=checked).launch(grid, block, (ok, IN))
+    np.testing.assert_array_equal(ok, np.ones(count))
+
+
+@every_build
+def test_loads_and_stores_with_cache_hints_are_plain_ones(compiler: Compiler, checked: bool) -> None:
+    out = np.zeros(64, np.float32)
+    load("hints", compiler, checked=checked).launch((1, 1, 1), (64, 1, 1), (out, IN))
+    np.testing.assert_array_equal(out, 4 * IN[:64])
+
+
+@every_build
+def test_values_of_every_kind_are_passed(compiler: Compiler, checked: bool) -> None:
+    pair = np.zeros(1, np.dtype([("first", "i4"), ("second", "f8")], align=True))
+    pair[0] = (3, 4.5)
+    arguments: tuple[Any, ...] = (
+        (ok := np.zeros(6, np.int32)),
+        pair[0],
+        np.float64(0.25),
+        np.uint8(200),
+        np.int64(1 << 40),
+        np.arange(8, dtype=np.int32),
+        np.ones(1, np.float64),
+    )
+    load("values", compiler, checked=checked).launch((1, 1, 1), (1, 1, 1), arguments)
+    np.testing.assert_array_equal(ok, np.ones(6))
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=st.integers(1, 70), columns=st.integers(1, 70), schedule=st.integers(0, 2**32 - 1))
+def test_a_tiled_transpose_is_exact_for_every_shape_and_order_of_threads(
+    rows: int, columns: int, schedule: int
+) -> None:
+    kernel = emulator.load(PLANTED / "clean_transpose.cu", "clean_transpose")
+    matrix = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    out = np.full((columns, rows), np.nan, np.float32)
+    grid = (-(-columns // 16), -(-rows // 16), 1)
+    kernel.launch(grid, (16, 4, 1), (out, matrix, np.int32(columns), np.int32(rows)), schedule=schedule)
+    np.testing.assert_array_equal(out, matrix.T)
