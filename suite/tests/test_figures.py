@@ -28,9 +28,7 @@ def test_an_h200_has_the_peaks_its_attributes_give():
 
 
 def test_an_unknown_architecture_has_no_peaks():
-    unknown = theoretical_peaks(
-        memory_clock_mhz=1, bus_width_bits=1, sm_count=1, sm_clock_mhz=1, capability=(42, 0)
-    )
+    unknown = theoretical_peaks(memory_clock_mhz=1, bus_width_bits=1, sm_count=1, sm_clock_mhz=1, capability=(42, 0))
     assert unknown is None
 
 
