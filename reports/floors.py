@@ -2,7 +2,7 @@
 
 A floor has to hold on the next session too, so it lies below the worst one seen:
 
-    floor = min over sessions of the fraction of peak x (1 - margin), rounded down to 3 decimals
+    floor = min over sessions of the fraction of peak x (1 - margin), rounded down to 3 significant digits
     margin = max(2 %, 3 x relative SD between sessions)
 
 The SD is the larger of the case's own and the one steadied across cases, and for kernels under 10 µs at least what such
@@ -32,6 +32,7 @@ FEWEST_SESSIONS = 2
 SESSIONS_TO_TRUST = 5
 LEAST_MARGIN = 0.02
 MARGIN_SDS = 3.0
+SIGNIFICANT_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,11 @@ class Proposals:
 def floor_of(peak_fractions: Sequence[float], relative_sd: float) -> float:
     """The floor by the formula above; the fractions are one a session, the SD is between sessions."""
     margin = max(LEAST_MARGIN, MARGIN_SDS * relative_sd)
-    return math.floor(1000 * min(peak_fractions) * (1 - margin)) / 1000
+    exact = min(peak_fractions) * (1 - margin)
+    if exact <= 0:
+        return 0.0
+    decimals = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(exact))
+    return math.floor(exact * 10**decimals) / 10**decimals
 
 
 def propose(runs: Sequence[Run], present: Floors) -> Proposals:

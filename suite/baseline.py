@@ -101,7 +101,7 @@ def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]]) 
 
 def origin_comment(sessions: int, median: float, spread_percent: float, driver: str, date: str) -> str:
     """What a proposed floor rests on; ``revise_floors`` recognises it by its first words."""
-    return f"{sessions} sessions, median {median:.3f}, spread {spread_percent:.2f} %, driver {driver}, {date}"
+    return f"{sessions} sessions, median {median:.3g}, spread {spread_percent:.2f} %, driver {driver}, {date}"
 
 
 def _persons_comment(comment: str) -> str:

@@ -24,7 +24,7 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None) -> Jud
     clock = samples.median_sm_clock_mhz
     how = f"{len(samples.times_us)} samples" + (f", {clock:.0f} MHz" if clock is not None else "")
     if floor is None:
-        return Judgement(Verdict.NO_FLOOR, f"{metrics.peak_fraction:.3f} of peak, no floor set ({how})")
+        return Judgement(Verdict.NO_FLOOR, f"{metrics.peak_fraction:.3g} of peak, no floor set ({how})")
     if metrics.peak_fraction < floor:
-        return Judgement(Verdict.BELOW_FLOOR, f"{metrics.peak_fraction:.3f} of peak, floor {floor:.3f} ({how})")
-    return Judgement(Verdict.PASS, f"{metrics.peak_fraction:.3f} of peak, floor {floor:.3f} ({how})")
+        return Judgement(Verdict.BELOW_FLOOR, f"{metrics.peak_fraction:.3g} of peak, floor {floor:.3g} ({how})")
+    return Judgement(Verdict.PASS, f"{metrics.peak_fraction:.3g} of peak, floor {floor:.3g} ({how})")

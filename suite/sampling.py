@@ -30,8 +30,8 @@ class SamplingPlan:
     """
 
     min_samples: int = 12
-    max_samples: int = 400
-    target_relative_error: float = 0.0015
+    max_samples: int = 240
+    target_relative_error: float = 0.002
     budget_us: float = 20_000.0
     batch: int = 12
     warmup: int = 2

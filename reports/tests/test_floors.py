@@ -57,7 +57,7 @@ def test_a_floor_lies_at_least_the_margin_under_every_session_and_no_step_deeper
     fractions: list[float], sd: float
 ) -> None:
     floor, limit = floor_of(fractions, sd), min(fractions) * (1 - max(0.02, 3 * sd))
-    assert limit - 0.001 - 1e-12 < floor <= limit
+    assert limit * (1 - 0.01) - 1e-12 < floor <= limit * (1 + 1e-12)
 
 
 def test_a_proposal_says_what_it_rests_on(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_case_at_its_floor_passes_and_under_it_is_below_floor():
     assert judged(floor=0.0005).verdict is Verdict.PASS
     below = judged(floor=0.7)
     assert below.verdict is Verdict.BELOW_FLOOR
-    assert "floor 0.700" in below.reason
+    assert "floor 0.7 (" in below.reason
     assert "1980 MHz" in below.reason
 
 
