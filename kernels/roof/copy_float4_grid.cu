@@ -1,8 +1,8 @@
 // copy_float4_grid: a fixed grid walks the array in strides of the whole grid.
 //
 // Against copy_float4 the number of blocks no longer follows the size, and each thread takes four quads at a time, a
-// grid's width apart. It saves the launching of millions of blocks and pays with a loop: expect the flat copy's speed
-// within a few percent, either way.
+// grid's width apart. It saves the launching of millions of blocks and pays with a loop: expect a few
+// percent less than the flat copy.
 
 #include "../common/quads.cuh"
 

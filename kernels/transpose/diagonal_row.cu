@@ -1,8 +1,8 @@
 // diagonal_row: naive_row with the blocks dealt along diagonals of the grid.
 //
 // Once a cure: on early GPUs blocks that ran together wrote to the same memory partition, and the diagonal spread them.
-// Today's address hash spreads them anyway, so expect naive_row's speed (992 against 1001 GB/s with 16x16 blocks on an
-// H200 at 16384 x 16384), less what neighbouring blocks no longer share in the cache.
+// Today's address hash spreads them anyway, so expect naive_row's speed, less what neighbouring blocks no longer share in
+// the cache.
 
 #include "../common/diagonal.cuh"
 

@@ -2,8 +2,8 @@
 //
 // Rows of 33 floats put the elements of a column into 32 different banks: the transposed read takes one turn, not 32,
 // and the kernel doubles. One float of padding is right for 4-byte banks; two leave a two-way conflict and recall chips
-// with 8-byte banks. 3500 GB/s with 32x8 threads on an H200 at 16384 x 16384: more than copy_row, because a thread has
-// four loads in flight.
+// with 8-byte banks. With 32x8 threads it is faster than copy_row, because a thread has four
+// loads in flight.
 
 #include "../common/tile.cuh"
 

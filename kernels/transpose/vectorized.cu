@@ -2,8 +2,8 @@
 //
 // Against smem_pad a memory instruction carries 16 bytes, not 4, and a thread has four of them in flight: the largest
 // step towards the roof. Shared memory is still accessed float by float, padded to 65: a float4 cannot run along the
-// tile's rows on the way in and along its columns on the way out. 4000 GB/s on an H200 at 16384 x 16384. Tiles that
-// reach over the edge, and matrices whose rows are not 16-byte aligned, go float by float.
+// tile's rows on the way in and along its columns on the way out. Tiles that reach over the edge, and
+// matrices whose rows are not 16-byte aligned, go float by float.
 
 #include "../common/tile64.cuh"
 

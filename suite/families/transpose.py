@@ -27,12 +27,12 @@ multiple of four; and (132, 196), whose rows are 16-byte aligned: full tiles go 
 GATE_SIDES = (8192, 16384)
 """A 2048 x 2048 matrix fits the L2 of large chips and 4096 x 4096 scatters from run to run: both are for the record."""
 GATE_BLOCKS = 2
-"""The gate takes the first blocks of each stage; they are listed best first."""
+"""The gate takes the first blocks of each stage: those that set it beside its neighbours best, mostly the fastest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A stage, its block shapes (best first), and how a launch is cut.
+    """A stage, its block shapes (those of the gate first), and how a launch is cut.
 
     ``span(block)`` is the part of the input one block covers, as (columns, rows). ``down`` says that the grid's x axis
     counts spans down the rows of the input instead of along its columns. ``pads`` are the paddings a tile stage is
