@@ -66,7 +66,8 @@ def floor_of(peak_fractions: Sequence[float], relative_sd: float) -> float:
     if exact <= 0:
         return 0.0
     decimals = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(exact))
-    return math.floor(exact * 10**decimals) / 10**decimals
+    scale = 10.0**decimals
+    return round(math.floor(exact * scale) / scale, decimals)
 
 
 def propose(runs: Sequence[Run], present: Floors) -> Proposals:

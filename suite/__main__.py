@@ -5,6 +5,7 @@ Arguments are pytest's and pytest-benchmark's, and ours: ``--device``, ``--tier`
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 from suite.verdict import ExitCode
 
 _BENCH = Path(__file__).with_name("bench_kernels.py")
+CRASHED = os.EX_SOFTWARE
+"""A defect of this project, not of what it measured: none of the four verdicts."""
+
 _FROM_PYTEST = {
     pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
     pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
@@ -20,10 +24,22 @@ _FROM_PYTEST = {
 }
 
 
+class _Crash:
+    """Notes a crash of pytest itself, whose exit status is the number of our UNDECIDED."""
+
+    happened = False
+
+    def pytest_internalerror(self) -> None:
+        self.happened = True
+
+
 def main(arguments: list[str]) -> int:
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
     judged = [str(_BENCH), "--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
-    status = pytest.main([*judged, *arguments])
+    crash = _Crash()
+    status = pytest.main([*judged, *arguments], plugins=[crash])
+    if crash.happened:
+        return CRASHED
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("no case was selected; list them with --collect-only, choose with -k", file=sys.stderr)  # noqa: T201
     return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]

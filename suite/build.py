@@ -20,7 +20,8 @@ from suite.errors import PeakgateError
 
 Defines = tuple[tuple[str, str], ...]
 
-OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space")
+OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
+"""NVRTC's own cache answers without the log that tells the resources, so ours is the only one."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _USAGE = re.compile(

@@ -51,9 +51,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     properties = runtime.getDeviceProperties(index)
     attributes = cupy.cuda.Device(index).attributes
     name = properties["name"].decode()
-    uuid = _uuid(properties["uuid"])
-    pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    handle = _handle(index)
     sm_clock_max = _ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
     power_limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
     ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
@@ -64,7 +62,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     facts = GpuFacts(
         name=name,
         slug=slug(name),
-        uuid=uuid,
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
         index=index,
         compute_capability=f"{capability[0]}.{capability[1]}",
         driver=_ask(pynvml.nvmlSystemGetDriverVersion),
@@ -94,9 +92,9 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     return facts, peaks
 
 
-def preflight(uuid: str) -> Preflight:
+def preflight(index: int) -> Preflight:
     """The state of this GPU now; reads, changes nothing."""
-    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    handle = _handle(index)
     processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
     bits = _ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
@@ -114,6 +112,12 @@ def preflight(uuid: str) -> Preflight:
     )
 
 
+def _handle(index: int) -> Any:
+    """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
+    pynvml.nvmlInit()
+    return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device(index).pci_bus_id)
+
+
 def _ask(question: Callable[[], Any]) -> Any:
     """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
     try:
@@ -124,8 +128,3 @@ def _ask(question: Callable[[], Any]) -> Any:
 
 def _dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _uuid(raw: bytes) -> str:
-    text = raw.hex()
-    return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:32]}"

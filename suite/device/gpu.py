@@ -156,7 +156,7 @@ class GpuDevice:
         return described
 
     def preflight(self) -> Preflight | None:
-        return facts.preflight(self.facts.uuid)
+        return facts.preflight(self.facts.index)
 
     def refusal(self, case: Case) -> str | None:
         assert self.capability is not None
