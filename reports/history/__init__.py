@@ -1,0 +1,1 @@
+"""Every saved run of one GPU model in the order taken: what got slower lately, and between which commits."""

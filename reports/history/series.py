@@ -1,0 +1,113 @@
+"""Saved sessions in the order they were taken, as one time series a case; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.history.session import Session
+from reports.noise import Floats
+from reports.runfile import EMULATOR_SLUG
+from suite.errors import PeakgateError
+
+WHOLE_SESSIONS_TO_RETIRE = 5
+"""A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something besides the code that changed with session number ``index``: its driver, or the chip it ran on."""
+
+    index: int
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The sessions of one GPU model, oldest first.
+
+    ``log_time`` (case, session) is the natural logarithm of the median in microseconds, NaN where a session does not
+    have the case. ``retired`` are cases that are no longer measured; they are not in ``cases``.
+    """
+
+    slug: str
+    sessions: tuple[Session, ...]
+    cases: tuple[str, ...]
+    log_time: Floats
+    marks: tuple[Mark, ...]
+    retired: tuple[str, ...] = ()
+
+
+def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequence[str] = ()) -> History:
+    """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
+
+    With ``parts`` only cases that have one of them in their id. A PeakgateError says which GPU models there are when
+    the choice is open, or what was not found.
+    """
+    distinct = {_identity(session): session for session in sessions}.values()
+    chosen = _chosen(distinct, slug)
+    kept = sorted((each for each in distinct if each.slug == chosen), key=lambda each: (each.taken, each.path))
+    named = sorted({case for session in kept for case in session.times_us})
+    wanted = [case for case in named if not parts or any(part in case for part in parts)]
+    if not wanted:
+        what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
+        raise PeakgateError(f"{chosen}: none of the {len(named)} cases in {len(kept)} runs {what}; give another part")
+    retired = _retired(kept, wanted)
+    cases = tuple(case for case in wanted if case not in retired)
+    log_time = np.full((len(cases), len(kept)), np.nan)
+    for column, session in enumerate(kept):
+        for row, case in enumerate(cases):
+            time_us = session.times_us.get(case)
+            if time_us is not None:
+                log_time[row, column] = math.log(time_us)
+    return History(chosen, tuple(kept), cases, log_time, marks(kept), tuple(sorted(retired)))
+
+
+def marks(sessions: Sequence[Session]) -> tuple[Mark, ...]:
+    """Where driver or chip differ from those of the session before that knew them."""
+    found = []
+    known: dict[str, str] = {}
+    for index, session in enumerate(sessions):
+        for what, value in (("driver", session.driver), ("chip", session.uuid)):
+            if value is None:
+                continue
+            if known.get(what, value) != value:
+                found.append(Mark(index, what, known[what], value))
+            known[what] = value
+    return tuple(found)
+
+
+def _chosen(sessions: Iterable[Session], slug: str | None) -> str:
+    there = sorted({session.slug for session in sessions})
+    judged = [each for each in there if each != EMULATOR_SLUG]
+    if slug == EMULATOR_SLUG:
+        raise PeakgateError(f"--gpu {slug}: emulated times are not judged; name a GPU model")
+    if slug is not None and slug not in judged:
+        raise PeakgateError(f"--gpu {slug}: no saved run of it; there are runs of {', '.join(there) or 'no GPU'}")
+    if slug is None and len(judged) > 1:
+        raise PeakgateError(f"there are runs of {' and '.join(judged)}; choose one with --gpu")
+    if not judged:
+        only = "only emulated runs, whose times are not judged" if there else "no saved run"
+        raise PeakgateError(f"{only}: measure on a GPU with `nox -s bench`, or name a folder of runs with --runs")
+    return slug or judged[0]
+
+
+def _retired(sessions: Sequence[Session], cases: Iterable[str]) -> set[str]:
+    """Cases that the newest whole sessions of a tier leave out, though earlier ones of that tier had them."""
+    retired = set()
+    for tier in {session.tier for session in sessions}:
+        whole = [session for session in sessions if session.whole and session.tier == tier]
+        older, newest = whole[:-WHOLE_SESSIONS_TO_RETIRE], whole[-WHOLE_SESSIONS_TO_RETIRE:]
+        there = {case for session in newest for case in session.times_us}
+        retired |= {case for session in older for case in session.times_us if case not in there}
+    return retired & set(cases)
+
+
+def _identity(session: Session) -> tuple[object, ...]:
+    """What a copy of a run file shares with it, and no other session has."""
+    return session.taken, session.uuid, session.commit, frozenset(session.times_us.items())

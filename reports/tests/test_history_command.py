@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from reports.__main__ import main
+from reports.tests.synthetic import LADDER, document, save, slower
+
+PAD = "transpose.smem_pad-8192-32x8"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
+
+
+def archive(folder: Path, sessions: int = 20, factor: float = 1.0, since: int = 6) -> Path:
+    """So many sessions a day apart, with PAD slower by a factor in the last of them."""
+    lot = random.Random(4)
+    for day in range(1, sessions + 1):
+        times = slower(PAD, factor) if day > sessions - since else LADDER
+        noisy = {case: time_us * (1 + lot.gauss(0, 0.002)) for case, time_us in times.items()}
+        driver = "580.159.04" if day < 10 else "590.44.01"
+        save(folder, f"run{day:02d}", document(noisy, day=day, commit=f"{day:02x}" * 20, driver=driver))
+    return folder
+
+
+def test_a_quiet_history_passes_and_writes_three_files(tmp_path: Path, capsys: Captured) -> None:
+    archive(tmp_path / ".benchmarks")
+    assert main(["history"]) == 0
+    out = tmp_path / "reports" / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.json", "history.md"]
+    told = capsys.readouterr()
+    assert told.out.splitlines()[0] == "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases"
+    assert "driver 580.159.04 to 590.44.01 (2026-11-10 12:00, session 10 of 20" in told.out
+    assert told.out.splitlines()[-1].startswith("15 SAME: PASS; reports/out/history.md")
+    assert told.err == ""
+
+
+def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(tmp_path: Path, capsys: Captured) -> None:
+    runs = archive(tmp_path / "runs", factor=1.05)
+    assert main(["history", "--runs", str(runs), "--out", "out"]) == 1
+    shown = capsys.readouterr().out
+    assert f"1.05x slower   {PAD}" in shown
+    assert "to settle it: nox -s ab -- 0e0e0e0e0e0e 0f0f0f0f0f0f" in shown
+    told = json.loads(Path("out/history.json").read_text())
+    assert (told["verdict"], told["exit_code"], told["counts"]) == ("SLOWER", 1, {"SLOWER": 1, "SAME": 14})
+    worst = told["rows"][0]
+    assert (worst["case"], worst["good"]["commit"], worst["bad"]["commit"]) == (PAD, "0e" * 20, "0f" * 20)
+    assert told["commands"] == [worst["command"]]
+    assert len(worst["recent_us"]) == 20
+    text = Path("out/history.md").read_text()
+    assert text.startswith("# Peakgate history: SLOWER")
+    assert "<summary>Unchanged (14)</summary>" in text
+
+
+def test_too_few_sessions_exit_3_and_fold_into_one_line(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["history", "--runs", str(archive(tmp_path / "runs", sessions=8))]) == 3
+    shown = capsys.readouterr().out
+    assert "INCONCLUSIVE  15 cases" in shown
+    assert shown.count("8 sessions have it, 11 are needed: 3 more") == 1
+
+
+def test_the_csv_is_the_series_a_row_a_session(tmp_path: Path) -> None:
+    runs = archive(tmp_path / "runs", sessions=12)
+    save(runs, "part", document({PAD: 100.0}, day=20, whole=False))
+    assert main(["history", "--runs", str(runs), "--out", "out"]) == 0
+    with Path("out/history.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["whole"] for row in rows] == ["True"] * 12 + ["False"]
+    assert rows[-1][f"{PAD} time_us"] == "100"
+    assert rows[-1]["transpose.smem-8192-32x8 time_us"] == ""
+
+
+def test_only_cases_with_the_part_are_judged(tmp_path: Path) -> None:
+    runs = archive(tmp_path / "runs", factor=1.05)
+    assert main(["history", "--runs", str(runs), "--case", "hinted"]) == 0
+    assert main(["history", "--runs", str(runs), "--case", "hinted", "--case", "smem_pad"]) == 1
+
+
+def test_all_lists_unchanged_cases_too(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["history", "--runs", str(archive(tmp_path / "runs")), "--all"]) == 0
+    assert "SAME" in capsys.readouterr().out.split("transpose.hinted-4096-32x8")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no saved run"),
+        (["--runs", "nowhere"], "no such folder"),
+        (["--runs", "runs", "--gpu", "nvidia-l4"], "there are runs of nvidia-h200"),
+        (["--runs", "runs", "--case", "nothing"], "'nothing' in its id"),
+        (["--runs", "runs", "--out", "taken"], "cannot be written"),
+    ],
+)
+def test_mistakes_exit_2_with_one_line(tmp_path: Path, capsys: Captured, arguments: list[str], said: str) -> None:
+    archive(tmp_path / "runs", sessions=2)
+    (tmp_path / "taken").write_text("")
+    assert main(["history", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == 1
+    assert said in told
+
+
+def test_hostile_names_survive_every_face(tmp_path: Path, capsys: Captured) -> None:
+    evil = "<script>|`a`\n\x1b[31m" + "长" * 200
+    for day in range(1, 13):
+        times = {evil: 105.0 if day > 7 else 100.0}
+        save(tmp_path / "runs", f"r{day}", document(times, day=day, commit=f"<b>{day}", driver=f"<i>{day > 7}"))
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 1
+    assert "\x1b[31m" not in capsys.readouterr().out
+    text = Path("out/history.md").read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert "<i>" not in text
+    assert json.loads(Path("out/history.json").read_text(encoding="utf-8"))["rows"][0]["case"] == evil

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import evidence
+from reports.history import reading
+from reports.history.reading import read_sessions
+from reports.history.session import UNUSABLE, Session, read_session
+from reports.runfile import load_run
+from reports.tests.synthetic import LADDER, document, save
+
+PAD = "transpose.smem_pad-8192-32x8"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    extra = {PAD: {"fingerprint": "cafe"}}
+    return [save(tmp_path / "runs", f"run{day}", document(day=day, extra=extra)) for day in (1, 2, 3)]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "history.json"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were really read."""
+    names: list[str] = []
+
+    def spy(file: Path) -> Session | str:
+        names.append(file.name)
+        return read_session(file)
+
+    monkeypatch.setattr(reading, "read_session", spy)
+    return names
+
+
+def test_a_session_says_what_the_strict_reader_says(runs: list[Path]) -> None:
+    run, session = load_run(runs[0]), read_session(runs[0])
+    assert isinstance(session, Session)
+    for fact in ("taken", "commit", "dirty", "slug", "uuid", "driver", "tier", "whole"):
+        assert getattr(session, fact) == getattr(run, fact)
+    assert session.times_us == {case: result.time_us for case, result in run.cases.items()}
+    assert session.fingerprints == {PAD: "cafe"}
+
+
+def test_undecided_cases_are_left_out(tmp_path: Path) -> None:
+    told = [{"case": "transpose.smem-8192-32x8", "verdict": "WRONG", "reason": "race"}]
+    content = document(not_measured=told, extra={PAD: {"verdict": "INCONCLUSIVE"}})
+    session = read_session(save(tmp_path, "run", content))
+    assert isinstance(session, Session)
+    assert set(LADDER) - set(session.times_us) == {PAD, "transpose.smem-8192-32x8"}
+
+
+def test_what_is_unusable_here_is_unusable_in_a_comparison() -> None:
+    assert UNUSABLE == evidence.UNUSABLE
+
+
+def test_what_was_read_is_not_read_again(runs: list[Path], index: Path, opened: list[str]) -> None:
+    first = read_sessions(runs, index)
+    assert opened == ["run1.json", "run2.json", "run3.json"]
+    assert read_sessions(runs, index) == first
+    assert len(opened) == 3
+
+
+def test_a_file_that_changed_is_read_again(runs: list[Path], index: Path, opened: list[str]) -> None:
+    read_sessions(runs, index)
+    save(runs[1].parent, "run2", document({PAD: 1.0}, day=2))
+    changed = read_sessions(runs, index).sessions[1]
+    assert opened[3:] == ["run2.json"]
+    assert changed.times_us == {PAD: pytest.approx(1.0)}
+
+
+def test_a_file_of_the_same_size_and_another_time_is_read_again(
+    runs: list[Path], index: Path, opened: list[str]
+) -> None:
+    read_sessions(runs, index)
+    os.utime(runs[0], ns=(1, 1))
+    read_sessions(runs, index)
+    assert opened[3:] == ["run1.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema": 1}', '{"schema": 2, "lists": [], "records": {}}'])
+def test_a_broken_index_is_made_anew(text: str, runs: list[Path], index: Path) -> None:
+    index.parent.mkdir()
+    index.write_text(text)
+    assert len(read_sessions(runs, index).sessions) == 3
+    assert set(json.loads(index.read_text())["records"]) == {str(run) for run in runs}
+
+
+def test_an_index_of_half_a_record_is_made_anew(runs: list[Path], index: Path) -> None:
+    expected = read_sessions(runs, index)
+    content: dict[str, Any] = json.loads(index.read_text())
+    del content["records"][str(runs[0])]["session"]["times_us"]
+    index.write_text(json.dumps(content))
+    assert read_sessions(runs, index) == expected
+
+
+def test_an_index_that_cannot_be_written_costs_a_note(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    found = read_sessions(runs, tmp_path / "taken" / "history.json")
+    assert len(found.sessions) == 3
+    assert "every run will be read again next time" in found.notes[0]
+
+
+def test_the_index_forgets_files_that_are_gone_and_keeps_those_not_asked_for(runs: list[Path], index: Path) -> None:
+    read_sessions(runs, index)
+    runs[0].unlink()
+    more = save(runs[0].parent, "run4", document(day=4))
+    read_sessions([more], index)
+    assert {Path(name).name for name in json.loads(index.read_text())["records"]} == {
+        "run2.json",
+        "run3.json",
+        "run4.json",
+    }
+
+
+def test_foreign_files_are_passed_over_and_named(runs: list[Path], index: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half.json"
+    half.write_text(runs[0].read_text()[:100])
+    (tmp_path / "list.json").write_text("[]")
+    twice = document()
+    twice["benchmarks"].append(twice["benchmarks"][0])
+    negative = document()
+    negative["benchmarks"][0]["stats"]["median"] = -1.0
+    other = document() | {"peakgate_schema": 2}
+    strange = [save(tmp_path, name, each) for name, each in (("twice", twice), ("neg", negative), ("other", other))]
+    found = read_sessions([*runs, half, tmp_path / "list.json", *strange], index)
+    assert len(found.sessions) == 3
+    for words, note in zip(("truncated", "top level", "in it twice", "median", "schema"), found.notes, strict=True):
+        assert words in note
+    assert read_sessions([*runs, half, tmp_path / "list.json", *strange], index) == found
+
+
+def test_many_files_are_shared_between_processes_with_the_same_result(
+    runs: list[Path], index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = read_sessions(runs, index)
+    index.unlink()
+    monkeypatch.setattr(reading, "FEWEST_TO_SHARE", 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert read_sessions(runs, index) == alone
+
+
+def test_a_process_that_cannot_be_started_costs_time_and_no_run(
+    runs: list[Path], index: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+) -> None:
+    monkeypatch.setattr(reading, "FEWEST_TO_SHARE", 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert len(read_sessions(runs, index).sessions) == 3
+    assert sorted(opened) == ["run1.json", "run2.json", "run3.json"]
