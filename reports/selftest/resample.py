@@ -1,0 +1,142 @@
+"""Sessions of unchanged code, drawn into the two sides of a comparison again and again; pure.
+
+Each drawing is judged by the rule of ``compare`` and read both ways, base against new and new against base. Whatever it
+calls is a false alarm, and the smallest shift it would have called is what this runner can see.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+import numpy as np
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+from reports.compare import compare
+from reports.locate import Side
+from reports.result import Comparison
+from reports.runfile import Run
+
+FEWEST_SESSIONS = 5
+"""Two sides, and three more to tell the spread between sessions."""
+
+MOST_DRAWINGS = 45
+"""All pairs of ten sessions; of more sessions as many, drawn by lot."""
+
+CONFIDENCE = 0.95
+
+
+class Design(StrEnum):
+    """How sessions are laid out when two sides are compared."""
+
+    SINGLE = "one session against one"
+    WITH_HISTORY = "one session against one, the others saved"
+    HALVES = "half of the sessions against the other half"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One drawing, read one way: the two sides' sessions by number, and the cases falsely called slower.
+
+    ``suite`` says whether the suite-wide line was.
+    """
+
+    base: tuple[int, ...]
+    new: tuple[int, ...]
+    cases: tuple[str, ...]
+    suite: bool
+
+    @property
+    def alarm(self) -> bool:
+        return bool(self.cases) or self.suite
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one design did on unchanged code.
+
+    ``gates`` were judged, ``alarms`` of them falsely called something slower. The drawings share their sessions, so
+    they count for less than their number: ``at_most`` is the false-alarm rate that is ruled out with 95 % confidence
+    by as many gates as there are pairs of sessions that share none; None where there is but one such pair.
+    ``alarming_cases`` and ``alarming_sessions`` (by number) were in so many alarms. ``detectable_percent`` is, for each
+    case, the smallest change that the median drawing would have called.
+    """
+
+    design: Design
+    gates: int
+    alarms: int
+    at_most: float | None
+    alarming_cases: Mapping[str, int]
+    alarming_sessions: Mapping[int, int]
+    detectable_percent: Mapping[str, float]
+
+    @property
+    def rate(self) -> float:
+        return self.alarms / self.gates
+
+
+def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> Measured:
+    """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
+    drawings: list[Drawing] = []
+    detectable = defaultdict(list)
+    for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
+        others = [run for index, run in enumerate(runs) if index not in {*base, *new}]
+        history = others if design is Design.WITH_HISTORY else ()
+        comparison = compare(_side("base", runs, base), _side("new", runs, new), history)
+        drawings += [Drawing(base, new, *_called(comparison, 1)), Drawing(new, base, *_called(comparison, -1))]
+        for row in comparison.rows:
+            if row.shift:
+                detectable[row.case].append(row.shift.resolvable_percent)
+    alarms = [drawing for drawing in drawings if drawing.alarm]
+    apart = 1 if design is Design.HALVES else len(runs) // 2
+    return Measured(
+        design=design,
+        gates=len(drawings),
+        alarms=len(alarms),
+        at_most=rate_at_most(len(alarms) / len(drawings), apart) if apart > 1 else None,
+        alarming_cases=dict(Counter(case for drawing in alarms for case in drawing.cases).most_common()),
+        alarming_sessions=dict(Counter(i for drawing in alarms for i in (*drawing.base, *drawing.new)).most_common()),
+        detectable_percent={case: median(values) for case, values in sorted(detectable.items())},
+    )
+
+
+def rate_at_most(rate: float, independent: int) -> float:
+    """The upper confidence bound of a rate seen in so many independent trials (Clopper and Pearson)."""
+    seen = rate * independent
+    return 1.0 if seen >= independent else float(special.betaincinv(seen + 1, independent - seen, CONFIDENCE))
+
+
+def _sides(
+    design: Design, sessions: int, lot: np.random.Generator
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Sessions by number for both sides; each division once, whichever side is called base."""
+    if design is Design.HALVES:
+        half = sessions // 2
+        divided = {_divided(lot.permutation(sessions).tolist(), half) for _ in range(MOST_DRAWINGS)}
+        yield from sorted(divided)
+        return
+    pairs = list(itertools.combinations(range(sessions), 2))
+    for chosen in sorted(lot.permutation(len(pairs))[:MOST_DRAWINGS].tolist()):
+        yield (pairs[chosen][0],), (pairs[chosen][1],)
+
+
+def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    first, second = sorted((tuple(sorted(drawn[:half])), tuple(sorted(drawn[half : 2 * half]))))
+    return first, second
+
+
+def _side(label: str, runs: Sequence[Run], chosen: Sequence[int]) -> Side:
+    return Side(label, tuple(runs[index] for index in chosen))
+
+
+def _called(comparison: Comparison, direction: int) -> tuple[tuple[str, ...], bool]:
+    """What was called slower (``direction`` 1), or would be with the sides exchanged (-1): cases, and the suite."""
+    cases = tuple(
+        row.case for row in comparison.rows if row.shift and row.shift.called and direction * row.shift.log_ratio > 0
+    )
+    suite = comparison.suite
+    return cases, suite is not None and suite.shift.called and direction * suite.shift.log_ratio > 0

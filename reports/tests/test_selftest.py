@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.__main__ import main
+from reports.runfile import Run, load_run
+from reports.selftest import sessions as measuring
+from reports.selftest.carry import session_sds, tight_floors, tight_thresholds
+from reports.selftest.resample import Design, measure, rate_at_most
+from reports.tests.synthetic import LADDER, document, save
+from suite.baseline import Floors
+from suite.errors import PeakgateError
+
+PAD = "transpose.smem_pad-8192-32x8"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def unchanged(folder: Path, sessions: int = 6, odd: int = 0, by: float = 0.0, scale: float = 1.0, **gpu: Any) -> Path:
+    """Sessions of one commit with an SD of .2 %; the case PAD of session number ``odd`` is off by so much."""
+    lot = random.Random(7)
+    for day in range(1, sessions + 1):
+        times = {case: scale * time_us * (1 + lot.gauss(0, 0.002)) for case, time_us in LADDER.items()}
+        times[PAD] *= 1 + by * (day == odd)
+        save(folder, f"s{day:02d}", document(times, day=day, **gpu))
+    return folder
+
+
+def load(folder: Path) -> list[Run]:
+    return [load_run(path) for path in sorted(folder.glob("*.json"))]
+
+
+@pytest.mark.parametrize("design", Design)
+def test_quiet_sessions_raise_no_alarm(design: Design, tmp_path: Path) -> None:
+    found = measure(design, load(unchanged(tmp_path)))
+    assert (found.alarms, found.alarming_cases) == (0, {})
+    assert set(found.detectable_percent) == set(LADDER)
+
+
+def test_all_pairs_are_drawn_and_read_both_ways(tmp_path: Path) -> None:
+    assert measure(Design.SINGLE, load(unchanged(tmp_path))).gates == 6 * 5
+
+
+def test_of_many_sessions_no_more_pairs_are_drawn_than_of_ten(tmp_path: Path) -> None:
+    assert measure(Design.SINGLE, load(unchanged(tmp_path, sessions=12))).gates == 90
+
+
+def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
+    found = measure(Design.SINGLE, load(unchanged(tmp_path, odd=3, by=0.06)))
+    assert (found.alarms, found.alarming_cases) == (5, {PAD: 5})
+    assert next(iter(found.alarming_sessions.items())) == (2, 5)
+
+
+def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path) -> None:
+    runs = load(unchanged(tmp_path, sessions=10))
+    seen = [measure(design, runs).detectable_percent[PAD] for design in Design]
+    assert seen[0] > seen[1] > seen[2]
+
+
+def test_the_same_seed_draws_the_same_sides(tmp_path: Path) -> None:
+    runs = load(unchanged(tmp_path))
+    assert measure(Design.HALVES, runs) == measure(Design.HALVES, runs)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.floats(0.5, 20))
+def test_scaling_all_times_changes_no_alarm(tmp_path_factory: pytest.TempPathFactory, scale: float) -> None:
+    """All cases stay longer than the short kernels that have a rule of their own."""
+    base = measure(Design.HALVES, load(unchanged(tmp_path_factory.mktemp("base"), odd=2, by=0.05)))
+    scaled = measure(Design.HALVES, load(unchanged(tmp_path_factory.mktemp("scaled"), odd=2, by=0.05, scale=scale)))
+    assert (scaled.alarms, scaled.alarming_cases) == (base.alarms, base.alarming_cases)
+
+
+@given(st.floats(0, 1), st.integers(2, 50))
+def test_the_bound_lies_above_the_rate_and_tightens_with_trials(rate: float, trials: int) -> None:
+    assert rate <= rate_at_most(rate, trials) <= 1
+    assert rate_at_most(rate, 2 * trials) <= rate_at_most(rate, trials) + 1e-12
+
+
+def test_nothing_in_five_trials_rules_out_a_rate_of_45_percent() -> None:
+    assert rate_at_most(0, 5) == pytest.approx(1 - 0.05 ** (1 / 5))
+
+
+def test_a_floor_within_three_sds_of_the_median_is_too_tight_and_one_below_is_not(tmp_path: Path) -> None:
+    runs = load(unchanged(tmp_path, sessions=10))
+    sds = session_sds(runs)
+    fractions = sorted(run.cases[PAD].peak_fraction or 0 for run in runs)
+    median = (fractions[4] + fractions[5]) / 2
+    for sigmas, count in ((2.9, 1), (3.1, 0)):
+        floors = Floors(Path("f"), "nvidia-h200", True, {PAD: median * (1 - sigmas * sds[PAD])})
+        assert len(tight_floors(runs, sds, floors)) == count
+
+
+def test_a_tight_floor_says_how_many_sessions_were_below(tmp_path: Path) -> None:
+    runs = load(unchanged(tmp_path, sessions=10))
+    fractions = sorted(run.cases[PAD].peak_fraction or 0 for run in runs)
+    (tight,) = tight_floors(runs, session_sds(runs), Floors(Path("f"), None, True, {PAD: fractions[3]}))
+    assert (tight.case, tight.sessions_below) == (PAD, 3)
+
+
+def test_cases_that_repeat_worse_than_the_single_run_rule_resolves_are_listed(tmp_path: Path) -> None:
+    runs = load(unchanged(tmp_path, odd=3, by=0.1))
+    (tight,) = tight_thresholds(runs, session_sds(runs))
+    assert tight.case == PAD
+    assert tight.threshold_percent == pytest.approx(3)
+    assert tight.carried_percent > 3
+
+
+def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(tmp_path: Path, capsys: Captured) -> None:
+    unchanged(tmp_path / "aa")
+    assert main(["selftest", "aa", "--save"]) == 0
+    shown = capsys.readouterr().out
+    assert "one session against one: 0 of 30 gates failed on unchanged code" in shown
+    assert shown.splitlines()[-1] == "PASS; reports/out/selftest.json, baselines/nvidia-h200/selftest.json"
+    told = json.loads(Path("baselines/nvidia-h200/selftest.json").read_text())
+    assert (told["verdict"], len(told["designs"]), len(told["sessions"])) == ("PASS", 3, 6)
+    assert set(told["smallest_detectable_change_percent"]) == set(LADDER)
+
+
+def test_too_many_false_alarms_exit_3_and_name_case_and_session(tmp_path: Path, capsys: Captured) -> None:
+    unchanged(tmp_path / "aa", odd=3, by=0.06)
+    assert main(["selftest", "aa"]) == 3
+    shown = capsys.readouterr().out
+    assert f"falsely called slower: {PAD} (5)" in shown
+    assert "s03.json is in 5 of the 5" in shown
+
+
+def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(tmp_path: Path, capsys: Captured) -> None:
+    fraction = load(unchanged(tmp_path / "aa"))[0].cases[PAD].peak_fraction
+    folder = tmp_path / "baselines" / "nvidia-h200"
+    folder.mkdir(parents=True)
+    (folder / "floors.toml").write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = {fraction}\n')
+    assert main(["selftest", "aa"]) == 3
+    assert f"{PAD}: floor {fraction:.3f}" in capsys.readouterr().out
+
+
+def test_the_newest_sessions_are_used_when_fewer_are_asked_for(tmp_path: Path, capsys: Captured) -> None:
+    unchanged(tmp_path / "aa", sessions=8, odd=1, by=0.06)
+    assert main(["selftest", "aa", "--sessions", "7"]) == 0
+    assert capsys.readouterr().out.startswith("7 sessions of nvidia-h200")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"commit": "f" * 40}, "commit ffff"),
+        ({"driver": "590.1"}, "driver 590.1, but s01.json has 580.159.04"),
+        ({"uuid": "GPU-9"}, "chip GPU-9"),
+        ({"extra": {PAD: {"fingerprint": "f00d"}}}, f"{PAD} is not the machine code of s01.json"),
+    ],
+)
+def test_sessions_that_are_not_one_code_on_one_runner_are_refused(
+    tmp_path: Path, capsys: Captured, change: dict[str, Any], said: str
+) -> None:
+    save(unchanged(tmp_path / "aa"), "s07", document(day=7, **change))
+    assert main(["selftest", "aa"]) == 2
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == 1
+    assert said in told
+
+
+def test_too_few_or_emulated_sessions_are_refused(tmp_path: Path, capsys: Captured) -> None:
+    unchanged(tmp_path / "few", sessions=4)
+    unchanged(tmp_path / "emulated", slug="cpu-emulator")
+    assert main(["selftest", "few"]) == 2
+    assert "4 sessions, at least 5 are needed" in capsys.readouterr().err
+    assert main(["selftest", "emulated"]) == 2
+    assert "emulated times are not judged" in capsys.readouterr().err
+
+
+def test_sessions_without_a_common_case_are_refused(tmp_path: Path, capsys: Captured) -> None:
+    for day in range(1, 6):
+        save(tmp_path / "aa", f"s{day}", document({f"a.b{day}": 100.0}, day=day))
+    assert main(["selftest", "aa"]) == 2
+    assert "no case was timed in two" in capsys.readouterr().err
+
+
+def test_a_later_comparison_quotes_the_selftest_in_one_note(tmp_path: Path, capsys: Captured) -> None:
+    unchanged(tmp_path / "aa")
+    assert main(["selftest", "aa", "--save"]) == 0
+    run = save(tmp_path, "run", document(driver="590.1"))
+    capsys.readouterr()
+    assert main(["compare", str(run), str(run), "--no-files"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "selftest" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: selftest of 6 sessions on another driver, 2026-11-06: 0 of ")
+    other = save(tmp_path, "other", document(slug="nvidia-l4"))
+    assert main(["compare", str(other), str(other), "--no-files"]) == 0
+    assert "selftest" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1, "command": "selftest", "designs": []}'])
+def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, text: str) -> None:
+    path = tmp_path / "baselines" / "nvidia-h200" / "selftest.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    run = save(tmp_path, "run", document())
+    assert main(["compare", str(run), str(run), "--no-files"]) == 2
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == 1
+    assert "selftest.json: not a selftest" in told
+
+
+def test_a_record_of_another_schema_is_named(tmp_path: Path, capsys: Captured) -> None:
+    unchanged(tmp_path / "aa")
+    assert main(["selftest", "aa"]) == 0
+    path = tmp_path / "reports" / "out" / "selftest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 9}))
+    run = save(tmp_path, "run", document())
+    assert main(["compare", str(run), str(run), "--no-files"]) == 2
+    assert "schema 9" in capsys.readouterr().err
+
+
+FAKE_SUITE = """
+import json, sys, time
+from pathlib import Path
+target = next(each.partition("=")[2] for each in sys.argv if each.startswith("--benchmark-json="))
+number = int(Path(target).stem[-2:])
+Path("calls").open("a").write(" ".join(sys.argv[1:]) + chr(10))
+content = json.loads(Path("template.json").read_text())
+content["datetime"] = f"2026-11-{number:02d}T00:00:00+00:00"
+if number != BROKEN:
+    Path(target).write_text(json.dumps(content))
+sys.exit(CODE)
+"""
+
+
+def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -> tuple[str, ...]:
+    """A suite that writes a copy of one run, but for the broken session, and exits with the code."""
+    save(tmp_path, "template", document(**content))
+    script = tmp_path / "suite.py"
+    script.write_text(FAKE_SUITE.replace("BROKEN", str(broken)).replace("CODE", str(code)))
+    return sys.executable, str(script)
+
+
+def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(measuring, "SUITE", fake_suite(tmp_path))
+    assert measuring.main(["--sessions", "5", "--save", "--tier", "full"]) == 0
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == 5
+    assert all(call.endswith("--tier full") for call in calls)
+    assert "session 5 of 5" in capsys.readouterr().err
+    assert (tmp_path / "baselines" / "nvidia-h200" / "selftest.json").is_file()
+
+
+@pytest.mark.parametrize(("code", "broken"), [(2, 1), (0, 3)])
+def test_a_session_that_leaves_no_run_stops_the_selftest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, code: int, broken: int
+) -> None:
+    monkeypatch.setattr(measuring, "SUITE", fake_suite(tmp_path, code, broken))
+    assert measuring.main(["--sessions", "5"]) == 2
+    assert f"session {broken} of 5 left no run" in capsys.readouterr().err
+    assert len((tmp_path / "calls").read_text().splitlines()) == broken
+
+
+def test_an_emulated_first_session_stops_the_selftest(tmp_path: Path) -> None:
+    with pytest.raises(PeakgateError, match="a selftest needs a GPU"):
+        measuring.measure(tmp_path / "out", 5, [], fake_suite(tmp_path, slug="cpu-emulator"))
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
+def test_an_interrupted_session_ends_the_selftest_as_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "SUITE", fake_suite(tmp_path, code=130))
+    assert measuring.main(["--sessions", "5"]) == 130
+
+
+@pytest.mark.parametrize("number", ["4", "0", "-1", "ten"])
+def test_fewer_sessions_than_a_selftest_needs_are_wrong_usage(number: str, capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as caught:
+        measuring.main(["--sessions", number])
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
