@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import platform
 import shutil
 import time
 from collections import Counter
@@ -26,6 +27,10 @@ from suite.verdict import ExitCode, exit_code
 BENCH_FILE = "bench_kernels.py"
 VERDICT_FILE = "bench.json"
 DEFAULT_STORAGE = "file://./.benchmarks"
+
+AB_VARIABLE = "PEAKGATE_AB"
+"""Set for the runs of an A/B, which want times and no roofs: ``proof`` for one that proves its kernels first, ``pair``
+for one that repeats it and only times them."""
 
 _CASES = pytest.StashKey[dict[str, Case]]()
 _SESSION = pytest.StashKey[Session]()
@@ -58,6 +63,8 @@ def configure(config: pytest.Config) -> None:
     if not _wants_kernels(config):
         return
     try:
+        if _ab_part():
+            config.pluginmanager.register(_BriefMachine())
         if config.option.benchmark_storage == DEFAULT_STORAGE:
             config.option.benchmark_storage = f"{DEFAULT_STORAGE}/{device_slug(config.option.device)}"
         _session(config)
@@ -163,6 +170,17 @@ def summarize(reporter: pytest.TerminalReporter) -> None:
     reporter.write_line(f"verdicts: {reporter.config.option.out / VERDICT_FILE}")
 
 
+class _BriefMachine:
+    """The machine in a few words: what pytest-benchmark asks of its processor takes a second."""
+
+    def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
+        return {"node": platform.node(), "machine": platform.machine(), "system": platform.system()}
+
+
+def _ab_part() -> str | None:
+    return os.environ.get(AB_VARIABLE)
+
+
 def _wants_kernels(config: pytest.Config) -> bool:
     return any(BENCH_FILE in argument for argument in config.args)
 
@@ -174,7 +192,17 @@ def _session(config: pytest.Config) -> Session:
             config.option.baselines / device.slug / "floors.toml",
             known_cases={case.id for case in catalogue.cases(device.scale)},
         )
-        session = Session(device, floors, Tier(config.option.tier), notes=[note] if note else [])
+        notes = [note] if note else []
+        if _ab_part() == "pair":
+            notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")
+        session = Session(
+            device,
+            floors,
+            Tier(config.option.tier),
+            checks=_ab_part() != "pair",
+            wants_roofs=_ab_part() is None,
+            notes=notes,
+        )
         config.stash[_CASES] = {case.id: case for case in _wanted(session, config.option.cases)}
         config.stash[_SESSION] = session
     return config.stash[_SESSION]

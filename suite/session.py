@@ -56,12 +56,16 @@ class Session:
     """One device, one set of floors, one run.
 
     ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` tells where the time went.
+    Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
+    are measured.
     """
 
     device: Device
     floors: Floors
     tier: Tier
     whole: bool = True
+    checks: bool = True
+    wants_roofs: bool = True
     plan: SamplingPlan = field(default_factory=SamplingPlan)
     roofs: Mapping[str, float] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
@@ -80,7 +84,9 @@ class Session:
 
     def begin(self, selected: Sequence[Case]) -> None:
         """Build everything in parallel, bring the device to speed, measure the roofs."""
-        roof_cases = [] if self.device.peaks is None else yardsticks(catalogue.cases(self.device.scale))
+        roof_cases = (
+            [] if self.device.peaks is None or not self.wants_roofs else yardsticks(catalogue.cases(self.device.scale))
+        )
         with self._timed("build"):
             self.device.prebuild([*selected, *roof_cases])
         with self._timed("warm up"):
@@ -93,9 +99,15 @@ class Session:
         with self._timed("prepare"):
             return self.device.prepare(case)
 
-    def prove(self, launchable: Launchable) -> Proof:
-        """Check the case's ragged probes and the case itself; WrongResult or KernelFault when one is wrong."""
+    def prove(self, launchable: Launchable) -> Proof | None:
+        """Check the case's ragged probes and the case itself; WrongResult or KernelFault when one is wrong.
+
+        Without ``checks`` the case runs, so that its data are in place as ever, and nothing is proven: None.
+        """
         with self._timed("check"):
+            if not self.checks:
+                launchable.run()
+                return None
             probes = self._prove_build(launchable.case)
             result = self._check(launchable)
         if result.mismatch is not None:
@@ -107,7 +119,7 @@ class Session:
         with self._timed("sample"):
             return launchable.sample(self.plan)
 
-    def gate(self, launchable: Launchable, proof: Proof, samples: Samples) -> Outcome:
+    def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured and keep it."""
         case = launchable.case
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None

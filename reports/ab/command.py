@@ -1,0 +1,199 @@
+"""``python -m reports ab`` and ``python -m reports decide``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+
+from reports.ab.experiment import Budget, Choice, Means, run_experiment
+from reports.ab.folders import Wanted, folders
+from reports.ab.process import SideBroken
+from reports.ab.progress import Progress
+from reports.ab.report import comparison, interrupted
+from reports.ab.schedule import Which
+from reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
+from reports.files import write_whole
+from reports.locate import Archive
+from reports.render import faces, machine, terminal
+from suite.errors import PeakgateError
+from suite.verdict import ExitCode, Verdict
+
+FACES = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
+
+
+def add_commands(commands: Any, out: Path) -> None:
+    """Add ``ab`` and ``decide`` to the sub-commands; ``out`` is the default folder of reports."""
+    measuring = commands.add_parser(
+        "ab",
+        help="measure two commits in turns on one GPU and decide what HEAD made slower",
+        description="Measure two commits in turns on one GPU and decide what HEAD made slower. Each is a commit, a "
+        "branch, a tag, or `.` for the working tree as it is.",
+        epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
+    )
+    measuring.set_defaults(run=_ab)
+    measuring.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
+    measuring.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
+    measuring.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
+    measuring.add_argument("--pairs", type=_at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    measuring.add_argument(
+        "--confirm-pairs", type=_at_least(2), default=20, metavar="N", help="fresh pairs for suspects (default: 20)"
+    )
+    measuring.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
+    measuring.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
+    measuring.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    measuring.add_argument(
+        "--sentinels", type=_at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
+    )
+    measuring.add_argument(
+        "--measure-unchanged", action="store_true", help="measure and judge cases of unchanged machine code too"
+    )
+    measuring.add_argument(
+        "-k",
+        dest="parts",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="only cases with PART in their id; again for more",
+    )
+    _add_report_options(measuring, out)
+    deciding = commands.add_parser(
+        "decide",
+        help="decide a saved `ab` again, without measuring",
+        description="Decide a saved `ab` again from its pairs, without measuring. DIR is its output folder.",
+        epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide",
+    )
+    deciding.set_defaults(run=_decide)
+    deciding.add_argument("folder", type=Path, metavar="DIR")
+    _add_report_options(deciding, out)
+
+
+def _add_report_options(parser: argparse.ArgumentParser, out: Path) -> None:
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="folder of the written reports")
+    parser.add_argument("--all", action="store_true", help="list unchanged cases too")
+    parser.add_argument("--strict", action="store_true", help="a case without a floor leaves the gate undecided")
+
+
+def _ab(options: argparse.Namespace) -> ExitCode:
+    base, head = _wanted(options)
+    budget = Budget(options.budget)
+    settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
+    try:
+        with _terminated_like_interrupted(), folders(base, head) as placed:
+            means = Means(_empty(options.out), budget, Progress(sys.stderr))
+            record = run_experiment(placed, settings, choice, means)
+    except SideBroken as broken:
+        if broken.which == Which.BASE:
+            raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
+        return _broken_head(broken, options.out)
+    code = _report(record, options)
+    return ExitCode.INTERRUPTED if interrupted(record) else code
+
+
+def _decide(options: argparse.Namespace) -> ExitCode:
+    return _report(load_record(options.folder), options)
+
+
+def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
+    """The two sides, each from its option or from what was named, in order."""
+    named = [Wanted(name) for name in options.sides]
+    sides = []
+    for folder, default in ((options.base_dir, None), (options.head_dir, Wanted("."))):
+        side = Wanted(folder, folder=True) if folder is not None else named.pop(0) if named else default
+        if side is None:
+            raise PeakgateError("ab needs a BASE: name a commit, or a folder with --base-dir")
+        sides.append(side)
+    if named:
+        raise PeakgateError(f"ab compares two sides; {named[0].name!r} is one too many")
+    return sides[0], sides[1]
+
+
+def _durations_us() -> Mapping[str, float]:
+    """What the newest saved run timed, to spread sentinels over short and long kernels; empty without one."""
+    runs = Archive().runs(most=1)
+    return {case: result.time_us for case, result in runs[0].cases.items()} if runs else {}
+
+
+def _empty(out: Path) -> Path:
+    """The folder of the raw runs, without an earlier experiment's: its pairs must not mix with ours."""
+    raw = out / FOLDER
+    try:
+        raw.mkdir(parents=True, exist_ok=True)
+        if (raw / MANIFEST).exists():
+            for path in [*raw.glob("*.json"), *raw.glob("*.txt"), *raw.glob("*.log")]:
+                path.unlink()
+        for name in FACES:
+            (out / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise PeakgateError(f"--out {out}: cannot be written ({error.strerror}); free it or name another") from None
+    return raw.resolve()
+
+
+def _report(record: Record, options: argparse.Namespace) -> ExitCode:
+    found = comparison(record)
+    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
+    document = json.loads(machine.verdict_json(found, strict=options.strict))
+    document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
+    texts = faces.texts(found, "ab", strict=options.strict)
+    texts["ab.json"] = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    for name, text in texts.items():
+        write_whole(options.out / name, text)
+    faces.summarize(found, strict=options.strict)
+    console = Console(highlight=False)
+    terminal.show(found, console, everything=options.all)
+    terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
+    return found.exit_code(strict=options.strict)
+
+
+def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
+    """A head that cannot be measured is the commit's fault: a regression, told in one line and in the verdict file."""
+    sys.stderr.write(" ".join(str(broken).split()) + "\n")
+    verdict = {
+        "schema": machine.SCHEMA,
+        "command": "ab",
+        "verdict": Verdict.WRONG,
+        "exit_code": int(ExitCode.REGRESSION),
+    }
+    write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
+    return ExitCode.REGRESSION
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A runner that is told to stop sends SIGTERM: leave worktrees and report as orderly as after Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _at_least(least: int) -> Any:
+    def count(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text}: expected {least} or more")
+        return number
+
+    count.__name__ = "count"
+    return count
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
+    return seconds

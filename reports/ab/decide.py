@@ -1,0 +1,244 @@
+"""From the pairs' log ratios to decisions; pure.
+
+A pair is one process of each side, run one after the other, and gives each case one number: ln(median of head /
+median of base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
+no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that what the screen picked
+for its luck has no luck left. Variances are steadied across cases (``reports.noise.squeeze``).
+
+Nothing is subtracted from the cases: where everything slowed, everything is slower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from reports import noise
+from reports.ab.schedule import ALPHA, Look
+from reports.noise import Floats
+
+SCREEN_P = 0.2
+SCREEN_SHIFT = math.log1p(0.0025)
+SMALLEST_SHIFT = math.log1p(0.005)
+"""No smaller shift is called, however sure: half of the 1 % that is worth a look."""
+
+LEANING_P = 0.01
+"""A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""
+
+TOGETHER_SHIFT = math.log1p(0.0025)
+FEWEST_CASES_TOGETHER = 3
+
+
+class Status(Enum):
+    """Where a case stands after the pairs there are."""
+
+    CLEARED = "cleared"
+    CALLED = "called"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One case's shift over ``pairs`` pairs: Hodges and Lehmann's estimate, the mean, and the mean's standard error.
+
+    Natural logarithms, positive when head is slower.
+    """
+
+    pairs: int
+    shift: float
+    mean: float
+    standard_error: float
+    df: float
+
+    def p_value(self, direction: int) -> float:
+        """The chance of a mean so far in this direction (+1 slower, -1 faster) when nothing changed."""
+        statistic = direction * self.mean / self.standard_error
+        tail = noise.tail_probability(statistic, self.df)
+        return tail if statistic > 0 else 1 - tail
+
+    def half_width(self, tail: float) -> float:
+        """Half the confidence interval that leaves this much on either side."""
+        return self.standard_error * noise.upper_quantile(tail, self.df)
+
+    def interval(self) -> tuple[float, float]:
+        """The 99 % confidence interval of the shift."""
+        half = self.half_width(0.005)
+        return self.shift - half, self.shift + half
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the pairs say of one case.
+
+    ``estimate`` is from the pairs that decided: the confirming ones of a suspect, else the screening ones.
+    ``p_value`` is adjusted for all suspects and all looks: below ALPHA means called; None for what was no suspect.
+    ``resolvable`` is the smallest shift this experiment would have called. ``direction`` is the suspected one, +1
+    slower, -1 faster, 0 for no suspect.
+    """
+
+    status: Status
+    estimate: Estimate
+    resolvable: float
+    direction: int = 0
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """How far several cases moved as one, from one number a pair."""
+
+    estimate: Estimate
+    cases: int
+    moved: bool
+    resolvable: float
+
+
+def hodges_lehmann(values: Floats) -> float:
+    """The median of the means of all pairs of values, each with itself too: as steady as a mean, deaf to outliers."""
+    first, second = np.triu_indices(len(values))
+    return float(np.median((values[first] + values[second]) / 2))
+
+
+def estimates(
+    log_ratios: Floats, log_time: Floats, steadied_by: tuple[Floats, Floats, Floats] | None = None
+) -> list[Estimate | None]:
+    """One estimate a case (row) over its finite pairs (columns); None with fewer than two.
+
+    ``steadied_by`` are variances, degrees of freedom and log times of other cases, which help to steady the variances
+    of these.
+    """
+    counts = np.isfinite(log_ratios).sum(axis=1)
+    variance, df = spread(log_ratios)
+    if steadied_by is not None:
+        variance, df, times = (np.concatenate(both) for both in zip((variance, df, log_time), steadied_by, strict=True))
+    else:
+        times = log_time
+    steadied, steadied_df = noise.squeeze(variance, df, times)
+    found: list[Estimate | None] = []
+    for row, count in enumerate(counts):
+        if count < 2:
+            found.append(None)
+            continue
+        values = log_ratios[row][np.isfinite(log_ratios[row])]
+        error = math.sqrt(steadied[row] / count)
+        found.append(Estimate(int(count), hodges_lehmann(values), float(values.mean()), error, float(steadied_df[row])))
+    return found
+
+
+def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
+    """Variance and degrees of freedom of each case's pairs; 0 and 0 with fewer than two."""
+    variance, df = np.zeros(len(log_ratios)), np.zeros(len(log_ratios))
+    for row, values in enumerate(log_ratios):
+        finite = values[np.isfinite(values)]
+        if len(finite) >= 2:
+            variance[row], df[row] = finite.var(ddof=1), len(finite) - 1
+    return variance, df
+
+
+def suspects(screened: Sequence[Estimate | None]) -> dict[int, int]:
+    """Row to direction (+1 slower, -1 faster) of the cases to measure again."""
+    found = {}
+    for row, estimate in enumerate(screened):
+        if estimate is None or abs(estimate.shift) <= SCREEN_SHIFT:
+            continue
+        direction = 1 if estimate.shift > 0 else -1
+        if estimate.p_value(direction) < SCREEN_P:
+            found[row] = direction
+    return found
+
+
+def decide(
+    screen: Floats, confirm: Floats, log_time: Floats, looks: Sequence[Look], judged: Sequence[bool]
+) -> list[Decision | None]:
+    """Decide every case (row) from its screening and confirming pairs (columns, NaN where not measured).
+
+    A case that is not ``judged`` is never suspected; it tells of the noise.
+
+    Looks whose pairs are not all there yet leave what is undecided OPEN; so do suspects that lean beyond the smallest
+    shift after the last look. None for a case without two screening pairs.
+    """
+    screened = estimates(screen, log_time)
+    suspected = {row: direction for row, direction in suspects(screened).items() if judged[row]}
+    decided: list[Decision | None] = [
+        None if estimate is None else Decision(Status.CLEARED, estimate, _resolvable(estimate, looks, len(suspected)))
+        for estimate in screened
+    ]
+    for row, direction in suspected.items():
+        estimate = screened[row]
+        assert estimate is not None
+        decided[row] = Decision(Status.OPEN, estimate, _resolvable(estimate, looks, len(suspected)), direction)
+    others = [row for row, estimate in enumerate(screened) if estimate is not None and row not in suspected]
+    variance, df = spread(screen[others])
+    steadied_by = variance, df, log_time[others]
+    taken = int(np.isfinite(confirm).any(axis=0).sum())
+    open_rows = sorted(suspected)
+    uncalled = len(suspected)
+    for look in looks:
+        if not open_rows or taken < look.pairs:
+            break
+        fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], steadied_by)
+        known = {row: estimate for row, estimate in zip(open_rows, fresh, strict=True) if estimate is not None}
+        verdicts = _look(known, suspected, look, uncalled)
+        uncalled -= sum(decision.status is Status.CALLED for decision in verdicts.values())
+        for row, decision in verdicts.items():
+            decided[row] = decision
+        open_rows = [row for row in open_rows if row not in verdicts or verdicts[row].status is Status.OPEN]
+    return decided
+
+
+def moved_together(log_ratios: Floats, smallest: float = SMALLEST_SHIFT) -> Together | None:
+    """Whether the median case moved, one number a pair; None with too few cases or pairs to tell."""
+    rows = log_ratios[np.isfinite(log_ratios).any(axis=1)]
+    columns = rows[:, np.isfinite(rows).any(axis=0)]
+    if len(columns) < FEWEST_CASES_TOGETHER or columns.shape[1] < 2:
+        return None
+    estimate = estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1))[0]
+    assert estimate is not None
+    direction = 1 if estimate.shift > 0 else -1
+    moved = estimate.p_value(direction) < ALPHA / 2 and abs(estimate.shift) > smallest
+    return Together(estimate, len(columns), moved, max(smallest, estimate.half_width(ALPHA / 2)))
+
+
+def _look(
+    fresh: Mapping[int, Estimate], suspected: Mapping[int, int], look: Look, uncalled: int
+) -> dict[int, Decision]:
+    """Step down through the suspects, surest first (Holm): each call leaves fewer for the rest to be held against.
+
+    Called at any look if p times the suspects not yet called is below the look's share of ALPHA: the first false call
+    would need a true null whose p is below its share of the look's, and the shares over looks add up to ALPHA.
+    """
+    ranked = sorted(fresh, key=lambda row: fresh[row].p_value(suspected[row]))
+    decisions, stepping, adjusted = {}, True, 0.0
+    for row in ranked:
+        estimate, direction = fresh[row], suspected[row]
+        adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * uncalled * ALPHA / look.alpha))
+        shift = direction * estimate.shift
+        stepping = stepping and adjusted < ALPHA
+        if stepping and shift > SMALLEST_SHIFT:
+            status, uncalled = Status.CALLED, uncalled - 1
+        elif _settled(estimate, direction, final=look.final):
+            status = Status.CLEARED
+        else:
+            status = Status.OPEN
+        resolvable = max(SMALLEST_SHIFT, estimate.half_width(look.alpha / max(uncalled, 1)))
+        decisions[row] = Decision(status, estimate, resolvable, direction, adjusted)
+    return decisions
+
+
+def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
+    """Whether more pairs would be wasted on a suspect that was not called."""
+    shift = direction * estimate.shift
+    if shift + estimate.half_width(LEANING_P) < SMALLEST_SHIFT:
+        return True
+    return final and not (shift > SMALLEST_SHIFT and estimate.p_value(direction) < LEANING_P)
+
+
+def _resolvable(screened: Estimate, looks: Sequence[Look], suspected: int) -> float:
+    """The smallest shift the planned confirming pairs would have called, by the spread of the screening ones."""
+    look = next(look for look in looks if look.final)
+    error = screened.standard_error * math.sqrt(screened.pairs / look.pairs)
+    return max(SMALLEST_SHIFT, error * noise.upper_quantile(look.alpha / max(suspected, 1), screened.df))

@@ -1,0 +1,251 @@
+"""The experiment: plan, prove, screen, confirm, within a budget; whatever stops it, what was measured is kept."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reports.ab.code import FINGERPRINTS, read_codes
+from reports.ab.decide import Status
+from reports.ab.folders import Folder
+from reports.ab.pairs import decisions, usable
+from reports.ab.plan import plan, plan_after_proof
+from reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+from reports.ab.progress import Progress
+from reports.ab.schedule import Stage, Which, looks, order, seconds_left
+from reports.ab.store import Process, Record, Settings
+from reports.runfile import load_run
+from suite.errors import PeakgateError
+from suite.verdict import ExitCode, Verdict
+
+INTERRUPTED = "interrupted"
+AB_VARIABLE = "PEAKGATE_AB"
+"""Tells a suite which part of an A/B its run is; in the environment, since an older suite refuses unknown options."""
+
+MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
+
+    ``durations_us`` of an earlier run spread the sentinels.
+    """
+
+    parts: tuple[str, ...] = ()
+    sentinels: int = 5
+    measure_unchanged: bool = False
+    durations_us: Mapping[str, float] = field(default_factory=dict)
+
+
+class Stopped(Exception):
+    """The budget is used up; the message is the reason that goes into the report."""
+
+
+class Budget:
+    """Seconds of wall time from now on; None for as many as it takes."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._start = time.monotonic()
+
+    def spend(self, seconds: float) -> None:
+        """Stop where this much more would overrun."""
+        if self._seconds is not None and time.monotonic() - self._start + seconds > self._seconds:
+            raise Stopped(f"the budget of {self._seconds:g} s is used up")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the experiment works with: the folder of its run files, which must be there, and how long it may take."""
+
+    out: Path
+    budget: Budget
+    progress: Progress
+
+
+def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: Choice, means: Means) -> Record:
+    """Measure both sides, base and head, in turns; the record says how far it got.
+
+    Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
+    """
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
+        environments = [side_environment(folder.path) for folder in folders]
+        sides = {
+            which: stack.enter_context(SideProcesses(which, folder.path, environment, means.out / f"{which}.log"))
+            for which, folder, environment in zip(Which, folders, environments, strict=True)
+        }
+        means.progress.show("building both sides")
+        codes = read_codes(folders, settings.tier, environments)
+        planned = plan(
+            *codes,
+            sentinels=choice.sentinels,
+            durations_us=choice.durations_us,
+            chosen=choice.parts,
+            measure_unchanged=choice.measure_unchanged,
+        )
+        record = Record(*folders, settings, planned)
+        experiment = _Experiment(record, sides, means, scratch)
+        try:
+            experiment.prove(choice.parts)
+            experiment.measure()
+        except Stopped as reason:
+            record.stopped = str(reason)
+        except KeyboardInterrupt:
+            record.stopped = INTERRUPTED
+        finally:
+            means.progress.clear()
+            record.save(means.out)
+    return record
+
+
+class _Experiment:
+    """One experiment in the making."""
+
+    def __init__(self, record: Record, sides: Mapping[Which, SideProcesses], means: Means, scratch: Path) -> None:
+        self._record, self._sides, self._scratch = record, sides, scratch
+        self._out, self._budget, self._progress = means.out, means.budget, means.progress
+        self._timed: list[str] = []
+
+    def prove(self, parts: Sequence[str]) -> None:
+        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
+        planned = self._record.plan
+        for which, cases in ((Which.BASE, planned.timed), (Which.HEAD, planned.head_runs)):
+            if planned.everything:
+                self._prove(which, None)
+            elif cases:
+                self._prove(which, list(cases))
+        if planned.everything:
+            self._record.plan = plan_after_proof(self._mentioned(Which.BASE), self._mentioned(Which.HEAD), parts)
+        proven = [
+            {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)}
+            for which in Which
+        ]
+        self._timed = [case for case in self._record.plan.timed if all(case in side for side in proven)]
+
+    def measure(self) -> None:
+        """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
+        try:
+            self._pairs(Stage.SCREEN, 0, self._record.settings.pairs, self._timed)
+            done = 0
+            for look in looks(self._record.settings.confirm_pairs):
+                suspected = self._open()
+                if not suspected:
+                    return
+                watched = [case for case in self._timed if case in self._record.plan.sentinels]
+                self._pairs(Stage.CONFIRM, done, look.pairs, [*suspected, *watched])
+                done = look.pairs
+        except SideBroken as broken:
+            raise Stopped(str(broken)) from None
+
+    def _open(self) -> list[str]:
+        decided = decisions(self._record)
+        return [case for case, decision in decided.items() if decision and decision.status is Status.OPEN]
+
+    def _prove(self, which: Which, cases: list[str] | None) -> None:
+        """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
+        attempt = 0
+        while True:
+            process = self._process(Stage.PROOF, attempt, which, cases)
+            told = self._verdicts(process)
+            wrong = {case for case, verdict in told.items() if verdict is Verdict.WRONG}
+            cases = [case for case, verdict in told.items() if verdict is Verdict.INCONCLUSIVE]
+            attempt += 1
+            if not (wrong and cases):
+                return
+
+    def _verdicts(self, process: Process) -> dict[str, Verdict]:
+        """What a process says of the cases it could not time."""
+        told = {case: Verdict(verdict) for case, (verdict, _) in process.refused.items()}
+        if process.file:
+            told |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
+        return told
+
+    def _mentioned(self, which: Which) -> Iterable[str]:
+        runs = self._record.side_runs(which)
+        refused = [process.refused for process in self._record.processes if process.which is which]
+        return dict.fromkeys(
+            [case for run in runs for case in (*run.cases, *run.unmeasured)]
+            + [case for told in refused for case in told]
+        )
+
+    def _pairs(self, stage: Stage, first: int, last: int, cases: Sequence[str]) -> None:
+        """Run pairs ``first`` up to ``last`` of a stage."""
+        if not cases:
+            return
+        recent: list[float] = []
+        for pair in range(first, last):
+            left = seconds_left(last - pair, recent)
+            self._budget.spend(left / (last - pair) if left else 0.0)
+            start = time.monotonic()
+            for which in order(pair):
+                self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
+                self._process(stage, pair, which, cases)
+            recent.append(time.monotonic() - start)
+
+    def _process(self, stage: Stage, pair: int, which: Which, cases: Sequence[str] | None) -> Process:
+        """Run one process and keep it; SideBroken when it told nothing of any case."""
+        name = f"{stage}-{pair + 1:02d}-{which}"
+        if stage is Stage.PROOF:
+            self._progress.show(f"proving {which}" + ("" if cases is None else f", {len(cases)} cases"))
+        file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
+        arguments = [
+            f"--device={self._record.settings.device}",
+            f"--tier={self._record.settings.tier}",
+            *self._selection(which, name, cases),
+            f"--benchmark-json={file}",
+            f"--benchmark-storage=file://{self._scratch / 'saved'}",
+            f"--out={verdicts}",
+            "--assert=plain",  # modules that are imported already cannot be rewritten
+            "-ppytest_benchmark.plugin",
+            "-pno:cacheprovider",
+        ]
+        finished = self._sides[which].run(arguments, {AB_VARIABLE: "proof" if stage is Stage.PROOF else "pair"}, log)
+        measured = finished.exit_code in MEASURED
+        refused = _refused(verdicts / "bench.json") if measured else {}
+        timed = measured and file.is_file() and file.stat().st_size > 0
+        if not timed:
+            file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
+            if not refused:
+                said = log.read_text(encoding="utf-8", errors="replace")
+                raise SideBroken(which, f"its suite exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
+        process = Process(
+            stage, pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
+        )
+        if timed:
+            run = load_run(file)
+            if run.emulated:
+                raise PeakgateError(
+                    f"--device {self._record.settings.device}: emulated times are not judged; ab needs a GPU"
+                )
+            self._record.runs[file.name] = run
+        log.unlink()
+        self._record.processes.append(process)
+        self._record.save(self._out)
+        return process
+
+    def _selection(self, which: Which, name: str, cases: Sequence[str] | None) -> list[str]:
+        """The cases as arguments; a suite without fingerprints has no ``--cases`` either."""
+        if cases is None:
+            return []
+        folder = self._record.base if which is Which.BASE else self._record.head
+        if not (folder.path / FINGERPRINTS).is_file():
+            return ["-k", " or ".join(cases)]
+        listed = self._scratch / f"{name}.cases"
+        listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
+        return [f"--cases={listed}"]
+
+
+def _refused(path: Path) -> dict[str, tuple[str, str]]:
+    """Verdict and reason of the cases that a process found wrong or could not decide, from its small verdict file."""
+    if not path.is_file():
+        return {}
+    told = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    untimed = {Verdict.WRONG, Verdict.INCONCLUSIVE}
+    return {case["case"]: (case["verdict"], case["reason"]) for case in told if case["verdict"] in untimed}

@@ -1,0 +1,107 @@
+"""From processes to pairs, one log ratio a case a pair, and from pairs to what they decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.ab.decide import Decision, decide
+from reports.ab.schedule import Stage, Which, looks
+from reports.ab.store import Record
+from reports.evidence import UNUSABLE
+from reports.noise import Floats
+from reports.runfile import CaseResult, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What one side's processes timed of one case, oldest first; the stages that count, not the proof."""
+
+    results: tuple[CaseResult, ...]
+
+    @property
+    def log_time(self) -> float:
+        """Mean of the log medians in microseconds."""
+        return float(np.mean([math.log(result.time_us) for result in self.results]))
+
+
+def usable(run: Run, case: str) -> CaseResult | None:
+    """The case's result, unless the run itself distrusts it."""
+    result = run.cases.get(case)
+    distrusted = result is None or case in run.unmeasured or result.verdict in UNUSABLE
+    return None if distrusted else result
+
+
+def log_ratios(record: Record, stage: Stage, cases: Sequence[str]) -> Floats:
+    """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
+    pairs = whole_pairs(record, stage)
+    found = np.full((len(cases), len(pairs)), np.nan)
+    for column, (base, head) in enumerate(pairs):
+        for row, case in enumerate(cases):
+            before, after = usable(base, case), usable(head, case)
+            if before and after:
+                found[row, column] = math.log(after.time_us / before.time_us)
+    return found
+
+
+def whole_pairs(record: Record, stage: Stage) -> list[tuple[Run, Run]]:
+    """Base's and head's run of every pair of the stage that both finished, in order."""
+    base, head = (
+        {
+            process.pair: record.runs[process.file]
+            for process in record.of(stage)
+            if process.which is which and process.file
+        }
+        for which in Which
+    )
+    return [(base[pair], head[pair]) for pair in sorted(base.keys() & head.keys())]
+
+
+def times(record: Record, which: Which, case: str) -> Times:
+    """The case on one side, over the processes whose times count."""
+    counted = [process for process in record.processes if process.which is which and process.stage is not Stage.PROOF]
+    runs = [record.runs[process.file] for process in counted if process.file]
+    return Times(tuple(result for run in runs if (result := usable(run, case))))
+
+
+def refusal(record: Record, which: Which, case: str, verdicts: Sequence[str]) -> str | None:
+    """Why a side has no time of the case, from the latest process that gave one of these verdicts."""
+    said = None
+    for process in record.processes:
+        if process.which is not which:
+            continue
+        told = process.refused.get(case)
+        if told is None and process.file and case in record.runs[process.file].unmeasured:
+            unmeasured = record.runs[process.file].unmeasured[case]
+            told = (unmeasured.verdict, unmeasured.reason)
+        if told is not None and told[0] in verdicts:
+            said = told[1] or told[0].lower()
+    return said
+
+
+def mentioned(record: Record, which: Which, case: str) -> bool:
+    """Whether any process of the side timed the case or said why not."""
+    runs = record.side_runs(which)
+    return any(case in run.cases or case in run.unmeasured for run in runs) or any(
+        case in process.refused for process in record.processes if process.which is which
+    )
+
+
+def decisions(record: Record) -> dict[str, Decision | None]:
+    """What the pairs there are say of every case that both sides timed; None where fewer than two screened it."""
+    cases = record.plan.timed
+    if not cases:
+        return {}
+    screen, confirm = (log_ratios(record, stage, cases) for stage in (Stage.SCREEN, Stage.CONFIRM))
+    log_time = np.array([_log_time(record, case) for case in cases])
+    judged = [case not in record.plan.sentinels for case in cases]
+    decided = decide(screen, confirm, log_time, looks(record.settings.confirm_pairs), judged)
+    return dict(zip(cases, decided, strict=True))
+
+
+def _log_time(record: Record, case: str) -> float:
+    known = times(record, Which.BASE, case)
+    return known.log_time if known.results else 0.0

@@ -1,0 +1,136 @@
+"""A side that runs its suite, one fresh process at a time, the next ones already warming up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+WARM = Path(__file__).with_name("warm.py")
+PRELOAD = (
+    *("pytest", "pytest_benchmark.plugin", "numpy", "rich.table", "cupy", "cuda.bindings.nvrtc"),
+    *("suite.device.gpu", "suite.plugin", "suite.session", "suite.record"),
+)
+"""What takes a run longest to import; none of it calls the driver."""
+
+AHEAD = 2
+"""Processes a side keeps warm: in turns that alternate, a side runs twice in a row."""
+
+LONGEST_RUN_S = 900.0
+"""A run that takes longer hangs."""
+
+LONGEST_WORDS = 300
+
+
+class SideBroken(Exception):
+    """A side that cannot be measured; ``which`` side, and why in one line."""
+
+    def __init__(self, which: str, reason: str) -> None:
+        super().__init__(f"{which}: {reason}")
+        self.which, self.reason = which, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that ended: its exit code, negative for a signal, and its wall time."""
+
+    exit_code: int
+    seconds: float
+
+
+class SideProcesses:
+    """The processes of one side, for the length of a ``with`` block; all are ended with it."""
+
+    def __init__(self, which: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:
+        """Warm the first ones up in ``folder``; what they say before their run goes to ``log``."""
+        self.which = which
+        self._folder, self._environment, self._log = folder, dict(environment), log
+        self._log.write_text("", encoding="utf-8")
+        families = sorted((folder / "suite" / "families").glob("[!_]*.py"))
+        self._preload = [*PRELOAD, *(f"suite.families.{path.stem}" for path in families if PRELOAD)]
+        self._waiting: deque[subprocess.Popen[bytes]] = deque()
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> SideProcesses:
+        self._warm_up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (*self._waiting, *([self._running] if self._running else [])):
+            _end(process)
+
+    def run(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Finished:
+        """Run ``python -m suite`` with these arguments in a process of its own; its output goes to ``log``."""
+        request = {"arguments": list(arguments), "environment": dict(environment), "log": str(log)}
+        log.write_text("", encoding="utf-8")
+        self._running = process = self._waiting.popleft()
+        start = time.monotonic()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+        except BrokenPipeError:
+            said = last_words(self._log.read_text(encoding="utf-8", errors="replace"))
+            raise SideBroken(self.which, f"its process ended while it warmed up: {said}") from None
+        self._warm_up()
+        try:
+            code = process.wait(LONGEST_RUN_S)
+        except subprocess.TimeoutExpired:
+            reason = f"a run did not end within {LONGEST_RUN_S:.0f} s; its output is in {log}"
+            raise SideBroken(self.which, reason) from None
+        _end(process)
+        self._running = None
+        return Finished(code, time.monotonic() - start)
+
+    def _warm_up(self) -> None:
+        """Have as many processes waiting as are needed next."""
+        while len(self._waiting) < AHEAD:
+            with self._log.open("a", encoding="utf-8") as errors:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", str(WARM), *self._preload],
+                    cwd=self._folder,
+                    env=self._environment,
+                    stdin=subprocess.PIPE,
+                    stdout=errors,
+                    stderr=errors,
+                    bufsize=0,
+                    start_new_session=True,  # Ctrl-C is for us; we end what we started
+                )
+            self._waiting.append(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all it started: they are a group of their own."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.stdin is not None:
+        process.stdin.close()
+    process.wait()
+
+
+def side_environment(folder: Path) -> dict[str, str]:
+    """Our environment with the side's own modules first; both sides share our cache of built kernels.
+
+    pytest loads the one plugin a run needs, not whatever else is installed. The driver's compile cache is off: NVRTC
+    13.0 answers from it without the compiler's log, and the suite would miss the registers in it.
+    """
+    cache = Path(os.environ.get("PEAKGATE_CACHE", ".cache")).resolve()
+    inherited = os.environ.get("PYTHONPATH")
+    search = str(folder) if not inherited else f"{folder}{os.pathsep}{inherited}"
+    ours = {"PYTHONPATH": search, "PEAKGATE_CACHE": str(cache), "CUDA_CACHE_DISABLE": "1"}
+    return os.environ | ours | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1"}
+
+
+def last_words(text: str) -> str:
+    """The last line that says something, cut to fit a line."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return said[-1][:LONGEST_WORDS] if said else "it said nothing"

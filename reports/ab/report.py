@@ -1,0 +1,264 @@
+"""From the record of an experiment to the comparison that every face of the reports can show."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from reports.ab.decide import TOGETHER_SHIFT, Decision, Estimate, Status, Together, moved_together
+from reports.ab.experiment import INTERRUPTED
+from reports.ab.folders import Folder
+from reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
+from reports.ab.schedule import Stage, Which
+from reports.ab.store import Record
+from reports.cause import causes
+from reports.compare import FEWEST_CASES_FOR_SUITE
+from reports.locate import Side
+from reports.provenance import differences
+from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
+from reports.runfile import CaseResult, Run
+from suite.verdict import Judgement, Verdict
+
+LEAST_P = 1e-6
+WIDEST_RESOLVABLE = math.log1p(0.05)
+"""A case that could not even resolve this much is left open."""
+
+
+def comparison(record: Record) -> Comparison:
+    """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
+    base, head = (_side(record, which) for which in Which)
+    return Comparison(
+        base=base,
+        new=head,
+        rows=tuple(sorted(_rows(record), key=_badness)),
+        suite=_suite(record),
+        differences=differences(base.runs, head.runs),
+        notes=tuple(_notes(record)),
+    )
+
+
+def _badness(row: Row) -> tuple[float, float, str]:
+    """Worst verdict first; within it the shift that is surest to be large."""
+    lower_bound = row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0
+    return WORST_FIRST.index(row.verdict), -lower_bound, row.case
+
+
+def _rows(record: Record) -> list[Row]:
+    plan = record.plan
+    decided = decisions(record)
+    refused = set(_run_nowhere(record))
+    rows = [_timed(record, case, decided[case]) for case in plan.timed if case not in refused]
+    rows += [
+        Row(case, Judgement(Verdict.SAME, f"same machine code ({code}): not measured"))
+        for case, code in (plan.unchanged or {}).items()
+    ]
+    rows += [Row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
+    rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
+    rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
+    rows += [_head_alone(record, case, "") for case in plan.broken]
+    return rows
+
+
+def _run_nowhere(record: Record) -> list[str]:
+    """Cases that the device refused on both sides, as too large for it say: no run knows of them."""
+    if not _proven(record):
+        return []
+    return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Which)]
+
+
+def _proven(record: Record) -> bool:
+    """Whether both sides were run in full once."""
+    return {process.which for process in record.of(Stage.PROOF)} == set(Which)
+
+
+def _timed(record: Record, case: str, decision: Decision | None) -> Row:
+    base, head = (times(record, which, case) for which in Which)
+    shift = None if decision is None else _shift(decision)
+    return Row(
+        case=case,
+        judgement=_judge(record, case, decision, base, head),
+        base=typical(base),
+        new=typical(head),
+        base_time_us=math.exp(base.log_time) if base.results else None,
+        new_time_us=math.exp(head.log_time) if head.results else None,
+        base_sessions=len(base.results),
+        new_sessions=len(head.results),
+        shift=shift,
+    )
+
+
+def _settled(record: Record, case: str) -> Judgement | None:
+    """A verdict that needs no times; None where they have to be weighed."""
+    wrong = refusal(record, Which.HEAD, case, (Verdict.WRONG,))
+    if wrong is not None:
+        return Judgement(Verdict.WRONG, wrong)
+    wrong_before = refusal(record, Which.BASE, case, (Verdict.WRONG,))
+    if wrong_before is not None:
+        return Judgement(Verdict.NEW, f"wrong in base ({wrong_before}), right in head")
+    if _proven(record) and not mentioned(record, Which.HEAD, case):
+        return Judgement(Verdict.MISSING, "runs in base; in head this GPU refuses it")
+    return None
+
+
+def _judge(record: Record, case: str, decision: Decision | None, base: Times, head: Times) -> Judgement:
+    settled = _settled(record, case)
+    if settled is not None:
+        return settled
+    if case in record.plan.sentinels:
+        measured = "not measured" if decision is None else f"as a sentinel {_told(decision.estimate)}"
+        return Judgement(Verdict.SAME, f"same machine code; {measured}")
+    screened = len(whole_pairs(record, Stage.SCREEN))
+    if record.stopped and screened < record.settings.pairs:
+        return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
+    if decision is None:
+        untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Which]
+        told = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
+        return Judgement(Verdict.INCONCLUSIVE, told or "timed in too few pairs")
+    return _decided(record, decision, base, head)
+
+
+def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Judgement:
+    shift, told = _shift(decision), _told(decision.estimate)
+    if decision.status is Status.CALLED:
+        also = causes(_known(base), _known(head))
+        certain = f"{shift}, {told}, {_surely(decision.p_value)}"
+        return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
+    if decision.status is Status.OPEN:
+        why = record.stopped or "more pairs would tell: raise --confirm-pairs"
+        return Judgement(
+            Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {told}; {why}"
+        )
+    if decision.resolvable > WIDEST_RESOLVABLE:
+        return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy, {shift.resolvable_percent:.2g} % would go unseen")
+    suspected = "was suspected; measured again " if decision.direction else ""
+    return Judgement(Verdict.SAME, f"{suspected}{told}")
+
+
+def _head_alone(record: Record, case: str, why: str) -> Row:
+    """A case without a partner in base: proven and timed once in head, or wrong; no ``why``: it does not build."""
+    wrong = refusal(record, Which.HEAD, case, (Verdict.WRONG,))
+    if wrong is not None or not why:
+        return Row(case, Judgement(Verdict.WRONG, wrong or "does not build"))
+    result = next((found for run in record.side_runs(Which.HEAD) if (found := usable(run, case))), None)
+    if result is None:
+        reason = refusal(record, Which.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
+        return Row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
+    return Row(
+        case, Judgement(Verdict.NEW, f"{why}, right in head"), new=result, new_time_us=result.time_us, new_sessions=1
+    )
+
+
+def typical(measured: Times) -> CaseResult | None:
+    """The latest result with the typical time and clock of all of them."""
+    if not measured.results:
+        return None
+    clocks = [result.sm_clock_mhz for result in measured.results if result.sm_clock_mhz is not None]
+    return replace(
+        measured.results[-1],
+        time_us=math.exp(measured.log_time),
+        sm_clock_mhz=statistics.median(clocks) if clocks else None,
+    )
+
+
+def _known(measured: Times) -> CaseResult:
+    result = typical(measured)
+    assert result is not None, "a case is called on pairs, and a pair has both sides"
+    return result
+
+
+def _shift(decision: Decision) -> Shift:
+    return Shift(decision.estimate.shift, decision.resolvable, decision.status is Status.CALLED, decision.p_value)
+
+
+def _told(estimate: Estimate) -> str:
+    low, high = (100 * math.expm1(bound) for bound in estimate.interval())
+    shift = 100 * math.expm1(estimate.shift)
+    return f"{shift:+.2f} % over {estimate.pairs} pairs (99 % interval {low:+.2f} to {high:+.2f})"
+
+
+def _surely(p_value: float | None) -> str:
+    """The p-value; the far tail of no distribution is known well enough for a figure."""
+    assert p_value is not None, "a case is called at a look, and a look gives it one"
+    return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
+
+
+def _suite(record: Record) -> SuiteShift | None:
+    """Whether the changed cases moved as one; not subtracted from any of them."""
+    measured = record.plan.measured
+    together = moved_together(log_ratios(record, Stage.SCREEN, measured)) if measured else None
+    if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
+        return None
+    slower = together.estimate.shift > 0
+    verdict = (Verdict.SLOWER if slower else Verdict.FASTER) if together.moved else Verdict.SAME
+    shift = Shift(together.estimate.shift, together.resolvable, together.moved)
+    return SuiteShift(
+        Judgement(verdict, f"the median of {together.cases} cases {_told(together.estimate)}"), shift, together.cases
+    )
+
+
+def _notes(record: Record) -> list[str]:
+    notes = list(record.notes)
+    plan = record.plan
+    if record.stopped:
+        notes.append(f"{record.stopped}: what was not decided by then is INCONCLUSIVE")
+    if refused := _run_nowhere(record):
+        notes.append(f"{len(refused)} cases were left out, this GPU cannot run them on either side: {refused[0]} first")
+    if plan.unchanged:
+        notes.append(f"{len(plan.unchanged)} cases have the same machine code on both sides and were not measured")
+    if plan.everything:
+        notes.append("a side is too old to tell its machine code without a run: everything was measured")
+    watched = _sentinels(record)
+    if watched is not None:
+        notes.append(_environment(watched))
+    return notes
+
+
+def _sentinels(record: Record) -> Together | None:
+    if not record.plan.sentinels:
+        return None
+    pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Stage.SCREEN, Stage.CONFIRM)]
+    return moved_together(np.concatenate(pairs, axis=1), TOGETHER_SHIFT)
+
+
+def _environment(watched: Together) -> str:
+    told = f"{watched.cases} sentinels of unchanged machine code, {_told(watched.estimate)}"
+    if not watched.moved:
+        return f"environment steady: {told}"
+    return f"environment not steady, sentinels moved together: {told}; what moved as much did not move by the commit"
+
+
+def _side(record: Record, which: Which) -> Side:
+    """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
+    folder = record.base if which is Which.BASE else record.head
+    counted = [
+        record.runs[process.file]
+        for process in record.processes
+        if process.which is which and process.file and process.stage is not Stage.PROOF
+    ]
+    runs = counted or record.side_runs(which) or [_no_run(folder)]
+    return Side(folder.label, tuple(runs))
+
+
+def _no_run(folder: Folder) -> Run:
+    return Run(
+        path=folder.path,
+        taken=datetime.now(UTC),
+        commit=folder.commit or "unknown",
+        dirty=False,
+        benchmark_version="not run",
+        tier=None,
+        device=None,
+        whole=False,
+        gpu={"slug": "not run"},
+        cases={},
+        unmeasured={},
+    )
+
+
+def interrupted(record: Record) -> bool:
+    """Whether someone stopped it."""
+    return record.stopped == INTERRUPTED

@@ -1,0 +1,59 @@
+"""One run of a side's suite, with the imports done before it is its turn.
+
+Started as a script in the side's folder, so that every import is the side's own. It imports what a run needs, waits
+for one line of JSON and is ``python -m suite`` from then on. It makes no CUDA call before that line, so it can wait
+beside a run that is being measured. It is no fork of anything: its address space, and with it where its arrays lie, is
+laid out anew, which is a part of what makes processes differ and must not be the same in all processes of a side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+def main(preload: list[str]) -> None:
+    """Import what can be imported, wait for the request, be the suite; end when there is no request."""
+    for name in preload:
+        # What a side does not have, or cannot import, its run meets again and reports as its own failure.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    line = sys.stdin.readline()
+    if line:
+        become_the_suite(json.loads(line))
+
+
+def become_the_suite(request: dict[str, Any]) -> NoReturn:
+    """Be ``python -m suite`` to the end of this process.
+
+    ``request``: ``arguments``, ``environment`` to add, and ``log``, the file that takes all output.
+    """
+    code = 70
+    try:
+        with Path(request["log"]).open("w", encoding="utf-8") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        os.environ |= request["environment"]
+        sys.argv = ["suite", *request["arguments"]]
+        runpy.run_module("suite", run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+    except BaseException as error:  # the last thing this process does is to say so
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

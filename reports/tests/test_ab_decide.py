@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.ab.decide import (
+    SMALLEST_SHIFT,
+    Decision,
+    Status,
+    decide,
+    estimates,
+    hodges_lehmann,
+    moved_together,
+    suspects,
+)
+from reports.ab.schedule import ALPHA, looks
+from reports.noise import Floats
+
+CASES = 30
+LOOKS = looks(20)
+LOG_TIME = np.log(np.geomspace(5.0, 2000.0, CASES))
+SEEDS = st.integers(0, 10_000)
+
+
+def experiment(seed: int, shifts: dict[int, float] | None = None, noise: float = 0.002) -> tuple[Floats, Floats]:
+    """Screening and confirming pairs of thirty cases; ``shifts`` are ln(head / base) of some."""
+    rng = np.random.default_rng(seed)
+    screen, confirm = rng.normal(0, noise, (CASES, 10)), rng.normal(0, noise, (CASES, LOOKS[-1].pairs))
+    for case, shift in (shifts or {}).items():
+        screen[case] += shift
+        confirm[case] += shift
+    return screen, confirm
+
+
+def decided(screen: Floats, confirm: Floats, log_time: Floats = LOG_TIME) -> list[Decision]:
+    found = decide(screen, confirm, log_time, LOOKS, [True] * len(screen))
+    assert all(decision is not None for decision in found)
+    return [decision for decision in found if decision is not None]
+
+
+def outcome(decision: Decision) -> tuple[Status, int]:
+    return decision.status, decision.direction
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS)
+def test_swapping_the_sides_flips_every_verdict(seed: int) -> None:
+    screen, confirm = experiment(seed, {3: 0.02, 7: -0.03, 12: 0.006})
+    forward, backward = decided(screen, confirm), decided(-screen, -confirm)
+    for one, other in zip(forward, backward, strict=True):
+        assert (other.status, other.direction) == (one.status, -one.direction)
+        assert other.estimate.shift == pytest.approx(-one.estimate.shift)
+        assert (other.p_value or 0.0) == pytest.approx(one.p_value or 0.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, st.floats(0.01, 100.0))
+def test_a_clock_in_other_units_changes_nothing(seed: int, factor: float) -> None:
+    screen, confirm = experiment(seed, {3: 0.02})
+    for one, other in zip(decided(screen, confirm), decided(screen, confirm, LOG_TIME + math.log(factor)), strict=True):
+        assert outcome(one) == outcome(other)
+        assert (other.p_value or 0.0) == pytest.approx(one.p_value or 0.0, rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_the_order_of_the_cases_changes_nothing(seed: int, random: object) -> None:
+    screen, confirm = experiment(seed, {3: 0.02, 7: -0.03})
+    shuffled = np.random.default_rng(seed + 1).permutation(CASES)
+    straight = decided(screen, confirm)
+    mixed = decided(screen[shuffled], confirm[shuffled], LOG_TIME[shuffled])
+    assert [outcome(decision) for decision in mixed] == [outcome(straight[case]) for case in shuffled]
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, st.floats(1.0, 20.0))
+def test_more_noise_about_the_same_shift_never_makes_it_surer(seed: int, factor: float) -> None:
+    pairs, _ = experiment(seed, dict.fromkeys(range(CASES), 0.01))
+    mean = pairs.mean(axis=1, keepdims=True)
+    quiet, loud = estimates(pairs, LOG_TIME), estimates(mean + factor * (pairs - mean), LOG_TIME)
+    for calm, wild in zip(quiet, loud, strict=True):
+        assert calm is not None
+        assert wild is not None
+        direction = 1 if calm.mean > 0 else -1
+        assert wild.p_value(direction) >= calm.p_value(direction) * (1 - 1e-6)
+
+
+def test_a_large_shift_is_called_at_the_first_look_and_not_measured_on() -> None:
+    screen, confirm = experiment(1, {5: 0.5})
+    confirm[5, LOOKS[0].pairs :] = np.nan
+    found = decided(screen, confirm)[5]
+    assert outcome(found) == (Status.CALLED, 1)
+    assert found.estimate.pairs == LOOKS[0].pairs
+    assert found.p_value is not None
+    assert found.p_value < ALPHA
+
+
+def test_a_suspect_whose_fresh_pairs_say_nothing_is_cleared() -> None:
+    screen, confirm = experiment(2)
+    screen[5] += 0.02
+    assert outcome(decided(screen, confirm)[5]) == (Status.CLEARED, 1)
+
+
+def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_called() -> None:
+    screen, confirm = experiment(2)
+    screen[5] += 0.02
+    confirm[5] -= 0.02
+    assert decided(screen, confirm)[5].status is Status.CLEARED
+
+
+def test_a_sure_shift_below_half_a_percent_is_not_called() -> None:
+    screen, confirm = experiment(3, {5: 0.8 * SMALLEST_SHIFT}, noise=0.0002)
+    assert decided(screen, confirm)[5].status is Status.CLEARED
+
+
+def test_suspects_without_their_pairs_are_open() -> None:
+    screen, confirm = experiment(4, {5: 0.02})
+    found = decided(screen, confirm[:, :3])[5]
+    assert outcome(found) == (Status.OPEN, 1)
+    assert found.p_value is None
+
+
+def test_a_suspect_that_leans_after_the_last_pair_stays_open() -> None:
+    """Its p is small, but not for one among eleven suspects."""
+    screen, confirm = experiment(5)
+    screen[5:16] += 0.02
+    confirm[5] = np.repeat([0.012, 0.005], LOOKS[-1].pairs // 2) + np.tile([0.018, -0.018], LOOKS[-1].pairs // 2)
+    assert decided(screen, confirm)[5].status is Status.OPEN
+
+
+def test_a_case_that_is_not_judged_is_never_suspected() -> None:
+    screen, confirm = experiment(6, {5: 0.5})
+    found = decide(screen, confirm, LOG_TIME, LOOKS, [case != 5 for case in range(CASES)])
+    assert found[5] is not None
+    assert outcome(found[5]) == (Status.CLEARED, 0)
+
+
+def test_a_case_timed_in_fewer_than_two_pairs_has_no_decision() -> None:
+    screen, confirm = experiment(7)
+    screen[5, 1:] = np.nan
+    assert decide(screen, confirm, LOG_TIME, LOOKS, [True] * CASES)[5] is None
+
+
+def test_a_lone_case_is_decided_without_others_to_learn_noise_from() -> None:
+    screen, confirm = experiment(8, {0: 0.05})
+    found = decide(screen[:1], confirm[:1], LOG_TIME[:1], LOOKS, [True])
+    assert found[0] is not None
+    assert outcome(found[0]) == (Status.CALLED, 1)
+
+
+def test_identical_times_are_no_shift_and_no_error() -> None:
+    found = decided(np.zeros((CASES, 10)), np.zeros((CASES, 4)))
+    assert {outcome(decision) for decision in found} == {(Status.CLEARED, 0)}
+
+
+def test_when_everything_slows_every_case_is_called_and_nothing_is_subtracted() -> None:
+    screen, confirm = experiment(9, dict.fromkeys(range(CASES), 0.03))
+    assert {outcome(decision) for decision in decided(screen, confirm)} == {(Status.CALLED, 1)}
+    together = moved_together(screen)
+    assert together is not None
+    assert together.moved
+    assert together.estimate.shift == pytest.approx(0.03, abs=0.002)
+
+
+def test_one_odd_case_does_not_move_the_suite() -> None:
+    screen, _ = experiment(10, {5: 0.5})
+    together = moved_together(screen)
+    assert together is not None
+    assert not together.moved
+
+
+def test_two_cases_are_too_few_to_have_moved_together() -> None:
+    assert moved_together(np.full((2, 10), 0.05)) is None
+
+
+def test_one_wild_pair_hardly_moves_the_estimate() -> None:
+    values = np.array([0.010, 0.011, 0.009, 0.010, 0.012, 0.008, 0.010, 0.900])
+    assert hodges_lehmann(values) == pytest.approx(0.010, abs=0.002)
+
+
+def test_both_directions_are_suspected_alike() -> None:
+    screen, _ = experiment(11, {5: 0.02, 6: -0.02})
+    found = suspects(estimates(screen, LOG_TIME))
+    assert (found[5], found[6]) == (1, -1)

@@ -1,0 +1,60 @@
+"""A side's processes, with this tree's own suite on its emulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reports.ab import process
+from reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_warm_process_is_the_suite_and_a_pair_of_an_ab_only_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "AHEAD", 1)
+    file, log = tmp_path / "run.json", tmp_path / "run.txt"
+    arguments = ["--device=cpu", "-k", "roof and memcpy", f"--benchmark-json={file}", f"--out={tmp_path}"]
+    arguments += [f"--benchmark-storage=file://{tmp_path / 'saved'}", "--assert=plain", "-ppytest_benchmark.plugin"]
+    with SideProcesses("head", ROOT, side_environment(ROOT), tmp_path / "head.log") as side:
+        finished = side.run(arguments, {"PEAKGATE_AB": "pair"}, log)
+    assert finished.exit_code == 0, log.read_text()
+    assert "kernels were timed, their results not checked" in log.read_text()
+    saved = json.loads(file.read_text())
+    assert {benchmark["extra_info"]["probes"] for benchmark in saved["benchmarks"]} == {0}
+    assert saved["machine_info"]["gpu"]["roofs"] == {}
+    assert "cpu" not in saved["machine_info"]
+
+
+def test_a_process_that_dies_while_it_warms_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dying = tmp_path / "dying.py"
+    dying.write_text("import sys\nsys.stdin.close()\nsys.exit('no memory left')\n")
+    monkeypatch.setattr(process, "WARM", dying)
+    with SideProcesses("base", tmp_path, side_environment(tmp_path), tmp_path / "base.log") as side:
+        for waiting in side._waiting:
+            waiting.wait()
+        with pytest.raises(SideBroken, match="base: its process ended while it warmed up: no memory left"):
+            side.run([], {}, tmp_path / "run.txt")
+
+
+def test_a_run_that_hangs_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = tmp_path / "hanging.py"
+    hanging.write_text("import signal\nsignal.pause()\n")
+    monkeypatch.setattr(process, "WARM", hanging)
+    monkeypatch.setattr(process, "LONGEST_RUN_S", 0.01)
+    with (
+        SideProcesses("head", tmp_path, side_environment(tmp_path), tmp_path / "head.log") as side,
+        pytest.raises(SideBroken, match="a run did not end within"),
+    ):
+        side.run([], {}, tmp_path / "run.txt")
+    assert side._running is not None
+    assert side._running.poll() is not None
+
+
+def test_last_words_are_the_last_line_that_says_something() -> None:
+    assert last_words("first\nERROR: second\n\n  \n") == "ERROR: second"
+    assert last_words("\n") == "it said nothing"
