@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from reports.render import words
 from reports.result import Comparison, Row
@@ -19,10 +19,34 @@ SECTIONS = (
     ("Faster and new", frozenset({Verdict.FASTER, Verdict.NEW}), False),
     ("Unchanged", words.UNCHANGED, True),
 )
+"""Title, verdicts and whether it is folded; where room is short, the last is cut first."""
 
 
-def markdown(comparison: Comparison, *, strict: bool = False) -> str:
-    """The whole report; every text that comes from a file is escaped."""
+def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | None = None) -> str:
+    """The whole report; every text that comes from a file is escaped.
+
+    With ``most_bytes`` rows are left out until it fits: unchanged ones first, regressions last, the mildest of each
+    first; each section says how many it lacks.
+    """
+    head = "\n".join(_head(comparison, strict=strict))
+    rows = {
+        title: [_line(_cells(row)) for row in comparison.rows if row.verdict in verdicts]
+        for title, verdicts, _ in SECTIONS
+    }
+    counts = {title: len(lines) for title, lines in rows.items()}
+    if most_bytes is None:
+        return head + _sections(rows, counts)
+    room = most_bytes - _bytes(head) - _bytes(_sections(dict.fromkeys(rows, ()), counts))
+    if room < 0:
+        return head.encode(errors="replace")[: max(0, most_bytes)].decode(errors="ignore")
+    excess = sum(_bytes(line) + 1 for lines in rows.values() for line in lines) - room
+    for lines in reversed(rows.values()):
+        while excess > 0 and lines:
+            excess -= _bytes(lines.pop()) + 1
+    return head + _sections(rows, counts)
+
+
+def _head(comparison: Comparison, *, strict: bool) -> list[str]:
     lines = [f"# Peakgate: {comparison.verdict(strict=strict)}", "", escape(words.counts(comparison)) + ".", ""]
     lines += [f"- base: {escape(words.side(comparison.base))}", f"- new: {escape(words.side(comparison.new))}"]
     if comparison.suite:
@@ -36,11 +60,7 @@ def markdown(comparison: Comparison, *, strict: bool = False) -> str:
         lines += ["## What else differs", ""]
         facts = ((escape(fact.name), escape(fact.base), escape(fact.new)) for fact in comparison.differences)
         lines += _table(("", "base", "new"), facts)
-    for title, verdicts, folded in SECTIONS:
-        rows = [row for row in comparison.rows if row.verdict in verdicts]
-        if rows:
-            lines += _section(title, rows, folded=folded)
-    return "\n".join(lines)
+    return [*lines, ""]
 
 
 def escape(text: str) -> str:
@@ -54,11 +74,24 @@ def code(text: str) -> str:
     return f"`{text}`" if ID_PATTERN.fullmatch(text) else f"<code>{escape(text)}</code>"
 
 
-def _section(title: str, rows: Sequence[Row], *, folded: bool) -> list[str]:
-    table = _table(HEADINGS, (_cells(row) for row in rows))
-    if folded:
-        return [f"<details><summary>{title} ({len(rows)})</summary>", "", *table, "</details>", ""]
-    return [f"## {title} ({len(rows)})", "", *table]
+def _sections(rows: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> str:
+    """Every section that has cases, by title its rows and how many cases it stands for."""
+    lines: list[str] = []
+    for title, _, folded in SECTIONS:
+        if not counts[title]:
+            continue
+        cut = counts[title] - len(rows[title])
+        lacking = [f"{cut} of {counts[title]} cases are left out here, the whole report is in the files.", ""]
+        body = [_line(HEADINGS), _line(["---"] * len(HEADINGS)), *rows[title], "", *(lacking if cut else [])]
+        if folded:
+            lines += [f"<details><summary>{title} ({counts[title]})</summary>", "", *body, "</details>", ""]
+        else:
+            lines += [f"## {title} ({counts[title]})", "", *body]
+    return "\n".join(lines)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", errors="replace"))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

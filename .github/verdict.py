@@ -1,0 +1,48 @@
+"""One exit code from the verdict files of several commands; standard library alone, so that it runs on any runner."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+MEANINGS = {
+    0: ("notice", "pass"),
+    3: ("warning", "could not decide"),
+    2: ("error", "bad input, or the command ended before its verdict"),
+    1: ("error", "regression"),
+}
+"""By exit code, the mildest first: the kind of annotation and its title."""
+
+
+def judge(paths: Sequence[Path]) -> int:
+    """Annotate the job with what each file says; the exit code of the worst."""
+    found = []
+    for path in paths:
+        code, told = _read(path)
+        kind, title = MEANINGS[code]
+        sys.stdout.write(f"::{kind} title=Peakgate: {title}::{_escaped(f'{path.stem}: {told}')}\n")
+        found.append(code)
+    return max(found, key=list(MEANINGS).index)
+
+
+def _read(path: Path) -> tuple[int, str]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        code = document["exit_code"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return 2, f"{path} has no verdict ({type(error).__name__}); the log of the step before says why"
+    if not isinstance(code, int) or code not in MEANINGS:
+        return 2, f"{path} says exit code {code}; the log of the step before says why"
+    counts = document.get("counts") or document.get("verdicts") or {}
+    return code, ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or f"exit code {code}"
+
+
+def _escaped(text: str) -> str:
+    """Text as one workflow command's message."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+if __name__ == "__main__":
+    sys.exit(judge([Path(name) for name in sys.argv[1:]]))

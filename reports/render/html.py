@@ -1,0 +1,97 @@
+"""The report as one HTML page that opens anywhere: no request leaves it, whatever the names in it are.
+
+Charts are drawn by plotly.js, which carries zooming, hovering and its upkeep, and comes pinned in plotly's wheel; its
+Python side, slow to import, is not used. It is 4.8 MB, so the page holds it compressed (about 2 MB) and unpacks it when
+a chart comes into view: table, filter and sorting never wait for it. What repeats in hundreds of rows (changes,
+histories) is plain SVG of our own. Without scripts the table, the figures in it and the small pictures are all there.
+
+Every text from a file passes the template's escaping. Besides, the page's policy lets no script run but its own, told
+by their hashes, and nothing be loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import math
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
+
+from reports.render import figures, marks, words
+from reports.render.matrix import matrices
+from reports.render.page import Page, of_comparison
+from reports.result import Comparison
+from reports.runfile import Run
+
+TEMPLATES = Path(__file__).with_name("templates")
+COMPRESSION = 6
+"""gzip's level: 9 would save 3 kB more of plotly.js."""
+
+
+def comparison_page(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> str:
+    """The page of NEW against BASE; ``history`` are other runs of the GPU, for the sparklines."""
+    return render(of_comparison(comparison, history, strict=strict))
+
+
+def render(page: Page) -> str:
+    """The whole page as text."""
+    library_hash, library = _library()
+    script = _asset("page.js")
+    roofline, ladders = figures.roofline(page), figures.ladders(page)
+    charts = [*([roofline] if roofline else []), *ladders]
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"line": words.one_line, "figure": figure, "percent": percent, "spark": marks.sparkline}
+    scale = marks.forest_scale([line.shift for line in page.lines if line.shift])
+    return environment.get_template("page.html").render(
+        page=page,
+        roofline=roofline,
+        ladders=ladders,
+        figures={chart.name: chart.figure for chart in charts},
+        matrices=matrices(page.run),
+        forest=lambda line: marks.forest(line.shift, scale, line.tone),
+        scale_percent=(100 * math.expm1(-scale), 100 * math.expm1(scale)),
+        style=_asset("page.css"),
+        script=script,
+        library=library if charts else "",
+        scripts=f"'sha256-{_hash(script)}' 'sha256-{library_hash}'",
+    )
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """A number to so many significant digits, without an exponent; empty where there is none."""
+    if value is None:
+        return ""
+    short = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in short else short
+
+
+def percent(fraction: float | None) -> str:
+    """``72.5``; empty where there is none."""
+    return "" if fraction is None else f"{100 * fraction:.1f}"
+
+
+def _asset(name: str) -> Markup:
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of our own
+
+
+@cache
+def _library() -> tuple[str, str]:
+    """plotly.js: the hash the page's policy knows it by, and its text, compressed."""
+    text = str(get_plotlyjs())
+    return _hash(text), base64.b64encode(gzip.compress(text.encode(), COMPRESSION, mtime=0)).decode()
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

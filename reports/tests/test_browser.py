@@ -1,0 +1,222 @@
+"""The page in a real browser: filter, sort, themes, charts, narrow screens, and that nothing leaves it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reports.compare import compare
+from reports.locate import Side
+from reports.render import html
+from reports.runfile import load_run
+from reports.tests.synthetic import LADDER, document, save, slower
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+EXECUTABLE = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+PAD = "transpose.smem_pad-8192-32x8"
+HOSTILE = ("<script>alert(1)</script>", "转置.共享内存-八千", "x" * 3000)
+SGEMM = {
+    f"sgemm.{stage}-{size}": {"bound": "compute", "tflops": rate, "gbs": 80.0, "peak_fraction": rate / 67}
+    for stage, size, rate in (("naive", 256, 1.0), ("naive", 4096, 5.0), ("tiled", 4096, 30.0))
+}
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(EXECUTABLE is None, reason=f"none of {', '.join(BROWSERS)} is installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison with a regression, hostile names, a driver that differs, and history."""
+    folder = tmp_path_factory.mktemp("report")
+    times = {**LADDER, **dict.fromkeys(HOSTILE, 100.0), **dict.fromkeys(SGEMM, 100.0)}
+    gpu: dict[str, Any] = {"peak_tflops": 67.0, "roofs": {"copy_1GiB": 4250.0, "fma": 65.8}}
+    runs = []
+    for day, factor, driver in ((1, 1.0, "580"), (2, 1.01, "580"), (3, 0.99, "580"), (4, 1.22, "<b>590</b>")):
+        content = document(slower(PAD, factor, times), day=day, extra=SGEMM, driver=driver, **gpu)
+        runs.append(load_run(save(folder, f"run{day}", content)))
+    found = compare(Side("base", (runs[2],)), Side("new", (runs[3],)))
+    path = folder / "compare.html"
+    path.write_text(html.comparison_page(found, runs[:2]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=EXECUTABLE, args=list(QUIET))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Page]:
+    """The page, opened from its file; no test may leave an error or a request behind."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
+    page.goto(report.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    yield page
+    page.close()
+    assert set(asked) == {report.as_uri()}
+    assert errors == []
+
+
+def cases(page: Page) -> list[str]:
+    """The ids of the rows on show, in order."""
+    return page.locator("#table tbody tr:not([hidden]) code").all_inner_texts()
+
+
+def test_text_family_and_verdict_filter_the_rows_together(opened: Page) -> None:
+    everything = len(cases(opened))
+    opened.fill("#text", "8192 SMEM")
+    assert cases(opened) == [PAD, "transpose.smem-8192-32x8"]
+    opened.select_option("#verdict", "SLOWER")
+    assert cases(opened) == [PAD]
+    assert opened.inner_text("#shown") == f"1 of {everything} cases"
+    opened.select_option("#family", "sgemm")
+    assert cases(opened) == []
+    opened.click("text=Clear")
+    opened.wait_for_function(f"document.getElementById('shown').textContent === '{everything} cases'")
+
+
+def test_a_count_in_the_header_filters_by_its_verdict_and_back(opened: Page) -> None:
+    count = opened.locator(".count[data-verdict=SLOWER]")
+    count.click()
+    assert (cases(opened), count.get_attribute("aria-pressed")) == ([PAD], "true")
+    count.click()
+    assert len(cases(opened)) > 1
+    assert count.get_attribute("aria-pressed") == "false"
+
+
+def test_columns_sort_both_ways_by_keyboard_with_unknowns_last(opened: Page) -> None:
+    header = opened.locator("th[data-sort=tflops]")
+    header.locator("button").focus()
+    opened.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert cases(opened)[:3] == ["sgemm.naive-256", "sgemm.naive-4096", "sgemm.tiled-4096"]
+    opened.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "descending"
+    assert cases(opened)[:3] == ["sgemm.tiled-4096", "sgemm.naive-4096", "sgemm.naive-256"]
+    assert opened.locator("[aria-sort]").count() == 1
+
+
+def test_times_sort_as_numbers_and_changes_with_their_sign(opened: Page) -> None:
+    for column in ("time", "change"):
+        opened.click(f"th[data-sort={column}] button")
+        shown = opened.locator("#table tbody tr").evaluate_all(
+            "(rows, name) => rows.map((row) => name === 'change' ? row.dataset.change"
+            " : row.querySelector('td[data-value]').dataset.value).filter(Boolean).map(Number)",
+            column,
+        )
+        assert shown == sorted(shown)
+        assert len(set(shown)) > 1
+
+
+def test_charts_are_drawn_with_names_as_they_are(opened: Page) -> None:
+    for plot in opened.locator(".plot").all():
+        plot.scroll_into_view_if_needed()
+        opened.wait_for_selector(f"#{plot.get_attribute('aria-labelledby')} ~ .plot[data-drawn]")
+    drawn = opened.locator(".plot").all_inner_texts()
+    assert any("<script>alert(1)" in text for text in drawn)
+    assert any("转置" in text for text in drawn)
+    points = opened.locator("[data-figure=roofline] .points path").count()
+    assert points == len(LADDER) + len(HOSTILE) + len(SGEMM)
+
+
+def test_a_point_of_the_roofline_leads_to_its_row(opened: Page) -> None:
+    opened.locator("[data-figure=roofline]").scroll_into_view_if_needed()
+    opened.wait_for_selector("[data-figure=roofline][data-drawn]")
+    opened.fill("#text", "nothing has this name")
+    opened.evaluate("reveal(3)")
+    opened.wait_for_selector("#case-3.found:not([hidden])")
+
+
+def test_the_system_s_theme_holds_until_the_reader_chooses(opened: Page) -> None:
+    def background() -> str:
+        return str(opened.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light = background()
+    opened.emulate_media(color_scheme="dark")
+    dark = background()
+    assert dark != light
+    opened.click("#theme")
+    assert (opened.inner_text("#theme"), background()) == ("Theme: light", light)
+    opened.emulate_media(color_scheme="light")
+    opened.click("#theme")
+    assert (opened.inner_text("#theme"), background()) == ("Theme: dark", dark)
+    opened.reload()
+    opened.wait_for_selector("html[data-ready]")
+    assert background() == dark
+
+
+def test_text_stands_out_from_its_background_in_both_themes(opened: Page) -> None:
+    contrast = """() => {
+      const light = (text) => {
+        const [r, g, b] = text.match(/[\\d.]+/g).map((value) => value / 255)
+          .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const back = (element) => {
+        const colour = getComputedStyle(element).backgroundColor;
+        return colour === "rgba(0, 0, 0, 0)" ? back(element.parentElement) : colour;
+      };
+      const told = ["h1 .verdict", "td .verdict.bad", "td .verdict.same", "small", "p", "th", "figcaption", "#shown"];
+      return told.map((name) => document.querySelector(name)).map((element) => {
+        const [one, other] = [light(getComputedStyle(element).color), light(back(element))];
+        return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+      });
+    }"""
+    for scheme in ("light", "dark"):
+        opened.emulate_media(color_scheme=scheme)
+        assert min(opened.evaluate(contrast)) >= 4.5
+
+
+def test_a_narrow_screen_scrolls_the_table_and_not_the_page(opened: Page) -> None:
+    opened.set_viewport_size({"width": 360, "height": 740})
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 360
+    table = opened.locator("#cases .scroll")
+    assert table.evaluate("element => element.scrollWidth > element.clientWidth")
+    table.evaluate("element => element.scrollTo(400, 0)")
+    box = opened.locator("#case-0 .case").bounding_box()
+    assert box
+    assert box["x"] >= 0
+
+
+def test_without_scripts_the_table_is_whole(browser: Browser, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert PAD in cases(page)
+    assert not page.locator("#filters").is_visible()
+    context.close()
+
+
+def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) -> None:
+    for role, name in (
+        ("searchbox", "Text"),
+        ("combobox", "Family"),
+        ("combobox", "Verdict"),
+        ("region", "Cases"),
+        ("figure", "Roofline"),
+        ("columnheader", "change"),
+        ("rowheader", PAD),
+    ):
+        assert opened.get_by_role(role, name=name).count() >= 1, (role, name)  # type: ignore[arg-type]
+    assert opened.get_by_role("img", name="4 runs since 2026-11-01").count() > 1

@@ -1,0 +1,57 @@
+"""What a CI job makes of the verdict files: .github/verdict.py, run as a job runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / ".github" / "verdict.py"
+
+
+def judged(*paths: Path) -> tuple[int, list[str]]:
+    done = subprocess.run([sys.executable, str(SCRIPT), *map(str, paths)], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def verdict(folder: Path, name: str, code: object, **more: object) -> Path:
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"exit_code": code, **more}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("code", "annotation"),
+    [
+        (0, "::notice title=Peakgate: pass::"),
+        (1, "::error title=Peakgate: regression::"),
+        (3, "::warning title=Peakgate: could not decide::"),
+    ],
+)
+def test_pass_regression_and_could_not_decide_are_told_apart(tmp_path: Path, code: int, annotation: str) -> None:
+    path = verdict(tmp_path, "compare", code, counts={"SLOWER": 1, "SAME": 76})
+    assert judged(path) == (code, [f"{annotation}compare: 1 SLOWER, 76 SAME"])
+
+
+def test_the_worst_of_several_decides_and_each_is_told(tmp_path: Path) -> None:
+    paths = [verdict(tmp_path, name, code) for name, code in (("bench", 3), ("ab", 1), ("history", 0))]
+    code, lines = judged(*paths)
+    assert (code, len(lines)) == (1, 3)
+
+
+def test_a_missing_or_broken_verdict_is_never_a_pass(tmp_path: Path) -> None:
+    broken = tmp_path / "ab.json"
+    broken.write_text("{", encoding="utf-8")
+    for path in (tmp_path / "bench.json", broken, verdict(tmp_path, "odd", 7), verdict(tmp_path, "list", [])):
+        code, lines = judged(path)
+        assert code == 2
+        assert lines[0].startswith("::error title=Peakgate: bad input")
+
+
+def test_a_verdict_cannot_forge_an_annotation(tmp_path: Path) -> None:
+    path = verdict(tmp_path, "bench", 0, verdicts={"a\n::error::b": 1})
+    assert judged(path) == (0, ["::notice title=Peakgate: pass::bench: 1 a%0A::error::b"])
