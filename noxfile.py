@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2025.2"
@@ -10,6 +12,7 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+WORKFLOWS = Path(".github", "workflows")
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -41,10 +44,87 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session
+def show(session: nox.Session) -> None:
+    """Write a page of one run: -- RUN, as for `compare`."""
+    install(session, "reports")
+    session.run("python", "-m", "reports", "show", *session.posargs)
+
+
+@nox.session
+def ab(session: nox.Session) -> None:
+    """Measure two commits in turns on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
+    install_for_device(session, "bench", "reports")
+    session.run("python", "-m", "reports", "ab", *session.posargs)
+
+
+@nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")
     session.run("python", "-m", "reports", "floors", *session.posargs)
+
+
+@nox.session
+def keep(session: nox.Session) -> None:
+    """Keep saved runs as references beside the floors, without their samples: -- RUN..."""
+    install(session, "reports")
+    session.run("python", "-m", "reports", "keep", *session.posargs)
+
+
+@nox.session
+def ladder(session: nox.Session) -> None:
+    """Check that the tables and pictures of kernels/ show the run they name: -- [RUN] [--write]."""
+    install(session, "reports")
+    session.run("python", "-m", "reports", "ladder", *session.posargs)
+
+
+@nox.session
+def resources(session: nox.Session) -> None:
+    """Hold registers, spills and occupancy of every kernel to their baseline, with no GPU: -- [--update]."""
+    install(session, "bench", "nvrtc")
+    session.run("python", "-m", "suite.resources", *session.posargs)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """Run every kernel under compute-sanitizer on the GPU: -- [--tool NAME] [-k TEXT]."""
+    install_for_device(session, "bench")
+    session.run("python", "-m", "suite.sanitize", *session.posargs)
+
+
+@nox.session
+def history(session: nox.Session) -> None:
+    """Say what got slower over the saved runs, and between which commits: -- [--gpu SLUG] [--runs DIR]."""
+    install(session, "reports")
+    session.run("python", "-m", "reports", "history", *session.posargs)
+
+
+@nox.session
+def selftest(session: nox.Session) -> None:
+    """Measure unchanged code ten times and say what this runner can see: -- [--sessions N] [--save]."""
+    install_for_device(session, "bench", "reports")
+    session.run("python", "-m", "reports.selftest.sessions", *session.posargs)
+
+
+@nox.session
+def protect(session: nox.Session) -> None:
+    """Fail a change that lowers a floor or edits a saved run without saying why: -- --base REF."""
+    install(session, "reports")
+    session.run("python", "-m", "reports", "protect", *session.posargs)
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Run every kernel, or one of your own, in the checked emulator: -- [-k TEXT] [KERNEL.cu --launch FILE.toml]."""
+    install_for_device(session, "bench")
+    session.run("python", "-m", "suite.check", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Take each barrier and each guard out of the kernels and show that the checked emulator notices: -- [-k TEXT]."""
+    install_for_device(session, "bench")
+    session.run("python", "-m", "suite.check", "--mutants", *session.posargs)
 
 
 @nox.session
@@ -56,11 +136,14 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and types."""
+    """Check style, types and workflows."""
     install(session, "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
+    session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *map(str, WORKFLOWS.glob("*.yml")))
+    session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", ".github/examples/gitlab-ci.yml")
+    session.run("zizmor", "--offline", "--quiet", ".github")
 
 
 @nox.session(default=False)

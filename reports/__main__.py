@@ -1,20 +1,25 @@
-"""``python -m reports``: compare saved runs, propose floors from them."""
+"""``python -m reports``: compare saved runs, propose floors from them, show one as a page or in the ladder."""
 
 from __future__ import annotations
 
 import argparse
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from reports.ab.command import add_commands
 from reports.compare import compare
 from reports.files import write_whole
+from reports.history import command as history
+from reports.keep import keep
 from reports.locate import FORMS, Archive, apart, find_history, find_side, without_copies
-from reports.render import machine, markdown, terminal
-from reports.result import Comparison
+from reports.protect import command as protect
+from reports.render import faces, terminal
+from reports.render.page import of_run
+from reports.selftest import command as selftest
 from suite.baseline import load_floors
 from suite.errors import PeakgateError
 from suite.verdict import ExitCode
@@ -38,16 +43,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(options: argparse.Namespace) -> ExitCode:
     archive = Archive(options.runs)
     sides = apart(find_side(options.base, archive), find_side(options.new, archive))
-    comparison = compare(*sides, find_history(archive, sides), across_gpus=options.across_gpus)
+    others = find_history(archive, sides)
+    remarks = selftest.remarks(sides[1], options.out)
+    comparison = compare(*sides, others, across_gpus=options.across_gpus, remarks=remarks)
     console = Console(highlight=False)
     terminal.show(comparison, console, everything=options.all)
-    written = [] if options.no_files else _write(comparison, options.out, strict=options.strict)
+    texts: Mapping[str, str] = {}
+    if not options.no_files:
+        texts = faces.texts(comparison, "compare", others, strict=options.strict, page=not options.no_html)
+    for name, text in texts.items():
+        write_whole(options.out / name, text)
+    faces.summarize(comparison, strict=options.strict)
+    written = [options.out / name for name in texts]
     terminal.last_line(comparison, console, strict=options.strict, written=written)
     return comparison.exit_code(strict=options.strict)
 
 
 def _floors(options: argparse.Namespace) -> ExitCode:
-    from reports import floors  # noqa: PLC0415  # as in _write
+    from reports import floors  # noqa: PLC0415  # pandas takes over a second to import
 
     archive = Archive(options.runs)
     runs = without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
@@ -64,17 +77,39 @@ def _floors(options: argparse.Namespace) -> ExitCode:
     return ExitCode.OK
 
 
-def _write(comparison: Comparison, folder: Path, *, strict: bool) -> list[Path]:
-    from reports.render import tables  # noqa: PLC0415  # pandas takes over a second to import; --no-files saves it
+def _keep(options: argparse.Namespace) -> ExitCode:
+    archive = Archive(options.runs)
+    runs = without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
+    for path in keep(runs, options.baselines):
+        sys.stdout.write(f"kept: {path}\n")
+    return ExitCode.OK
 
-    texts = {
-        "compare.md": markdown.markdown(comparison, strict=strict),
-        "compare.csv": tables.csv(comparison),
-        "compare.json": machine.verdict_json(comparison, strict=strict),
-    }
-    for name, text in texts.items():
-        write_whole(folder / name, text)
-    return [folder / name for name in texts]
+
+def _ladder(options: argparse.Namespace) -> ExitCode:
+    from reports.ladder import ladder  # noqa: PLC0415  # as in _floors
+
+    changes = ladder(options.wanted, Archive(options.runs), write=options.write)
+    if options.write:
+        sys.stdout.write("".join(f"written: {change.path}\n" for change in changes))
+    else:
+        sys.stdout.write("".join(change.difference for change in changes))
+    if not changes:
+        sys.stdout.write("the ladder shows the run\n")
+    return ExitCode.REGRESSION if changes and not options.write else ExitCode.OK
+
+
+def _show(options: argparse.Namespace) -> ExitCode:
+    from reports.render import html  # noqa: PLC0415  # as in _floors
+
+    archive = Archive(options.runs)
+    side = find_side(options.wanted, archive)
+    if len(side.runs) > 1:
+        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, a page shows one; name its file")
+    page = of_run(side.runs[0], find_history(archive, [side]))
+    write_whole(options.out / "show.html", html.render(page))
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in page.counts.items())
+    sys.stdout.write(f"{counts}: {page.verdict}; {options.out / 'show.html'}\n")
+    return ExitCode.OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,9 +127,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_runs(comparing)
     comparing.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help="folder of the written reports")
     comparing.add_argument("--no-files", action="store_true", help="print only")
+    comparing.add_argument("--no-html", action="store_true", help="write no page")
     comparing.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")
     comparing.add_argument("--all", action="store_true", help="list unchanged cases too")
     comparing.add_argument("--strict", action="store_true", help="a case without a floor leaves the gate undecided")
+    viewing = commands.add_parser(
+        "show",
+        help="write a page of one run",
+        description=f"Write a page of RUN: {FORMS}. It judges nothing: it shows how the run was judged.",
+        epilog="exit codes: 0 written, 2 bad input",
+    )
+    viewing.set_defaults(run=_show)
+    viewing.add_argument("wanted", metavar="RUN")
+    _add_runs(viewing)
+    viewing.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help="folder of the page")
     proposing = commands.add_parser(
         "floors",
         help="propose floors from several saved runs",
@@ -108,6 +154,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     proposing.add_argument("--lower", action="store_true", help="take floors lower than today's too")
     proposing.add_argument("--write", action="store_true", help="change floors.toml")
+    keeping = commands.add_parser(
+        "keep",
+        help="keep saved runs as references, without their samples",
+        description=f"Copy runs to baselines/<gpu>/runs, samples and white space left out. Each RUN is {FORMS}.",
+    )
+    keeping.set_defaults(run=_keep)
+    keeping.add_argument("run_names", metavar="RUN", nargs="+")
+    _add_runs(keeping)
+    keeping.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    showing = commands.add_parser(
+        "ladder",
+        help="check the tables and pictures of kernels/ against a run, or write them",
+        description=f"Check the tables and pictures of kernels/ against RUN: {FORMS}. By default the run they name.",
+        epilog="exit codes: 0 they show it, 1 they do not, 2 bad input",
+    )
+    showing.set_defaults(run=_ladder)
+    showing.add_argument("wanted", metavar="RUN", nargs="?")
+    _add_runs(showing)
+    showing.add_argument("--write", action="store_true", help="make them show it")
+    add_commands(commands, DEFAULT_OUT)
+    history.add_commands(commands, DEFAULT_OUT)
+    selftest.add_commands(commands, DEFAULT_OUT)
+    protect.add_commands(commands)
     return parser
 
 

@@ -59,11 +59,14 @@ class Rules:
     same_chip: bool
 
 
-def compare(base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: bool = False) -> Comparison:
+def compare(
+    base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: bool = False, remarks: Sequence[str] = ()
+) -> Comparison:
     """NEW against BASE.
 
     ``history`` are other sessions, of which those on the same chip, driver and code tell the spread between sessions.
-    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are.
+    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. ``remarks`` are notes to
+    give besides: what a selftest of this runner said.
     """
     rules = _rules(base, new, across_gpus=across_gpus)
     gathered = gather(base.runs, new.runs)
@@ -81,7 +84,7 @@ def compare(base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: 
         rows=tuple(sorted(rows, key=_badness)),
         suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
         differences=differences(base.runs, new.runs),
-        notes=(*_notes(base, new, rules, residuals, df), *_scope_notes(len(gathered) - len(evidence), new)),
+        notes=(*_notes(base, new, rules, residuals, df), *_scope_notes(len(gathered) - len(evidence), new), *remarks),
     )
 
 

@@ -20,11 +20,12 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_run_against_itself_passes_and_writes_three_files(tmp_path: Path, capsys: Captured) -> None:
+def test_a_run_against_itself_passes_and_writes_every_face(tmp_path: Path, capsys: Captured) -> None:
     run = save(tmp_path, "run", document())
     assert main(["compare", str(run), str(run)]) == 0
     out = tmp_path / "reports" / "out"
-    assert sorted(path.name for path in out.iterdir()) == ["compare.csv", "compare.json", "compare.md"]
+    faces = ("csv", "html", "json", "junit.xml", "md")
+    assert sorted(path.name for path in out.iterdir()) == [f"compare.{face}" for face in faces]
     captured = capsys.readouterr()
     assert captured.out.splitlines()[-1].startswith("15 SAME: PASS; reports/out/compare.md")
     assert captured.err == ""

@@ -383,7 +383,7 @@ def test_the_reason_names_what_else_changed_in_a_case(saved: Saved) -> None:
     other_code = {PAD: {"fingerprint": "cd", "sm_clock_mhz": 1980, "registers": 64, "spill_bytes": 16}}
     environment = row(compare(base, saved.side(slower(PAD, 1.1), extra=same_code))).reason
     code = row(compare(base, saved.side(slower(PAD, 1.1), extra=other_code))).reason
-    assert environment.endswith("same code: environment; SM clock 1980 to 1755 MHz")
+    assert environment.endswith("same code: environment; SM clock 1980 to 1755 MHz, -2.5 % in cycles")
     assert code.endswith("registers 32 to 64; spilled bytes 0 to 16")
 
 

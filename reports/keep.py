@@ -1,0 +1,48 @@
+"""Keep a saved run as a reference: beside the floors, without its samples, one benchmark a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reports.files import write_whole
+from reports.runfile import Run, load_run
+from suite.errors import PeakgateError
+
+LARGEST_BYTES = 2_000_000
+"""A repository holds many runs; one larger than this is not for it."""
+
+
+def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
+    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json`` and give the paths.
+
+    Figures, statistics and provenance stay as they are, only samples and white space go. A PeakgateError names a run
+    of the emulator, one whose place is taken by another run, and one that is too large; then nothing is written.
+    """
+    texts: dict[Path, str] = {}
+    for run in runs:
+        if run.emulated:
+            raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU")
+        path = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
+        texts[path] = trimmed(json.loads(run.path.read_text(encoding="utf-8-sig")))
+        if len(texts[path].encode()) > LARGEST_BYTES:
+            raise PeakgateError(f"{run.path}: over {LARGEST_BYTES} bytes even without samples; keep fewer cases")
+        if path.exists() and path.read_text(encoding="utf-8") != texts[path]:
+            raise PeakgateError(f"{path}: another run is kept there; saved runs are never overwritten")
+    for path, text in texts.items():
+        write_whole(path, text)
+        load_run(path)
+    return list(texts)
+
+
+def trimmed(document: dict[str, Any]) -> str:
+    """The run file as text: samples left out, each benchmark and each other section on a line of its own."""
+    benchmarks = [
+        benchmark | {"stats": {name: value for name, value in benchmark["stats"].items() if name != "data"}}
+        for benchmark in document["benchmarks"]
+    ]
+    sections = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in document.items() if name != "benchmarks"]
+    lines = ",\n  ".join(json.dumps(benchmark) for benchmark in benchmarks)
+    return "{\n " + ",\n ".join([*sections, f'"benchmarks": [\n  {lines}\n ]']) + "\n}\n"
