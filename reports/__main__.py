@@ -12,7 +12,6 @@ from rich.console import Console
 
 from reports.ab.command import add_commands
 from reports.compare import compare
-from reports.files import write_whole
 from reports.history import command as history
 from reports.keep import keep
 from reports.locate import FORMS, Archive, apart, find_history, find_side, without_copies
@@ -22,6 +21,7 @@ from reports.render.page import of_run
 from reports.selftest import command as selftest
 from suite.baseline import load_floors
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.verdict import ExitCode
 
 DEFAULT_OUT = Path("reports/out")

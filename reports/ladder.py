@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from reports import charts
-from reports.files import write_whole
 from reports.locate import Archive, find_side
 from reports.markers import difference, fill, inside, link, read_document
 from reports.render.markdown import escape
@@ -24,6 +23,7 @@ from suite.case import Case, Family, Scale, Stage, Tier
 from suite.catalogue import OWN_FAMILIES, families
 from suite.errors import PeakgateError
 from suite.families.paths import KERNELS as SOURCES
+from suite.files import write_whole
 
 KERNELS = Path("kernels")
 OVERVIEW = KERNELS / "README.md"

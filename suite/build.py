@@ -10,13 +10,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from suite.case import Stage
 from suite.errors import PeakgateError
+from suite.files import write_whole
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -100,10 +100,9 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
         raise BuildError(_first_error(str(failure), stage.source)) from None
     resources = parse_resources(log, stage.name)
     fingerprint = hashlib.sha256(machine_code).hexdigest()[:16]
-    code.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(code, machine_code)
+    write_whole(code, machine_code)
     described = json.dumps({"fingerprint": fingerprint, "resources": asdict(resources), "options": options})
-    write_atomically(notes, described.encode())
+    write_whole(notes, described)
     return Cubin(code, fingerprint, resources)
 
 
@@ -119,18 +118,6 @@ def parse_resources(log: str, kernel: str) -> Resources:
                 static_shared_bytes=int(shared[1]) if shared else 0,
             )
     raise BuildError(f"{kernel}.cu has no entry point `{kernel}`: a stage's kernel carries the name of its file")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a temporary file in the same folder, then a rename over the target."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _key(source: Path, options: Sequence[str], version: str) -> str:

@@ -16,11 +16,11 @@ import pytest
 
 from suite import catalogue, record, table
 from suite.baseline import load_floors
-from suite.build import write_atomically
 from suite.case import Case, Tier
 from suite.device.choose import device_slug, open_device
 from suite.device.driver import gpu_count
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.session import Session
 from suite.verdict import ExitCode, exit_code
 
@@ -152,8 +152,7 @@ def finish(pytest_session: pytest.Session) -> None:
             for outcome in session.outcomes
         ],
     }
-    config.option.out.mkdir(parents=True, exist_ok=True)
-    write_atomically(config.option.out / VERDICT_FILE, json.dumps(verdict, indent=1).encode())
+    write_whole(config.option.out / VERDICT_FILE, json.dumps(verdict, indent=1))
 
 
 def summarize(reporter: pytest.TerminalReporter) -> None:

@@ -21,10 +21,10 @@ from reports.ab.progress import Progress
 from reports.ab.report import comparison, interrupted
 from reports.ab.schedule import Which
 from reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
-from reports.files import write_whole
 from reports.locate import Archive
 from reports.render import faces, machine, terminal
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.verdict import ExitCode, Verdict
 
 FACES = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")

@@ -11,9 +11,9 @@ from typing import Any
 from reports.ab.folders import Folder
 from reports.ab.plan import Plan
 from reports.ab.schedule import Stage, Which
-from reports.files import write_whole
 from reports.runfile import Run, load_run
 from suite.errors import PeakgateError
+from suite.files import write_whole
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from reports.files import write_whole
 from reports.locate import Archive
+from suite.files import write_whole
 from suite.verdict import ExitCode
 
 INDEX = "history.json"

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.files import write_whole
 from reports.history.session import Entries, Session, from_text, read_session, to_text
 from suite.errors import PeakgateError
+from suite.files import write_whole
 
 FEWEST_TO_SHARE = 100
 """Fewer new files than this are read here: another process takes as long to start as a score of them to read."""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.files import write_whole
 from reports.locate import FORMS, Archive, Side, find_side, without_copies
 from reports.runfile import Run
 from reports.selftest import carry, face, record
 from reports.selftest.resample import FEWEST_SESSIONS, Design, measure
 from suite.baseline import load_floors
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.verdict import ExitCode
 
 BASELINES = Path("baselines")

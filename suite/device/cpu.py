@@ -21,7 +21,7 @@ from suite.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
-_ACCESS_BUDGET = 2_000_000_000
+ACCESS_BUDGET = 2_000_000_000
 """Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
 
 
@@ -46,13 +46,17 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
 
 
 class CpuLaunchable:
-    """One case in the emulator: its shared object loaded, its arguments in host memory."""
+    """One case in the emulator: its shared object loaded, its arguments in host memory.
+
+    ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
+    """
 
     resources: Resources | None = None
     fingerprint: str | None = None
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET) -> None:
         self.case = case
+        self._access_budget = access_budget
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
@@ -77,16 +81,17 @@ class CpuLaunchable:
     def _buffers(self) -> list[tuple[int, Buffer]]:
         return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
 
-    def run(self) -> None:
+    def run(self, schedule: int = 0) -> None:
+        """As every device's; ``schedule`` is the order in which the emulator runs the threads of a block."""
         for position, buffer in self._buffers():
             if buffer.role is Role.OUT:
                 self._values[position].view(np.uint8).fill(0xFF)  # NaN in every float type
             elif buffer.role is Role.INOUT:
                 np.copyto(self._values[position], self._pristine[position])
-        self.launch()
+        self.launch(schedule)
 
-    def launch(self) -> None:
-        """One launch on the arguments as they are; KernelFault carries what the emulator saw."""
+    def launch(self, schedule: int = 0) -> None:
+        """One launch on the arguments as they are; KernelFault says what the emulator saw, its cause has it as data."""
         if self._kernel is None:
             assert self.case.stage.operation is not None
             _OPERATIONS[self.case.stage.operation](self._values)
@@ -98,10 +103,11 @@ class CpuLaunchable:
                 shape.block,
                 self._values,
                 shared_bytes=shape.shared_bytes,
-                access_budget=_ACCESS_BUDGET,
+                schedule=schedule,
+                access_budget=self._access_budget,
             )
         except emulator.KernelDefect as defect:
-            raise KernelFault(str(defect)) from None
+            raise KernelFault(str(defect)) from defect
 
     def sample(self, plan: SamplingPlan) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged."""

@@ -16,9 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite import catalogue
-from suite.build import write_atomically
 from suite.case import Scale
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.resources import baseline
 from suite.resources.compare import REGRESSIONS, Finding, compare, exit_code, incomparable
 from suite.resources.survey import builds, survey
@@ -116,7 +116,7 @@ def _leave(out: Path, code: ExitCode, current: Survey, findings: Sequence[Findin
         "findings": [asdict(finding) for finding in findings],
     }
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(out / VERDICT_FILE, json.dumps(verdict, indent=1).encode())
+    write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
     print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
 
 

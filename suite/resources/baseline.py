@@ -9,8 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from suite.build import Resources, write_atomically
+from suite.build import Resources
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.resources.usage import Occupancy, Survey, Target, Usage
 
 SCHEMA = 1
@@ -56,7 +57,7 @@ def render(survey: Survey) -> str:
 def write(path: Path, survey: Survey) -> None:
     """Write a baseline whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, render(survey).encode())
+    write_whole(path, render(survey))
 
 
 def _line(usage: Usage) -> dict[str, Any]:

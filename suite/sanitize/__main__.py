@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suite.build import write_atomically
 from suite.device import driver
 from suite.errors import PeakgateError
+from suite.files import write_whole
 from suite.sanitize import tool
 from suite.sanitize.problems import problems
 from suite.sanitize.report import Defect, ToolReport, read_report
@@ -136,7 +136,7 @@ def _leave(out: Path, code: ExitCode, findings: dict[str, Any]) -> ExitCode:
     """Write the verdict where a caller that loses exit codes can read it."""
     out.mkdir(parents=True, exist_ok=True)
     verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **findings}
-    write_atomically(out / VERDICT_FILE, json.dumps(verdict, indent=1).encode())
+    write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
     print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
     return code
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from suite.build import BuildError, cubin, parse_resources, source_files, write_atomically
+from suite.build import BuildError, cubin, parse_resources, source_files
 from suite.case import Stage
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
@@ -70,17 +70,3 @@ def test_included_files_are_found_through_one_another(tmp_path):
     (tmp_path / "b.cuh").write_text('#include "c.cuh"\n#include "b.cuh"\n')
     (tmp_path / "c.cuh").write_text("")
     assert [path.name for path in source_files(tmp_path / "a.cu")] == ["a.cu", "b.cuh", "c.cuh"]
-
-
-def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
-    target = tmp_path / "kept.json"
-    target.write_bytes(b"old")
-
-    def refuse(self, other):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("pathlib.Path.replace", refuse)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(target, b"new")
-    assert target.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.json"]

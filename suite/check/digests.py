@@ -1,0 +1,157 @@
+"""What kernels put out, written down on one device to be compared with another: the emulator must agree with the GPU.
+
+Where a case asks for equal bits, an output's digest is recorded. Where it allows rounding, some of its elements are,
+and the sum of all their magnitudes. A record holds for the very problem it was made of: the kernel's text, its
+launch and its data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.build import source_files
+from suite.case import Array, Buffer, Case, Role
+from suite.correctness import check
+from suite.data import random_array
+from suite.device.interface import Device, Launchable
+from suite.errors import PeakgateError
+from suite.files import write_whole
+
+SCHEMA = 1
+SAMPLES = 16
+"""Elements recorded of an output that need not be equal bit by bit, evenly spread from the first to the last."""
+
+_MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc", "compiler")
+
+Output = str | dict[str, Any]
+"""A digest, or ``{"abs_sum": ..., "samples": [...]}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The outputs of one problem; ``problem`` is the key of what exactly was run."""
+
+    problem: str
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The outputs of many problems, by case id, and the device they were taken on."""
+
+    device: dict[str, Any]
+    problems: dict[str, Recorded]
+
+
+def record(device: Device, wanted: Sequence[Case]) -> Record:
+    """Run every problem the device takes and write down what comes out; PeakgateError where that is wrong."""
+    runnable = [case for case in wanted if device.refusal(case) is None]
+    device.prebuild(runnable)
+    problems = {}
+    for case in runnable:
+        launchable = device.prepare(case)
+        launchable.run()
+        result = check(device.xp, case, launchable.outputs, case.reference(device.xp, launchable.inputs))
+        if result.mismatch is not None:
+            raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
+        problems[case.id] = Recorded(
+            problem_key(case), tuple(_described(case, output) for output in _outputs(launchable))
+        )
+    described = device.describe()
+    return Record({name: described[name] for name in _MACHINE if described.get(name)}, problems)
+
+
+def problem_key(case: Case) -> str:
+    """Equal where a kernel's text, its macros, its launch and its input data are."""
+    assert case.stage.source is not None
+    digest = hashlib.sha256()
+    for path in source_files(case.stage.source):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update(repr((case.defines, case.launch, case.arguments)).encode())
+    for position, argument in enumerate(case.arguments):
+        if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT):
+            digest.update(random_array(np, argument.shape, argument.dtype, position).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str | None:
+    """What differs between a record and the outputs of the same problem here, in words; None when they agree.
+
+    Two results that are each within the case's tolerance of its reference differ by no more than twice that.
+    """
+    for position, (there, output) in enumerate(zip(recorded.outputs, _outputs(launchable), strict=True)):
+        here = _described(case, output)
+        if isinstance(there, str) or isinstance(here, str):
+            if there != here:
+                return f"output {position} has the digest {here}, recorded is {there}"
+            continue
+        allowed = 2 * case.tolerance * float(np.abs(output).max())
+        elements = zip(_sampled_at(output), here["samples"], there["samples"], strict=True)
+        for index, ours, theirs in elements:
+            if not abs(ours - theirs) <= allowed:  # also true for NaN
+                return f"output {position}, element {index} is {ours:.9g}, recorded is {theirs:.9g}"
+        if not abs(here["abs_sum"] - there["abs_sum"]) <= allowed * output.size:
+            return (
+                f"output {position} has magnitudes of {here['abs_sum']:.9g} in all, recorded is {there['abs_sum']:.9g}"
+            )
+    return None
+
+
+def write(path: Path, taken: Record) -> None:
+    """Save a record, whole or not at all."""
+    problems = {
+        case: {"problem": found.problem, "outputs": list(found.outputs)} for case, found in taken.problems.items()
+    }
+    head = json.dumps({"peakgate_digests": SCHEMA, "device": taken.device}, indent=1)
+    # A line a problem: a diff then shows which ones were recorded anew.
+    rows = ",\n".join(f"  {json.dumps(case)}: {json.dumps(problems[case])}" for case in sorted(problems))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, f'{head[:-2]},\n "problems": {{\n{rows}\n }}\n}}\n')
+
+
+def read(path: Path) -> Record:
+    """A saved record; PeakgateError where the file is not one."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved["peakgate_digests"] != SCHEMA:
+            raise PeakgateError(
+                f"{path}: digests of schema {saved['peakgate_digests']}, expected {SCHEMA}; record anew"
+            )
+        problems = {
+            case: Recorded(found["problem"], tuple(found["outputs"])) for case, found in saved["problems"].items()
+        }
+        return Record(saved["device"], problems)
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PeakgateError(f"{path}: expected recorded digests ({error!r}); record anew with --digests") from error
+
+
+def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
+    if case.tolerance == 0:
+        named = f"{output.dtype.str}{output.shape}".encode()
+        return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()
+    wide = output.astype(np.float64)
+    return {
+        "abs_sum": float(np.abs(wide).sum()),
+        "samples": [float(wide.flat[index]) for index in _sampled_at(output)],
+    }
+
+
+def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
+    count = min(SAMPLES, output.size)
+    return [int(index) for index in np.linspace(0, output.size - 1, count).round()]
+
+
+def _outputs(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
+    return (_on_host(output) for output in launchable.outputs)
+
+
+def _on_host(output: Array) -> np.ndarray[Any, Any]:
+    """A NumPy array of what may be one of CuPy's."""
+    return output if isinstance(output, np.ndarray) else np.asarray(output.get())

@@ -1,0 +1,126 @@
+"""Runs mutants through the lane: each must be caught by some problem of some stage that includes its file."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from suite.build import source_files
+from suite.case import Case
+from suite.check import survivors
+from suite.check.lane import DIED, Finding, builds, check_case
+from suite.check.mutants import Mutant, mutants
+from suite.check.workers import Died, Tell
+from suite.device.emulator import KernelBuildError
+from suite.errors import PeakgateError
+from suite.families.paths import KERNELS
+
+ACCESS_BUDGET = 100_000_000
+"""Memory accesses of a launch before a mutant counts as endless; the largest small problem needs under a tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunted:
+    """A mutant and what caught it; None when it survived. ``invalid`` is why it is no program."""
+
+    mutant: Mutant
+    caught_by: Finding | None = None
+    invalid: str | None = None
+
+    @property
+    def survived(self) -> bool:
+        return self.caught_by is None and self.invalid is None
+
+
+def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
+    """The mutants of all files that a stage with ``text`` in a case id is made of; the kernels' files of no stage."""
+    used = {path for build in _sources(text) for path in build}
+    files = sorted(path for path in KERNELS.rglob("*.cu*") if path.is_file())
+    found = [
+        mutant
+        for path in files
+        if path in used
+        for mutant in mutants(_relative(path), path.read_text(encoding="utf-8"))
+    ]
+    return found, [] if text else [_relative(path) for path in files if path not in used]
+
+
+def hunt(mutant: Mutant, orders: Sequence[int], tell: Tell) -> Hunted:
+    """Run all builds that include the mutated file, small problems first, up to the first finding; a task.
+
+    PeakgateError when the file has been changed since it was searched for mutants.
+    """
+    original = KERNELS / mutant.file
+    text = original.read_text(encoding="utf-8")
+    if mutant not in mutants(mutant.file, text):
+        raise PeakgateError(f"kernels/{mutant.file} was changed while its mutants ran; run them again")
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        kernels = Path(folder, KERNELS.name)
+        shutil.copytree(KERNELS, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg"))
+        (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
+        for problems, sources in zip(_problems(), _sources(), strict=True):
+            if original not in sources:
+                continue
+            for problem in problems:
+                tell(problem.id)
+                try:
+                    launched = check_case(_within(kernels, problem), orders, access_budget=ACCESS_BUDGET)
+                except KernelBuildError as error:
+                    return Hunted(mutant, invalid=str(error))
+                for findings in launched:
+                    if findings:
+                        return Hunted(mutant, caught_by=findings[0])
+    return Hunted(mutant)
+
+
+def died(mutant: Mutant, how: Died) -> Hunted:
+    """A mutant that took its process with it: caught."""
+    return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
+
+
+def described(hunted: Sequence[Hunted], reasons: Mapping[survivors.Key, str], wall_s: float) -> dict[str, Any]:
+    """The hunt as it goes into the verdict file."""
+    in_order = sorted(hunted, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
+    return {
+        "wall_s": round(wall_s, 1),
+        "mutants": [
+            {
+                "file": result.mutant.file,
+                "line": result.mutant.line,
+                "change": result.mutant.change,
+                "caught_by": result.caught_by and f"{result.caught_by.case}: {result.caught_by.what}",
+                "survives_because": reasons.get(result.mutant.key) if result.survived else None,
+            }
+            for result in in_order
+        ],
+    }
+
+
+@lru_cache(maxsize=1)
+def _problems(text: str = "") -> tuple[tuple[Case, ...], ...]:
+    """The problems of each build that the emulator can run, those with small arguments first."""
+    ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
+    return tuple(tuple(cases) for cases in ordered if cases[0].stage.gpu_only is None)
+
+
+@lru_cache(maxsize=1)
+def _sources(text: str = "") -> tuple[frozenset[Path], ...]:
+    """The files each of these builds is made of."""
+    stages = (problems[0].stage for problems in _problems(text))
+    return tuple(frozenset(source_files(stage.source) if stage.source else ()) for stage in stages)
+
+
+def _within(kernels: Path, problem: Case) -> Case:
+    """The problem with its stage's source taken from a copy of kernels/."""
+    stage = problem.stage
+    assert stage.source is not None
+    return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(KERNELS)))
+
+
+def _relative(path: Path) -> str:
+    return path.relative_to(KERNELS).as_posix()

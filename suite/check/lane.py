@@ -1,0 +1,128 @@
+"""One build of a kernel through the checked emulator: each of its problems, in several orders of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from suite.case import Case
+from suite.check.workers import Tell
+from suite.correctness import check
+from suite.device.cpu import ACCESS_BUDGET, CpuLaunchable
+from suite.device.emulator import KernelBuildError, KernelDefect
+from suite.device.interface import KernelFault
+from suite.sanitize.problems import kernel_name, problems
+
+WRONG_RESULT = "wrong result"
+DIED = "died"
+
+_ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descending, from 2 on seeds of a shuffle
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one launch showed: the defect in one line with file, line, thread and block, or the first wrong element.
+
+    ``where`` is ``file.cu:12``, None where a result is wrong; ``schedule`` the order of threads it was seen in.
+    """
+
+    case: str
+    schedule: int
+    kind: str
+    where: str | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildKey:
+    """A build of a stage, so that any process finds it: the records themselves need not be picklable."""
+
+    family: str
+    stage: str
+    defines: tuple[tuple[str, str], ...]
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.family}.{self.stage}"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What came of a build. ``skipped`` says why the emulator is not for it, ``broken`` why it does not compile."""
+
+    kernel: str
+    problems: int
+    launches: int = 0
+    findings: tuple[Finding, ...] = ()
+    skipped: str | None = None
+    broken: str | None = None
+
+
+def schedules(count: int) -> tuple[int, ...]:
+    """The first ``count`` orders of threads: ascending, then shuffles with seeds that never change."""
+    return (_ASCENDING, *range(_FIRST_SEED, _FIRST_SEED + count))[:count]
+
+
+@lru_cache(maxsize=1)
+def builds(text: str = "") -> dict[BuildKey, tuple[Case, ...]]:
+    """The problems of every build that has ``text`` in the id of a small case."""
+    grouped: dict[BuildKey, list[Case]] = {}
+    for case in problems(text):
+        grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
+    return {key: tuple(found) for key, found in grouped.items()}
+
+
+def check_build(text: str, key: BuildKey, orders: Sequence[int], tell: Tell) -> BuildReport:
+    """Check a build of the catalogue; a task for a worker."""
+    return check_cases(builds(text)[key], orders, tell)
+
+
+def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell, *, compared: bool = True) -> BuildReport:
+    """Launch the problems of one build in each order; ``compared`` False looks for defects only, not at results."""
+    stage = cases[0].stage
+    kernel = kernel_name(cases[0])
+    if stage.gpu_only is not None:
+        return BuildReport(kernel, len(cases), skipped=f"GPU only: {stage.gpu_only}")
+    found: list[Finding] = []
+    launches = 0
+    for case in cases:
+        tell(case.id)
+        try:
+            launched = check_case(case, orders, compared=compared)
+        except KernelBuildError as error:
+            return BuildReport(kernel, len(cases), broken=str(error))
+        launches += len(launched)
+        found += [finding for findings in launched for finding in findings]
+    return BuildReport(kernel, len(cases), launches, tuple(found))
+
+
+def check_case(
+    case: Case, orders: Sequence[int], *, compared: bool = True, access_budget: int = ACCESS_BUDGET
+) -> list[list[Finding]]:
+    """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
+
+    KernelBuildError when the kernel does not compile.
+    """
+    launchable = CpuLaunchable(case, access_budget)
+    expected = case.reference(np, launchable.inputs) if compared else None
+    launched: list[list[Finding]] = []
+    for order in orders:
+        try:
+            launchable.run(order)
+        except KernelFault as fault:
+            cause = fault.__cause__
+            if not isinstance(cause, KernelDefect):
+                raise
+            launched.append(
+                [Finding(case.id, order, defect.kind.words, defect.location, str(defect)) for defect in cause.defects]
+            )
+            break
+        result = None if expected is None else check(np, case, launchable.outputs, expected)
+        if result is not None and result.mismatch is not None:
+            launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
+            break
+        launched.append([])
+    return launched

@@ -1,0 +1,154 @@
+"""Spreads tasks over processes of which any may die: a kernel that takes its process along is a finding, not the end.
+
+A worker that died is replaced, and the task it was at is answered with how it died. The executors of the standard
+library give up every task that is left in that event.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+Tell = Callable[[str], None]
+"""By which a task says what it is at, for the case that it does not come back."""
+Task = Callable[[Tell], Result]
+"""Picklable, as is its result: a ``functools.partial`` of a module's function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A task whose process ended under it: ``at`` is what it said last, ``how`` the signal, exit code or limit."""
+
+    at: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned(Generic[Result]):
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    error: Exception
+
+
+@dataclass
+class _Worker(Generic[Result]):
+    """A process and what it is at: the number of its task, what that said last, when it must have ended."""
+
+    process: BaseProcess
+    connection: Connection
+    number: int = -1
+    at: str = ""
+    deadline: float = 0.0
+
+    def give(self, number: int, task: Task[Result], limit_s: float) -> None:
+        self.number, self.at, self.deadline = number, "", time.monotonic() + limit_s
+        self.connection.send(task)
+
+    def answer(self) -> Result | Died | None:
+        """The result of the task; None while there is none yet."""
+        try:
+            message = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            return Died(self.at, _last_words(self.process))
+        match message:
+            case _Said(at):
+                self.at = at
+                return None
+            case _Raised(error):
+                raise error
+            case _Returned(result):
+                return result  # type: ignore[no-any-return]
+        raise AssertionError(message)
+
+    def overdue(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def run(tasks: Sequence[Task[Result]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Result | Died]]:
+    """Run tasks in up to ``jobs`` processes; each task's number with its result, in the order in which they end.
+
+    A task that takes longer than ``limit_s`` is ended and answered like one whose process died. What a task raises
+    is raised here.
+    """
+    waiting = list(enumerate(tasks))[::-1]
+    idle: list[_Worker[Result]] = []
+    busy: dict[Connection, _Worker[Result]] = {}
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < jobs:
+                worker: _Worker[Result] = idle.pop() if idle else _start()
+                worker.give(*waiting.pop(), limit_s)
+                busy[worker.connection] = worker
+            until = min(worker.deadline for worker in busy.values())
+            ready = wait(list(busy), max(0.0, until - time.monotonic()))
+            for worker in list(busy.values()):
+                answer: Result | Died | None = None
+                if worker.connection in ready:
+                    answer = worker.answer()
+                elif worker.overdue():
+                    answer = Died(worker.at, f"no end in {limit_s:g} s")
+                if answer is None:
+                    continue
+                del busy[worker.connection]
+                if isinstance(answer, Died):
+                    worker.stop()
+                else:
+                    idle.append(worker)
+                yield worker.number, answer
+    finally:
+        for worker in (*idle, *busy.values()):
+            worker.stop()
+
+
+def _start() -> _Worker[Result]:
+    # Spawned, not forked: the parent may hold threads and locks.
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()  # so that our end tells when theirs is gone
+    return _Worker(process, ours)
+
+
+def _serve(connection: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
+
+    def tell(at: str) -> None:
+        connection.send(_Said(at))
+
+    with suppress(EOFError):  # the parent is gone
+        while True:
+            task = connection.recv()
+            try:
+                message: _Returned[object] | _Raised = _Returned(task(tell))
+            except Exception as error:  # the parent raises it again
+                message = _Raised(error)
+            connection.send(message)
+
+
+def _last_words(process: BaseProcess) -> str:
+    process.join()
+    code = process.exitcode or 0
+    return f"its process ended by {signal.Signals(-code).name}" if code < 0 else f"its process exited with {code}"

@@ -1,0 +1,42 @@
+"""Write a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from suite.errors import PeakgateError
+
+_DEFAULT_MODE = 0o644
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Put ``content`` at ``path``, making its folder; whoever reads meanwhile sees the old file or the new one.
+
+    Text is written as UTF-8; half a surrogate pair, which JSON can hold and UTF-8 cannot, as its backslash escape. A
+    PeakgateError names a place that cannot be written.
+    """
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
+    scratch: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        scratch = Path(name)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
+        scratch.replace(path)
+    except OSError as error:
+        _remove(scratch)
+        raise PeakgateError(
+            f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one"
+        ) from error
+    except BaseException:
+        _remove(scratch)
+        raise
+
+
+def _remove(scratch: Path | None) -> None:
+    if scratch is not None:
+        scratch.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""The lane finds what is wrong with a kernel, in whichever order of threads it shows, and says it once."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from suite.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from suite.check import lane, report
+from suite.check.lane import BuildReport, Finding, builds, check_build, check_cases
+from suite.errors import PeakgateError
+from suite.verdict import ExitCode
+
+THREADS = 64
+
+REVERSED = """
+extern "C" __global__ void reversed(float* out, const float* in, int n) {
+    __shared__ float tile[64];
+    tile[threadIdx.x] = in[threadIdx.x];
+    %s
+    out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+"""
+NUMBERED = """
+extern "C" __global__ void numbered(unsigned* out, const float* in, int n) {
+    __shared__ unsigned counter;
+    if (threadIdx.x == 0) counter = 0;
+    __syncthreads();
+    out[threadIdx.x] = atomicAdd(&counter, 1u);
+}
+"""
+
+
+def mirror(xp, inputs):
+    return (inputs[0][::-1],)
+
+
+def count(xp, inputs):
+    return (xp.arange(THREADS, dtype="uint32"),)
+
+
+@pytest.fixture
+def problem(tmp_path):
+    """A case of one block for a kernel whose text is given."""
+
+    def make(name, text, reference=mirror, dtype="float32", gpu_only=None):
+        source = tmp_path / f"{name}.cu"
+        source.write_text(text)
+        return Case(
+            family="trial",
+            stage=Stage(name, "", source, gpu_only=gpu_only),
+            launch=Launch((1, 1, 1), (THREADS, 1, 1)),
+            arguments=(Buffer(Role.OUT, (THREADS,), dtype), Buffer(Role.IN, (THREADS,)), Scalar(THREADS)),
+            work=Work(0),
+            reference=reference,
+        )
+
+    return make
+
+
+def checked(case, orders=(0, 2), **options):
+    return check_cases([case], orders, lambda _: None, **options)
+
+
+def test_a_kernel_that_is_right_is_launched_once_in_each_order(problem):
+    found = checked(problem("reversed", REVERSED % "__syncthreads();"))
+    assert found == BuildReport("trial.reversed", problems=1, launches=2)
+
+
+def test_a_race_is_told_with_file_line_thread_and_block(problem):
+    (finding,) = checked(problem("reversed", REVERSED % "")).findings[:1]
+    assert finding.kind == "shared race"
+    assert finding.where == "reversed.cu:4"
+    assert "of block (0, 0, 0), against thread" in finding.what
+    assert "at reversed.cu:6" in finding.what
+
+
+def test_nothing_more_is_launched_after_a_defect(problem):
+    found = checked(problem("reversed", REVERSED % ""), orders=(0, 2, 3))
+    assert {finding.schedule for finding in found.findings} == {0}
+    assert found.launches == 1
+
+
+def test_a_result_that_depends_on_the_order_of_threads_is_found_by_a_shuffle(problem):
+    case = problem("numbered", NUMBERED, count, "uint32")
+    assert checked(case, orders=(0,)).findings == ()
+    (finding,) = checked(case, orders=(0, 2)).findings
+    assert (finding.kind, finding.schedule) == ("wrong result", 2)
+    assert "expected" in finding.what
+
+
+def test_without_an_expected_result_only_defects_are_looked_for(problem):
+    case = problem("reversed", REVERSED % "__syncthreads();", reference=lambda xp, inputs: ())
+    assert checked(case, compared=False).findings == ()
+
+
+def test_a_kernel_that_does_not_compile_is_not_checked_and_the_line_is_named(problem):
+    found = checked(problem("reversed", REVERSED % "__syncthreads()"))
+    assert found.broken is not None
+    assert found.broken.startswith("reversed.cu:")
+    assert report.exit_code(report.by_kernel([found])) == ExitCode.UNDECIDED
+
+
+def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
+    found = checked(problem("reversed", "", gpu_only="tensor cores"))
+    assert found.skipped == "GPU only: tensor cores"
+    assert report.exit_code(report.by_kernel([found])) == ExitCode.OK
+
+
+def test_the_first_order_is_ascending_and_the_others_are_always_the_same_shuffles():
+    assert lane.schedules(1) == (0,)
+    assert lane.schedules(3) == (0, 2, 3)
+
+
+def test_every_build_of_a_stage_is_checked_on_its_probes_too():
+    found = builds("transpose.smem_pad")
+    assert len(found) > 1
+    for key, cases in found.items():
+        assert key.kernel == "transpose.smem_pad"
+        assert {case.defines for case in cases} == {key.defines}
+        assert len({case.size for case in cases}) > 2
+
+
+def test_a_build_of_the_catalogue_is_found_by_its_key_and_is_clean():
+    said = []
+    key = next(iter(builds("transpose.naive_row")))
+    found = check_build("transpose.naive_row", key, (0, 2), said.append)
+    assert found.findings == ()
+    assert found.launches == 2 * found.problems == 2 * len(said)
+
+
+def test_a_text_in_no_case_id_is_an_error_that_names_it():
+    with pytest.raises(PeakgateError, match="-k 'no such kernel'"):
+        builds("no such kernel")
+
+
+RACE = partial(Finding, kind="shared race", where="k.cu:6", what="k.cu:6: shared race: ...")
+
+
+def test_the_same_defect_in_many_launches_is_one_line():
+    found = BuildReport("f.k", 3, 6, (RACE("f.k-1", 0), RACE("f.k-2", 0), RACE("f.k-3", 2)))
+    other = BuildReport("f.k", 1, 2, (Finding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
+    (kernel,) = report.by_kernel([found, other])
+    assert [str(defect) for defect in kernel.defects] == [
+        "f.k-1, schedule 0: k.cu:6: shared race: ... (in 3 launches)",
+        "f.k-4, schedule 0: wrong result: ...",
+    ]
+    assert (kernel.problems, kernel.launches) == (4, 8)
+
+
+def test_a_defect_outranks_a_kernel_that_does_not_compile():
+    broken = BuildReport("f.b", 1, broken="b.cu:1: no")
+    assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1, (RACE("f.k", 0),))])) == 1
+    assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1)])) == 3
+
+
+def test_the_last_line_says_how_much_was_checked():
+    kernels = report.by_kernel([BuildReport("f.k", 3, 6), BuildReport("f.s", 1, skipped="GPU only: x")])
+    assert report.lines(kernels, (0, 2), 1.2) == [
+        "f.s: skipped: GPU only: x",
+        "2 kernels, 4 problems in 2 orders of threads, 6 launches: no defect (1 s)",
+    ]
+
+
+def test_scratch_that_a_defect_left_behind_is_not_held_against_the_next_problem(problem):
+    case = problem("numbered", NUMBERED, lambda xp, inputs: (np.zeros(THREADS, "uint32"),), "uint32")
+    found = check_cases([case, case], (0, 2), lambda _: None)
+    assert [finding.schedule for finding in found.findings] == [0, 0]

@@ -1,0 +1,232 @@
+"""Mutants take away one thing each, only where it is code, and survivors are held to their list."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.check import hunt, survivors
+from suite.check.mutants import mutants
+from suite.errors import PeakgateError
+from suite.families.paths import KERNELS
+
+
+def changes(text):
+    return [(mutant.change, mutant.applied(text)) for mutant in mutants("k.cu", text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "mutated"),
+    [
+        ("__syncthreads();", [";"]),
+        ("__syncwarp(0xffu);", [";"]),
+        ("copy_async_wait<SLOTS - 2>();", [";"]),
+        ("copy_async_commit();", [";"]),
+        ("split_barrier_wait(ring.barrier(0), slice);", [";"]),
+        ("__threadfence();", [";"]),
+        ("if (!__syncthreads_or(more)) {}", ["if (!(more)) {}"]),
+        ("if (i < n) {\n}", ["if (true) {\n}"]),
+        ("if (x < nx && y + k < ny) {}", ["if (true && y + k < ny) {}", "if (x < nx && true) {}"]),
+        (
+            "if (row >= M || col >= N) {\n return;\n}",
+            ["if (false || col >= N) {\n return;\n}", "if (row >= M || false) {\n return;\n}"],
+        ),
+        ("if (i >= n) return;", ["if (false) return;"]),
+        ("a[j] = i < n ? in[i] : 0;", ["a[j] = true ? in[i] : 0;"]),
+        ("return row < rows && col < cols ? m[at(row, col)] : 0.0f;", None),
+        ("const bool inside = (i + 1) * TILE <= n;", ["const bool inside = true;"]),
+        ("const bool fits = (size_t)p % sizeof(float4) == 0;", ["const bool fits = true;"]),
+        ("f(i < n ? 16 : 0, 1);", ["f(true ? 16 : 0, 1);"]),
+        ("load(min(tile + 1, tiles - 1));", ["load((tile + 1));", "load((tiles - 1));"]),
+        ("int n = max(f(a, b), 0);", ["int n = (f(a, b));", "int n = (0);"]),
+    ],
+)
+def test_a_barrier_a_guard_or_a_clamp_is_taken_away(text, mutated):
+    found = [applied for _, applied in changes(text)]
+    assert found == mutated if mutated is not None else len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// __syncthreads();\n",
+        "/* if (i < n) */",
+        'f("a < b");',
+        "for (int i = 0; i < n; ++i) {}",
+        "while (i < n) {}",
+        "static_assert(A < B && C == D);",
+        "constexpr int SIDE = X > Y ? X : Y;",
+        "#define LEAST(a, b) (a < b ? a : b)\n",
+        "#define LONG(a) \\\n  (a < 0)\n",
+        "template <int N, float4 (*LOAD)(const float*)> void f(float (&tile)[N]);",
+        "#ifdef PEAKGATE_EMULATED\n#if X\nif (i < n) {}\n#endif\n__syncthreads();\n#else\n__syncwarp();\n#endif\n",
+    ],
+)
+def test_what_is_no_synchronisation_and_no_guard_of_the_kernel_is_left_alone(text):
+    assert changes(text) == []
+
+
+def test_code_behind_the_emulators_part_is_mutated_again():
+    text = "#ifdef PEAKGATE_EMULATED\n__syncthreads();\n#endif\n#ifdef OTHER\n__syncwarp();\n#endif\n"
+    assert [change for change, _ in changes(text)] == ["without __syncwarp()"]
+
+
+def test_changes_that_read_the_same_are_counted():
+    found = mutants("k.cu", "  __syncthreads();\n f();\n  __syncthreads();\n")
+    assert [mutant.key for mutant in found] == [
+        ("k.cu", "__syncthreads();", "without __syncthreads()", 1),
+        ("k.cu", "__syncthreads();", "without __syncthreads()", 2),
+    ]
+    assert [str(mutant) for mutant in found] == ["k.cu:1: without __syncthreads()", "k.cu:3: without __syncthreads()"]
+
+
+PIECES = st.sampled_from(
+    [
+        "if (i < n) {",
+        "}",
+        "__syncthreads();",
+        "// i < n\n",
+        '"a < b"',
+        "x = a < b ? min(a, b) : c;",
+        "return;",
+        "((",
+        ")",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map(" ".join))
+def test_a_mutant_changes_one_stretch_and_no_other_has_its_key(text):
+    found = mutants("k.cu", text)
+    assert len({mutant.key for mutant in found}) == len(found)
+    for mutant in found:
+        applied = mutant.applied(text)
+        assert applied != text
+        assert applied.startswith(text[: mutant.start])
+        assert applied.endswith(text[mutant.stop :])
+
+
+def test_every_barrier_in_the_kernels_has_a_mutant():
+    for path in KERNELS.rglob("*.cu"):
+        code = re.sub(r"//[^\n]*", "", path.read_text())
+        barriers = len(re.findall(r"__sync(?:threads|warp)\(\)", code))
+        named = [mutant for mutant in mutants(path.name, path.read_text()) if "without __sync" in mutant.change]
+        assert len(named) == barriers, path
+
+
+def tell(_):
+    return None
+
+
+def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
+    found, _ = hunt.targets("transpose.smem-128-")
+    (barrier,) = [mutant for mutant in found if mutant.file == "transpose/smem.cu"]
+    caught = hunt.hunt(barrier, (0,), tell).caught_by
+    assert caught is not None
+    assert "race" in caught.kind
+    assert caught.where is not None
+
+
+def test_a_barrier_that_nothing_needs_survives():
+    text = "access.shared_tile_row_row"
+    found, _ = hunt.targets(text)
+    (barrier,) = [mutant for mutant in found if "without" in mutant.change]
+    result = hunt.hunt(barrier, (0, 2), tell)
+    assert result.survived
+    assert barrier.key in survivors.read()
+
+
+def test_a_header_is_mutated_for_the_stages_that_include_it():
+    found, unused = hunt.targets("transpose.smem_pad")
+    assert {mutant.file for mutant in found} == {"transpose/smem_pad.cu", "common/tile.cuh"}
+    assert unused == []
+
+
+def test_a_mutant_of_a_header_is_tried_on_every_stage_that_includes_it_whichever_was_asked_for(monkeypatch):
+    found, _ = hunt.targets("sgemm.tiled")
+    mutant = next(mutant for mutant in found if mutant.file == "sgemm/tile_access.cuh")
+    tried = []
+    monkeypatch.setattr(hunt, "check_case", lambda case, orders, access_budget: tried.append(case.stage.name) or [])
+    assert hunt.hunt(mutant, (0,), tell).survived
+    assert {"tiled", "vectorized"} <= set(tried)
+
+
+def test_a_mutant_that_does_not_compile_is_told_apart_from_one_that_is_caught(monkeypatch):
+    (guard, *_), _ = hunt.targets("access.shared_tile_row_row")
+    stillborn = replace(guard, replacement="no such name")
+    monkeypatch.setattr(hunt, "mutants", lambda file, text: [stillborn])
+    result = hunt.hunt(stillborn, (0,), tell)
+    assert result.invalid is not None
+    assert not result.survived
+
+
+def test_a_file_that_changes_under_the_hunt_is_named():
+    (guard, *_), _ = hunt.targets("access.shared_tile_row_row")
+    with pytest.raises(PeakgateError, match=r"^kernels/access/shared_tile_row_row\.cu was changed while"):
+        hunt.hunt(replace(guard, start=guard.start + 1), (0,), tell)
+
+
+BARRIER, OTHER = mutants("k.cu", "__syncthreads();\n__syncthreads();\n")
+LISTED = {BARRIER.key: "nobody shares anything"}
+
+
+def test_a_survivor_with_a_reason_is_no_complaint():
+    assert survivors.complaints([BARRIER], [OTHER], LISTED) == []
+
+
+@pytest.mark.parametrize(
+    ("survived", "caught", "listed", "complaint"),
+    [
+        ([BARRIER], [], {}, "k.cu:1: without __syncthreads(): survives, and no reason is listed"),
+        ([], [BARRIER], LISTED, "k.cu:1: without __syncthreads(): listed as a survivor, but it is caught"),
+        (
+            [],
+            [OTHER],
+            LISTED,
+            "k.cu: without __syncthreads() in `__syncthreads();`: listed as a survivor, but there is",
+        ),
+    ],
+)
+def test_list_and_survivors_must_be_the_same(survived, caught, listed, complaint):
+    (said,) = survivors.complaints(survived, caught, listed)
+    assert said.startswith(complaint)
+
+
+def test_an_entry_to_copy_is_read_back_once_it_has_a_reason(tmp_path):
+    quoted = replace(OTHER, source=r'f("\n", __syncthreads());')
+    path = tmp_path / "survivors.toml"
+    path.write_text("\n\n".join(survivors.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
+    assert survivors.read(path) == {BARRIER.key: "why", quoted.key: "why"}
+
+
+ENTRY = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (ENTRY.replace('"r"', '" "'), "survivor 1: reason is ' '; expected a text that is not empty"),
+        (ENTRY + 'why = "?"\n', "survivor 1: unknown key 'why'"),
+        (ENTRY + "occurrence = 0\n", "survivor 1: occurrence is 0"),
+        (ENTRY + ENTRY, "survivor 2: k.cu, 'c' is listed twice"),
+        (ENTRY.replace("survivor", "survivors"), "unknown key 'survivors'"),
+        ("[[", "expected known survivors in TOML"),
+    ],
+)
+def test_a_mistake_in_the_list_is_told_by_entry_and_key(tmp_path, text, complaint):
+    path = tmp_path / "survivors.toml"
+    path.write_text(text)
+    with pytest.raises(PeakgateError) as told:
+        survivors.read(path)
+    assert complaint in str(told.value)
+
+
+def test_every_listed_survivor_is_a_mutant_of_a_kernel():
+    known = {
+        mutant.key
+        for path in KERNELS.rglob("*.cu*")
+        for mutant in mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
+    }
+    assert survivors.read().keys() - known == set()

@@ -1,0 +1,60 @@
+"""Tasks come back whatever becomes of the processes that run them."""
+
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from suite.check.workers import Died, run
+from suite.errors import PeakgateError
+
+
+def squared(value, tell):
+    tell(f"at {value}")
+    return value * value
+
+
+def killed(tell):
+    tell("the last problem")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def left(tell):
+    os._exit(7)
+
+
+def endless(tell):
+    signal.pause()
+
+
+def complains(tell):
+    raise PeakgateError("grid is missing")
+
+
+def test_every_task_is_answered_once():
+    answers = dict(run([partial(squared, value) for value in range(7)], jobs=2))
+    assert answers == {value: value * value for value in range(7)}
+
+
+def test_a_task_that_takes_its_process_along_is_answered_with_where_and_how_and_the_others_go_on():
+    answers = dict(run([partial(squared, 3), killed, left, partial(squared, 4)], jobs=1))
+    assert answers == {
+        0: 9,
+        1: Died("the last problem", "its process ended by SIGKILL"),
+        2: Died("", "its process exited with 7"),
+        3: 16,
+    }
+
+
+def test_a_task_without_an_end_is_ended():
+    assert list(run([endless], jobs=1, limit_s=0.5)) == [(0, Died("", "no end in 0.5 s"))]
+
+
+def test_what_a_task_raises_is_raised_to_the_caller():
+    with pytest.raises(PeakgateError, match=r"^grid is missing$"):
+        list(run([complains], jobs=1))
+
+
+def test_no_task_needs_no_process():
+    assert list(run([], jobs=2)) == []
