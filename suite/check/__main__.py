@@ -147,7 +147,6 @@ def _chosen(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _leave(path: Path, code: ExitCode, found: dict[str, Any]) -> ExitCode:
     """Write the verdict where a caller that loses exit codes can read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
     write_whole(path, json.dumps(verdict, indent=1))
     print(f"verdict: {path}")  # noqa: T201

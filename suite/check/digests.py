@@ -112,7 +112,6 @@ def write(path: Path, taken: Record) -> None:
     head = json.dumps({"peakgate_digests": SCHEMA, "device": taken.device}, indent=1)
     # A line a problem: a diff then shows which ones were recorded anew.
     rows = ",\n".join(f"  {json.dumps(case)}: {json.dumps(problems[case])}" for case in sorted(problems))
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, f'{head[:-2]},\n "problems": {{\n{rows}\n }}\n}}\n')
 
 

@@ -115,7 +115,6 @@ def _leave(out: Path, code: ExitCode, current: Survey, findings: Sequence[Findin
         "incomparable": reason,
         "findings": [asdict(finding) for finding in findings],
     }
-    out.mkdir(parents=True, exist_ok=True)
     write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
     print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
 

@@ -56,7 +56,6 @@ def render(survey: Survey) -> str:
 
 def write(path: Path, survey: Survey) -> None:
     """Write a baseline whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, render(survey))
 
 

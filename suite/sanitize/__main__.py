@@ -134,7 +134,6 @@ def _defect_line(defect: Defect) -> str:
 
 def _leave(out: Path, code: ExitCode, findings: dict[str, Any]) -> ExitCode:
     """Write the verdict where a caller that loses exit codes can read it."""
-    out.mkdir(parents=True, exist_ok=True)
     verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **findings}
     write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
     print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
