@@ -1,38 +1,44 @@
-// async_copy: a ring of tiles, filled by copies that go from device to shared memory past the registers.
+// async_copy: tiles are copied from device to shared memory past the registers, three ahead.
 //
-// Against warp_tiled: a tile is requested two tiles before it is multiplied, by copies that need no register and no
-// later write instruction, and 16 k's pass between two barriers. One barrier a tile serves two ends: the tile that
-// has arrived is there for all, and the slot of the tile before it is free for the next copies. Copies of 16 bytes
-// cannot turn A around, so A's tile stays row by row and a thread reads four k's of a row at once: as many reads as
-// before. Rows of A's tile are 4 floats longer than needed; with its rows spaced by 4, a warp's reads of A meet no
-// bank twice.
+// Against warp_tiled: a tile is asked for three tiles before it is multiplied, by copies that hold no register while
+// they are under way. B's tile lands where it is read. A's has to be turned around, and copies of 16 bytes cannot do
+// that, while copies of 4 bytes, which could, take three times the passes through shared memory. So A lands in the
+// order of the threads that asked for it, and each thread turns its own piece, one read and four writes, when its copy
+// is there: for that it waits for nobody but itself. One barrier a tile serves three ends: the turned tile of A is
+// complete, all copies of B's tile have arrived, and the slot of the tile before is free.
+// Expect no more than warp_tiled where registers already reach one tile ahead: the turning costs what the copies save.
+// It pays where a chip's memory is farther away than one tile.
 //
-// Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * FLOATS_OF_SLOT * 4 bytes.
+// Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory RING_FLOATS * 4 bytes.
 
 #include "../common/async_copy.cuh"
 #include "tile_access.cuh"
 
 #define TILE_ROWS 128
 #define TILE_COLS 256
-#define TILE_DEPTH 16
-#define SLOTS 3
+#define TILE_DEPTH 8
+#define SLOTS 4
 #define THREADS 256
-#define PITCH_OF_A (TILE_DEPTH + 4)
-#define FLOATS_OF_A (TILE_ROWS * PITCH_OF_A)
-#define FLOATS_OF_SLOT (FLOATS_OF_A + TILE_DEPTH * TILE_COLS)
+#define PITCH_OF_A (TILE_ROWS + 4)
+#define FLOATS_OF_A (TILE_ROWS * TILE_DEPTH)
+#define FLOATS_OF_B (TILE_DEPTH * TILE_COLS)
+#define FLOATS_OF_SLOT (FLOATS_OF_A + FLOATS_OF_B)
+#define FLOATS_OF_TURNED (TILE_DEPTH * PITCH_OF_A)
+#define RING_FLOATS (SLOTS * FLOATS_OF_SLOT + 2 * FLOATS_OF_TURNED)
 #define WARPS_ACROSS 2
 #define WARP_ROWS 32
 #define WARP_COLS 128
 #define LANES_ACROSS 8
-#define LANES_DOWN (32 / LANES_ACROSS)
 #define THREAD_ROWS 8
 #define THREAD_COLS 16
+#define ROW_STEP (4 * (32 / LANES_ACROSS))
 #define COL_STEP (4 * LANES_ACROSS)
-#define COPIES_OF_A (TILE_ROWS * TILE_DEPTH / 4 / THREADS)
-#define COPIES_OF_B (TILE_DEPTH * TILE_COLS / 4 / THREADS)
 
 static_assert(TILE_ROWS * TILE_COLS == THREADS * THREAD_ROWS * THREAD_COLS, "the threads cover the tile of C");
 static_assert(WARP_ROWS * WARP_COLS == 32 * THREAD_ROWS * THREAD_COLS, "the lanes cover the sub-tile of their warp");
+static_assert(FLOATS_OF_A == THREADS * 4, "one float4 of A a thread");
+static_assert(FLOATS_OF_B == THREADS * 8, "two float4 of B a thread");
+static_assert(TILE_DEPTH % 2 == 0, "fragments alternate between two sets of registers across tiles");
 
 // As read4 and load4: four elements of a row, zeros for what lies outside. A source address stays valid where nothing
 // is read.
@@ -60,80 +66,94 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     const int thread = threadIdx.x;
     const int warp = thread / 32;
     const int lane = thread % 32;
+    float* turned_tiles = slots + SLOTS * FLOATS_OF_SLOT;
 
-    const int thread_row = warp / WARPS_ACROSS * WARP_ROWS + lane / LANES_ACROSS;
+    const int row_of_a = thread / (TILE_DEPTH / 4);
+    const int k_of_a = thread % (TILE_DEPTH / 4) * 4;
+    const int k_of_b = thread / (TILE_COLS / 4);
+    const int col_of_b = thread % (TILE_COLS / 4) * 4;
+    const int thread_row = warp / WARPS_ACROSS * WARP_ROWS + lane / LANES_ACROSS * 4;
     const int thread_col = warp % WARPS_ACROSS * WARP_COLS + lane % LANES_ACROSS * 4;
 
     const int tiles = (K + TILE_DEPTH - 1) / TILE_DEPTH;
+    float a[2][THREAD_ROWS];
+    float b[2][THREAD_COLS];
     float sum[THREAD_ROWS][THREAD_COLS] = {};
 
+    // A group is committed for every tile, also for those past the end: the count of groups stays that of tiles.
     const auto copy_tile = [&](int tile) {
-        float* tile_a = slots + tile % SLOTS * FLOATS_OF_SLOT;
-        float* tile_b = tile_a + FLOATS_OF_A;
-        const int first_k = tile * TILE_DEPTH;
+        if (tile < tiles) {
+            float* slot = slots + tile % SLOTS * FLOATS_OF_SLOT;
+            const int first_k = tile * TILE_DEPTH;
+            copy4<WHOLE>(slot + thread * 4, A, first_row + row_of_a, first_k + k_of_a, M, K);
 #pragma unroll
-        for (int n = 0; n < COPIES_OF_A; ++n) {
-            const int e = thread + n * THREADS;
-            const int row = e / (TILE_DEPTH / 4);
-            const int k = e % (TILE_DEPTH / 4) * 4;
-            copy4<WHOLE>(tile_a + row * PITCH_OF_A + k, A, first_row + row, first_k + k, M, K);
+            for (int n = 0; n < 2; ++n) {
+                const int k = k_of_b + n * (TILE_DEPTH / 2);
+                copy4<WHOLE>(slot + FLOATS_OF_A + k * TILE_COLS + col_of_b, B, first_k + k, first_col + col_of_b, K, N);
+            }
+        }
+        copy_async_commit();
+    };
+    const auto turn_piece_of_a = [&](int tile) {
+        const float4 piece = read4(slots + tile % SLOTS * FLOATS_OF_SLOT + thread * 4);
+        float* to = turned_tiles + tile % 2 * FLOATS_OF_TURNED + k_of_a * PITCH_OF_A + row_of_a;
+        to[0 * PITCH_OF_A] = piece.x;
+        to[1 * PITCH_OF_A] = piece.y;
+        to[2 * PITCH_OF_A] = piece.z;
+        to[3 * PITCH_OF_A] = piece.w;
+    };
+    const auto read_fragments = [&](int tile, int k) {
+        const float* turned_a = turned_tiles + tile % 2 * FLOATS_OF_TURNED + k * PITCH_OF_A + thread_row;
+        const float* row_of_b = slots + tile % SLOTS * FLOATS_OF_SLOT + FLOATS_OF_A + k * TILE_COLS + thread_col;
+#pragma unroll
+        for (int i = 0; i < THREAD_ROWS; i += 4) {
+            unpack(read4(turned_a + i / 4 * ROW_STEP), &a[k % 2][i]);
         }
 #pragma unroll
-        for (int n = 0; n < COPIES_OF_B; ++n) {
-            const int e = thread + n * THREADS;
-            const int k = e / (TILE_COLS / 4);
-            const int col = e % (TILE_COLS / 4) * 4;
-            copy4<WHOLE>(tile_b + k * TILE_COLS + col, B, first_k + k, first_col + col, K, N);
+        for (int j = 0; j < THREAD_COLS; j += 4) {
+            unpack(read4(row_of_b + j / 4 * COL_STEP), &b[k % 2][j]);
         }
     };
-    const auto multiply_tile = [&](int tile) {
-        const float* tile_a = slots + tile % SLOTS * FLOATS_OF_SLOT;
-        const float* tile_b = tile_a + FLOATS_OF_A;
-#pragma unroll 2  // 16 k's in a row would outgrow the instruction cache
-        for (int first_k = 0; first_k < TILE_DEPTH; first_k += 4) {
-            float a[THREAD_ROWS][4];
+    const auto multiply = [&](int k) {
 #pragma unroll
-            for (int i = 0; i < THREAD_ROWS; ++i) {
-                unpack(read4(tile_a + (thread_row + i * LANES_DOWN) * PITCH_OF_A + first_k), a[i]);
+        for (int j = 0; j < THREAD_COLS; ++j) {
+#pragma unroll
+            for (int n = 0; n < THREAD_ROWS; ++n) {
+                const int i = j % 2 ? THREAD_ROWS - 1 - n : n;
+                sum[i][j] += a[k % 2][i] * b[k % 2][j];
             }
+        }
+    };
+    const auto multiply_all_but_last = [&](int tile) {
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                float b[THREAD_COLS];
-#pragma unroll
-                for (int j = 0; j < THREAD_COLS; j += 4) {
-                    unpack(read4(tile_b + (first_k + k) * TILE_COLS + thread_col + j / 4 * COL_STEP), &b[j]);
-                }
-#pragma unroll
-                for (int j = 0; j < THREAD_COLS; ++j) {
-#pragma unroll
-                    for (int i = 0; i < THREAD_ROWS; ++i) {
-                        sum[i][j] += a[i][k] * b[j];
-                    }
-                }
-            }
+        for (int k = 0; k + 1 < TILE_DEPTH; ++k) {
+            read_fragments(tile, k + 1);
+            multiply(k);
         }
     };
 
-    // A group is committed for every tile, also for those past the end: the count of groups stays that of tiles.
     for (int tile = 0; tile < SLOTS - 1; ++tile) {
-        if (tile < tiles) {
-            copy_tile(tile);
-        }
-        copy_async_commit();
+        copy_tile(tile);
     }
-    for (int tile = 0; tile < tiles; ++tile) {
+    copy_async_wait<SLOTS - 2>();
+    turn_piece_of_a(0);
+    __syncthreads();
+    read_fragments(0, 0);
+    for (int tile = 1; tile < tiles; ++tile) {
+        copy_tile(tile + SLOTS - 2);
+        multiply_all_but_last(tile - 1);
         copy_async_wait<SLOTS - 2>();
+        turn_piece_of_a(tile);
         __syncthreads();
-        if (tile + SLOTS - 1 < tiles) {
-            copy_tile(tile + SLOTS - 1);
-        }
-        copy_async_commit();
-        multiply_tile(tile);
+        read_fragments(tile, 0);
+        multiply(TILE_DEPTH - 1);
     }
+    multiply_all_but_last(tiles - 1);
+    multiply(TILE_DEPTH - 1);
 
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; ++i) {
-        const int row = first_row + thread_row + i * LANES_DOWN;
+        const int row = first_row + thread_row + i / 4 * ROW_STEP + i % 4;
 #pragma unroll
         for (int j = 0; j < THREAD_COLS; j += 4) {
             store4(C, row, first_col + thread_col + j / 4 * COL_STEP, M, N, pack(&sum[i][j]));

@@ -5,7 +5,8 @@
 // slice of k. So there are enough blocks for the chip and enough warps for the latency. A warp stages its slices in a
 // corner of shared memory of its own: in the loop it waits for its lanes only, never for another warp. At the end the
 // eight partial tiles meet in shared memory and are added in a fixed order, so results repeat bit by bit. Expect the
-// best times of the ladder up to 512 and a loss beyond it: a small tile loads more for each multiply-add.
+// best times of the ladder up to 768 and a loss beyond it: a small tile loads more for each multiply-add. Which tile is
+// right is a question of how many there are: a few fewer than the chip has SMs.
 //
 // THREAD_ROWS x THREAD_COLS elements a thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.
 // Launch: 256 threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)).
@@ -59,14 +60,19 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     float4 next_b[LOADS_OF_B];
     float sum[THREAD_ROWS][THREAD_COLS] = {};
 
+    // Addresses of whole tiles are a base and a multiple of a row: a pointer for each load would be two registers more.
+    const float* rows_of_a = A + offset_of(first_row + lane / (SLICE_DEPTH / 4), lane % (SLICE_DEPTH / 4) * 4, K);
+    const float* columns_of_b = B + first_col;
     const auto load_slice = [&](int slice) {
         const int first_k = slice * SLICE_DEPTH;
+        const float* from_a = rows_of_a + first_k;
+        const float* from_b = columns_of_b + offset_of(first_k, 0, N);
 #pragma unroll
         for (int n = 0; n < LOADS_OF_A; ++n) {
             const int e = lane + n * 32;
             const int row = e / (SLICE_DEPTH / 4);
             const int k = e % (SLICE_DEPTH / 4) * 4;
-            next_a[n] = WHOLE ? read4(A + offset_of(first_row + row, first_k + k, K))
+            next_a[n] = WHOLE ? read4(from_a + offset_of(n * (128 / SLICE_DEPTH), 0, K))
                               : load4(A, first_row + row, first_k + k, M, K);
         }
 #pragma unroll
@@ -74,7 +80,7 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
             const int e = lane + n * 32;
             const int k = e / (TILE_COLS / 4);
             const int col = e % (TILE_COLS / 4) * 4;
-            next_b[n] = WHOLE ? read4(B + offset_of(first_k + k, first_col + col, N))
+            next_b[n] = WHOLE ? read4(from_b + offset_of(k, col, N))
                               : load4(B, first_k + k, first_col + col, K, N);
         }
     };
@@ -109,7 +115,8 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
 #pragma unroll
             for (int i = 0; i < THREAD_ROWS; ++i) {
 #pragma unroll
-                for (int j = 0; j < THREAD_COLS; ++j) {
+                for (int n = 0; n < THREAD_COLS; ++n) {
+                    const int j = i % 2 ? THREAD_COLS - 1 - n : n;
                     sum[i][j] += a[i] * b[j];
                 }
             }
@@ -122,9 +129,15 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
         write_slice();
         __syncwarp();
         for (int slice = warp + WARPS; slice < slices; slice += WARPS) {
-            load_slice(slice);
+            // Guarded loads need many registers: at an edge they wait until the multiply-adds have done with theirs.
+            if (WHOLE) {
+                load_slice(slice);
+            }
             multiply_slice();
             __syncwarp();
+            if (!WHOLE) {
+                load_slice(slice);
+            }
             write_slice();
             __syncwarp();
         }

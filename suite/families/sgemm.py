@@ -1,4 +1,4 @@
-"""Single-precision matrix product C = A.B, row-major: from one thread an element to what a vendor library reaches.
+"""Single-precision matrix product C = A.B, row-major: from one thread an element to past the vendor's library.
 
 A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
 """
@@ -22,6 +22,24 @@ GATE_SIDES = (256, 1024, 4096)
 """One side where latency rules, one where the number of blocks does, one where the FMA units do."""
 BLOCKS_OF_A_FULL_CHIP = 132
 """About one block for each SM of a large chip."""
+BEST = {
+    128: "split_k",  # 32 tiles of 16 x 32: nothing but latency, so as many warps on a tile as help
+    192: "split_k",
+    256: "split_k",  # 128 tiles of 16 x 32
+    384: "split_k",  # 96 tiles of 48 x 32
+    512: "split_k",  # 128 tiles of 32 x 64
+    768: "split_k",  # 128 tiles of 48 x 96
+    1024: "group_split",  # 128 tiles of 64 x 128, too many bytes from L2 for warps that each load for themselves
+    1536: "stream_k",  # 72 tiles of 128 x 256: cut, they keep all SMs busy
+    2048: "barrier_ring",  # 128 tiles of 128 x 256: one wave, nothing to cut
+    3072: "stream_k",  # 288 tiles: 2.2 waves
+    4096: "barrier_ring",  # 3.9 waves
+    6144: "barrier_ring",  # 8.7 waves: from here on the last wave weighs less than a leaner loop
+    8192: "barrier_ring",  # 15.5 waves
+    12288: "barrier_ring",  # 34.9 waves
+    16384: "barrier_ring",  # 62.1 waves
+}
+"""The stage to take for a square problem of that side on a chip of 132 SMs, and the tiles that decide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +71,36 @@ in (130, 260, 144), where full tiles stand beside edges and some warps of split_
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so."""
+    """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so.
+
+    A ``persistent`` grid has as many blocks as a full chip takes at once, whatever the problem; they hand each other
+    parts of tiles through scratch memory.
+    """
 
     rows: int
     cols: int
     block: tuple[int, int, int] = (256, 1, 1)
     shared_bytes: int = 0
     defines: tuple[tuple[str, str], ...] = ()
+    persistent: bool = False
 
     def blocks(self, problem: Problem) -> tuple[int, int]:
         """Blocks along the columns and the rows of C that cover it."""
         return ceil(problem.n / self.cols), ceil(problem.m / self.rows)
+
+    def launch(self, problem: Problem) -> Launch:
+        grid = (BLOCKS_OF_A_FULL_CHIP, 1) if self.persistent else self.blocks(problem)
+        return Launch((*grid, 1), self.block, self.shared_bytes)
+
+    @property
+    def scratch(self) -> tuple[Buffer, ...]:
+        """Room for one tile of sums a block; a flag a block, and a counter."""
+        if not self.persistent:
+            return ()
+        return (
+            Buffer(Role.SCRATCH, (BLOCKS_OF_A_FULL_CHIP, self.rows * self.cols)),
+            Buffer(Role.SCRATCH, (BLOCKS_OF_A_FULL_CHIP + 1,), "uint32"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +124,29 @@ class Rung:
         return self.tilings[-1] if self.tilings else None
 
 
-def ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
-    """Bytes of async_copy's ring: each slot holds a tile of A, its rows padded by 4 floats, and a tile of B."""
-    return 4 * slots * (rows * (depth + 4) + depth * cols)
+def copy_ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
+    """Bytes of async_copy's ring: slots with a tile of A and one of B, and two turned tiles of A, rows padded by 4."""
+    return 4 * (slots * (rows + cols) * depth + 2 * depth * (rows + 4))
+
+
+def barrier_ring_bytes(rows: int, cols: int, depth: int) -> int:
+    """Bytes of ring_tile.cuh's ring: eight slots with a turned tile of A, one of B, and a barrier in 16 bytes."""
+    return 4 * 8 * (depth * (rows + 4 + cols) + 4)
 
 
 def _split_k(thread_rows: int, thread_cols: int, slice_depth: int) -> Tiling:
     macros = {"THREAD_ROWS": thread_rows, "THREAD_COLS": thread_cols, "SLICE_DEPTH": slice_depth}
-    defines = tuple((name, str(value)) for name, value in macros.items())
-    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, defines=defines)
+    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, defines=_defines(macros))
+
+
+def _stream_k(thread_cols: int) -> Tiling:
+    cols = 16 * thread_cols
+    shared = barrier_ring_bytes(rows=128, cols=cols, depth=8)
+    return Tiling(128, cols, shared_bytes=shared, defines=_defines({"THREAD_COLS": thread_cols}), persistent=True)
+
+
+def _defines(macros: dict[str, int]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in macros.items())
 
 
 def _stage(name: str, lesson: str, min_capability: tuple[int, int] = (7, 5)) -> Stage:
@@ -105,8 +156,11 @@ def _stage(name: str, lesson: str, min_capability: tuple[int, int] = (7, 5)) -> 
 _ELEMENTS = (Tiling(rows=32, cols=32, block=(32, 32, 1)),)
 _TILE_128 = (Tiling(rows=128, cols=128),)
 _TILE_256 = (Tiling(rows=128, cols=256),)
-_RING = (Tiling(rows=128, cols=256, shared_bytes=ring_bytes(slots=3, rows=128, cols=256, depth=16)),)
-_SPLIT_K = (_split_k(4, 4, 16), _split_k(8, 8, 8))
+_COPY_RING = (Tiling(rows=128, cols=256, shared_bytes=copy_ring_bytes(slots=4, rows=128, cols=256, depth=8)),)
+_SPLIT_K = (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k(12, 12, 8))
+_BARRIER_RING = (Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8)),)
+_GROUP_SPLIT = (Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16)),)
+_STREAM_K = (_stream_k(8), _stream_k(16))
 
 RUNGS = (
     Rung(_stage("naive", "One thread an element."), _ELEMENTS, largest=8192, largest_in_gate=1024),
@@ -116,9 +170,12 @@ RUNGS = (
     Rung(_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
     Rung(_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
     Rung(_stage("double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
-    Rung(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread."), _TILE_256),
-    Rung(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _RING),
+    Rung(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread, operands reused."), _TILE_256),
+    Rung(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _COPY_RING),
     Rung(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
+    Rung(_stage("barrier_ring", "Arrive early, wait late: no block-wide barrier.", (8, 0)), _BARRIER_RING),
+    Rung(_stage("group_split", "Groups of warps share out every slice of k.", (8, 0)), _GROUP_SPLIT, largest=2048),
+    Rung(_stage("stream_k", "Equal work for every block: tiles cut along k.", (8, 0)), _STREAM_K),
     Rung(Stage("cublas", "The vendor library in pedantic float32.", operation="cublas_sgemm")),
 )
 
@@ -146,8 +203,8 @@ def _case(rung: Rung, problem: Problem, tiling: Tiling | None, tier: Tier = Tier
     if tiling is None:
         launch = Launch(grid=(1, 1, 1), block=(1, 1, 1))
     else:
-        launch = Launch((*tiling.blocks(problem), 1), tiling.block, tiling.shared_bytes)
-        arguments += (Scalar(m), Scalar(n), Scalar(k))
+        launch = tiling.launch(problem)
+        arguments += (*tiling.scratch, Scalar(m), Scalar(n), Scalar(k))
     return Case(
         family=NAME,
         stage=rung.stage,
