@@ -88,7 +88,7 @@ def _keep(options: argparse.Namespace) -> ExitCode:
 def _ladder(options: argparse.Namespace) -> ExitCode:
     from reports.ladder import ladder  # noqa: PLC0415  # as in _floors
 
-    changes = ladder(options.wanted, Archive(options.runs), write=options.write)
+    changes = ladder(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
     if options.write:
         sys.stdout.write("".join(f"written: {change.path}\n" for change in changes))
     else:
@@ -173,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     showing.add_argument("wanted", metavar="RUN", nargs="?")
     _add_runs(showing)
     showing.add_argument("--write", action="store_true", help="make them show it")
+    showing.add_argument("--bench", metavar="RUN", help="the run whose terminal output README shows")
     add_commands(commands, DEFAULT_OUT)
     history.add_commands(commands, DEFAULT_OUT)
     selftest.add_commands(commands, DEFAULT_OUT)

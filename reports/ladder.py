@@ -85,19 +85,24 @@ class Change:
     difference: str
 
 
-def ladder(wanted: str | None, archive: Archive, *, write: bool) -> tuple[Change, ...]:
+def ladder(wanted: str | None, archive: Archive, *, write: bool, bench: str | None = None) -> tuple[Change, ...]:
     """What in the current folder's documents and pictures does not show the run; with ``write`` it does afterwards.
 
-    ``wanted`` names one session as ``reports.locate`` finds it; None takes the run that the documents name. A
-    PeakgateError tells of a run that cannot stand for the ladder and of wrong or missing markers; nothing is written.
+    ``wanted`` names one session as ``reports.locate`` finds it; None takes the run that the documents name. ``bench``
+    names the session whose terminal output the block ``bench`` shows, which need not be a run of all sizes; None takes
+    the one that block names, or the ladder's. A PeakgateError tells of a run that cannot stand for the ladder and of
+    wrong or missing markers; nothing is written.
     """
     listed = families([OWN_FAMILIES])
     documents = _documents([family.name for family in listed])
     shown = show(_named(documents) if wanted is None else _found(wanted, archive), listed)
+    output = _found(bench, archive) if bench is not None else _bench_run(documents) or shown.run
     texts: dict[Path, str] = {}
     changes = []
     for path, old in documents.items():
-        texts[path] = fill(old, path, partial(block, shown, path.parent), (*shown.rungs, SGEMM_SIZES, BENCH))
+        texts[path] = fill(
+            old, path, partial(block, shown, path.parent, output=output), (*shown.rungs, SGEMM_SIZES, BENCH)
+        )
         if texts[path] != old:
             changes.append(Change(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():
@@ -126,10 +131,14 @@ def show(run: Run, listed: Sequence[Family]) -> Shown:
     return Shown(run, timed, rungs)
 
 
-def block(shown: Shown, folder: Path, name: str) -> str:
-    """What the block of that name holds in a document of that folder: the run, a table, the family's pictures."""
+def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
+    """What the block of that name holds in a document of that folder: the run, a table, the family's pictures.
+
+    ``output`` is the run whose terminal output is shown where that is asked for; None takes the shown one.
+    """
     if name == BENCH:
-        return "\n".join([*terminal(shown.run), "", _provenance(shown.run, folder)])
+        run = output or shown.run
+        return "\n".join([*terminal(run), "", _provenance(run, folder)])
     table = _sizes(_groups(shown)) if name == SGEMM_SIZES else _stages(shown.rungs[name], folder)
     lines = [_provenance(shown.run, folder), "", *table]
     for path, picture in pictures(shown).items():
@@ -322,12 +331,19 @@ def _documents(required: Iterable[str]) -> dict[Path, str]:
 
 def _named(documents: Mapping[Path, str]) -> Run:
     """The one run that the documents' blocks name."""
-    blocks = [held for path, text in documents.items() for held in inside(text, path).values()]
+    blocks = [held for path, text in documents.items() for name, held in inside(text, path).items() if name != BENCH]
     named = sorted({name for held in blocks for name in NAMED_RUN.findall(held)})
     if len(named) != 1:
         found = f"the ladders show {len(named)} runs ({', '.join(named)})" if named else "no ladder names a run yet"
         raise PeakgateError(f"{OVERVIEW}: {found}; give one: python -m reports ladder RUN --write")
     return load_run(Path(named[0]))
+
+
+def _bench_run(documents: Mapping[Path, str]) -> Run | None:
+    """The run that the block ``bench`` names; None when no document has one or it is empty."""
+    blocks = [inside(text, path).get(BENCH, "") for path, text in documents.items()]
+    named = [name for held in blocks for name in NAMED_RUN.findall(held)]
+    return load_run(Path(named[0])) if named else None
 
 
 def _found(wanted: str, archive: Archive) -> Run:

@@ -110,6 +110,19 @@ def test_without_a_run_the_one_that_the_documents_name_is_checked(capsys: Captur
     assert "-| [one_per_thread](access/one_per_thread.cu)" in capsys.readouterr().out
 
 
+def test_the_terminal_output_may_come_from_another_run_which_its_block_names(capsys: Captured) -> None:
+    Path("README.md").write_text("<!-- ladder:bench -->\n<!-- /ladder:bench -->\n")
+    gated = whole_run({"transpose.hinted-8192-256x1": {"gbs": 4103.0}})
+    save(RUNS, "gated", gated)
+    arguments = ["ladder", str(RUNS / "gate.json"), "--bench", str(RUNS / "gated.json"), "--write"]
+    assert main(arguments) == 0
+    assert "4103 GB/s" in Path("README.md").read_text()
+    assert "baselines/nvidia-h200/runs/gated.json" in Path("README.md").read_text()
+    assert "gated.json" not in OVERVIEW.read_text()
+    assert main(["ladder"]) == 0
+    capsys.readouterr()
+
+
 def test_a_run_that_measured_something_else_makes_document_and_picture_stale(capsys: Captured) -> None:
     assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
     faster = whole_run({"transpose.hinted-16384-256x1": {"gbs": 4185.0}})
