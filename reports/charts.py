@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.families.access import ALL_OFFSETS, ALL_STRIDES, sector_useful_fraction, warp_useful_fraction
+from suite.families.access import ALL_OFFSETS, ALL_STRIDES
+from suite.sectors import sector_useful_fraction, warp_useful_fraction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,9 @@ Two rules decide whether a case's time moved:
 - One run against one: beyond 3 % (more for kernels under 10 µs or noisy samples). Below that is SAME *within what the
   pair can resolve*, which the reason states.
 
-Either way a case that could not resolve 15 % and shows no more is INCONCLUSIVE. The suite-wide shift is judged on its
+A case that cannot resolve 15 % is INCONCLUSIVE where nothing is known of the spread between its sessions, or where it
+moved further than it does by itself once in a hundred times; a case known to scatter that stays within its scatter is
+SAME, and the reason states how little that says. The suite-wide shift is judged on its
 own and never subtracted from the cases: when everything slows, everything is slower.
 
 A case has one verdict, the worst that holds: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then
@@ -172,7 +174,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
     errors = {index: _standard_error(index, timed[index], spread) for index in tested}
     freedom = {index: spread.degrees_of_freedom(index) for index in tested}
     p_values = [noise.tail_probability(shifts[index].log_ratio / errors[index], freedom[index]) for index in tested]
-    for index, p_value in zip(tested, noise.holm(np.array(p_values)), strict=True):
+    for index, p_alone, p_value in zip(tested, p_values, noise.holm(np.array(p_values)), strict=True):
         alone = rules.same_chip and df[index] >= FEWEST_DF_ALONE
         least = SMALLEST_SHIFT if alone else shifts[index].resolvable
         shifts[index] = Shift(
@@ -180,6 +182,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
             resolvable=max(least, errors[index] * noise.upper_quantile(ALPHA / len(tested), freedom[index])),
             called=bool(p_value < ALPHA) and abs(shifts[index].log_ratio) > least,
             p_value=float(p_value),
+            p_alone=float(p_alone),
         )
     return shifts
 
@@ -206,7 +209,7 @@ def _judge(case: CaseEvidence, shift: Shift) -> Judgement:
         return Judgement(Verdict.BELOW_FLOOR, f"{below_floor(case)}; against base {unmoved(shift)}")
     if shift.called:
         return Judgement(Verdict.FASTER, moved(case, shift))
-    if shift.resolvable > WIDEST_RESOLVABLE:
+    if shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < ALPHA):
         return Judgement(Verdict.INCONCLUSIVE, f"{unmoved(shift)}: too noisy, measure both sides again")
     return Judgement(Verdict.SAME, unmoved(shift))
 

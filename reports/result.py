@@ -24,14 +24,15 @@ class Shift:
     """How far the times of NEW lie from those of BASE.
 
     ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that
-    this comparison would have called: the smallest detectable change. ``p_value`` is Holm-adjusted, None where no
-    session was repeated. ``called`` says whether it counts as a change.
+    this comparison would have called: the smallest detectable change. ``p_value`` is Holm-adjusted, ``p_alone`` that of
+    the case by itself; both None where no session was repeated. ``called`` says whether it counts as a change.
     """
 
     log_ratio: float
     resolvable: float
     called: bool
     p_value: float | None = None
+    p_alone: float | None = None
 
     @property
     def percent(self) -> float:

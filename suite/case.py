@@ -106,7 +106,8 @@ class Stage:
     ``source`` is its ``.cu`` file, whose one entry point carries the stage's name; a stage without a source is an
     ``operation`` of the device itself (a memcpy, a vendor library call) that serves as a yardstick.
     ``gpu_only`` says why the emulator cannot run it; None when it can. ``min_capability`` is the lowest compute
-    capability that has every instruction the stage uses.
+    capability that has every instruction the stage uses. ``host_bound`` marks a stage whose time is the host's as much
+    as the GPU's: measured for the record in the full tier, never in the gate.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Stage:
     operation: str | None = None
     min_capability: tuple[int, int] = (7, 5)
     gpu_only: str | None = None
+    host_bound: bool = False
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.operation is None):

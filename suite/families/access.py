@@ -7,8 +7,7 @@ model expects of it. A size label is the element's type, followed by the extent 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -19,14 +18,18 @@ import numpy as np
 
 from suite.case import Argument, Array, Buffer, Case, Family, Launch, Reference, Role, Scalar, Scale, Stage, Tier, Work
 from suite.families.paths import KERNELS
+from suite.sectors import (
+    SECTOR_BYTES,
+    bank_turns,
+    sector_useful_fraction,
+    tile_words,
+    warp_useful_fraction,
+)
 
 NAME = "access"
 FLOAT, DOUBLE = "float32", "float64"
 TYPE_LABELS = {FLOAT: "f32", DOUBLE: "f64"}
 
-SECTOR_BYTES = 32
-WARP_THREADS = 32
-BANKS = 32
 FIELDS = 4
 """Of a record in the aos and soa stages."""
 
@@ -98,38 +101,6 @@ class Rung:
     small: tuple[Problem, ...]
     knob: str = ""
     probe_extents: tuple[tuple[int, ...], ...] = PROBE_COUNTS
-
-
-def sector_useful_fraction(stride: int, element_bytes: int) -> float:
-    """Useful part of the bytes memory moves for every ``stride``-th element, when each sector is moved once.
-
-    Memory moves whole sectors of 32 bytes, and elements lie ``stride * e`` bytes apart. Up to 32 bytes apart every
-    sector of the span is touched: e useful of stride * e bytes, 1 / stride. Further apart each element pulls a sector
-    of its own, in which it lies wholly because e divides 32: e / 32.
-    """
-    return element_bytes / min(stride * element_bytes, SECTOR_BYTES)
-
-
-def warp_useful_fraction(stride: int, element_bytes: int, offset: int = 0) -> float:
-    """Useful part of the sectors one warp asks for, when its neighbours' use of them is not counted.
-
-    32 elements span whole sectors, so all warps of a launch begin at the same place in a sector as the first.
-    """
-    sectors = {(offset + lane * stride) * element_bytes // SECTOR_BYTES for lane in range(WARP_THREADS)}
-    return WARP_THREADS * element_bytes / (len(sectors) * SECTOR_BYTES)
-
-
-def bank_turns(words: Iterable[int]) -> float:
-    """Turns in which shared memory serves a warp that asks for these 4-byte words: the most words in one bank."""
-    return float(max(Counter(word % BANKS for word in set(words)).values()))
-
-
-def tile_words(tile: tuple[int, int], pad: int, *, by: str) -> list[int]:
-    """The word that each thread of the first warp meets in a padded (columns, rows) tile, by "row" or by "col"."""
-    columns, rows = tile
-    if by == "row":
-        return [thread // columns * (columns + pad) + thread % columns for thread in range(WARP_THREADS)]
-    return [thread % rows * (columns + pad) + thread // rows for thread in range(WARP_THREADS)]
 
 
 def plus_one(xp: Any, inputs: Sequence[Array], *, where: tuple[slice | int, ...]) -> Sequence[Array]:
@@ -340,9 +311,10 @@ def _tile_rung(name: str, lesson: str, write: str, read: str, *pads: int, dynami
     return Rung(_stage(name, lesson), setup, _tiles(*pads), _SMALL_TILES, "pad")
 
 
-def _transfer_rung(name: str, lesson: str) -> Rung:
-    stage = Stage(f"transfer_{name}", lesson, operation=name)
-    return Rung(stage, _transfer, _TRANSFERS, _SMALL_TRANSFERS)
+def _transfer_rung(name: str, lesson: str, *, host_bound: bool = False) -> Rung:
+    stage = Stage(f"transfer_{name}", lesson, operation=name, host_bound=host_bound)
+    problems = tuple(replace(problem, gate=problem.gate and not host_bound) for problem in _TRANSFERS)
+    return Rung(stage, _transfer, problems, _SMALL_TRANSFERS)
 
 
 RUNGS = (
@@ -397,9 +369,9 @@ RUNGS = (
         _SMALL_PLAIN,
     ),
     Rung(_stage("soa_all", "All fields in a structure of arrays."), _soa_all, _PLAIN, _SMALL_PLAIN),
-    _transfer_rung("h2d_pageable", "Host to device; pageable memory is staged through a pinned buffer."),
+    _transfer_rung("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
     _transfer_rung("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
-    _transfer_rung("d2h_pageable", "Device to host, staged."),
+    _transfer_rung("d2h_pageable", "Device to host, staged.", host_bound=True),
     _transfer_rung("d2h_pinned", "Device to host, straight into pinned memory."),
 )
 _RUNGS = {rung.stage.name: rung for rung in RUNGS}

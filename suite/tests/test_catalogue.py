@@ -48,7 +48,7 @@ def test_a_family_that_is_none_is_refused(tmp_path):
 def test_the_gate_is_part_of_the_whole_and_covers_every_stage_that_has_cases():
     whole, gate = catalogue.cases(Scale.BENCH), catalogue.cases(Scale.BENCH, Tier.GATE)
     assert {case.id for case in gate} < {case.id for case in whole}
-    assert {case.stage for case in gate} == {case.stage for case in whole}
+    assert {case.stage for case in gate} == {case.stage for case in whole if not case.stage.host_bound}
 
 
 def test_the_gate_stays_small_enough_for_every_merge():
