@@ -130,7 +130,13 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("--no-html", action="store_true", help="write no page")
     comparing.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")
     comparing.add_argument("--all", action="store_true", help="list unchanged cases too")
-    comparing.add_argument("--strict", action="store_true", help="a case without a floor leaves the gate undecided")
+    comparing.add_argument(
+        "--strict-gate",
+        "--strict",
+        dest="strict",
+        action="store_true",
+        help="a case without a floor leaves the gate undecided",
+    )
     viewing = commands.add_parser(
         "show",
         help="write a page of one run",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from reports.cause import causes
 from reports.evidence import CaseEvidence
-from reports.result import Shift
+from reports.result import Shift, percent
 
 
 def moved(case: CaseEvidence, shift: Shift) -> str:
     """A shift that counts: by how much, against what could be resolved, and what else changed."""
     base, new = case.base.results[-1], case.new.results[-1]
-    told = f"{shift}, beyond the {shift.resolvable_percent:.2g} % these runs can resolve"
+    told = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
     if shift.p_value is not None:
         told = f"{shift} over {len(case.base.results)} and {len(case.new.results)} sessions, p = {shift.p_value:.1g}"
     return "; ".join([told, *causes(base, new)])
@@ -18,7 +18,7 @@ def moved(case: CaseEvidence, shift: Shift) -> str:
 
 def unmoved(shift: Shift) -> str:
     """A shift that does not count."""
-    return f"{shift.percent:+.2f} %, within the {shift.resolvable_percent:.2g} % these runs can resolve"
+    return f"{shift.percent:+.2f} %, within the {percent(shift.resolvable_percent)} these runs can resolve"
 
 
 def below_floor(case: CaseEvidence) -> str:

@@ -19,6 +19,11 @@ WORST_FIRST = (
 )
 
 
+def percent(value: float) -> str:
+    """Two significant digits, and no exponent: ``0.58 %``, ``1.3 %``, ``240 %``."""
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+
+
 @dataclass(frozen=True, slots=True)
 class Shift:
     """How far the times of NEW lie from those of BASE.

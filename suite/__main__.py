@@ -14,6 +14,11 @@ import pytest
 from suite.verdict import ExitCode
 
 _BENCH = Path(__file__).with_name("bench_kernels.py")
+NOTHING_SELECTED = (
+    "no case was selected: -k takes parts of case ids, --collect-only lists them "
+    "(the emulator has small sizes of its own)\n"
+)
+
 CRASHED = os.EX_SOFTWARE
 """A defect of this project, not of what it measured: none of the four verdicts."""
 
@@ -41,7 +46,7 @@ def main(arguments: list[str]) -> int:
     if crash.happened:
         return CRASHED
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        print("no case was selected; list them with --collect-only, choose with -k", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(NOTHING_SELECTED)
     return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
 
 

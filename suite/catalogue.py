@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from suite.case import Case, Family, Scale, Tier
+from suite.case import Case, Family, Scale, Stage, Tier
 from suite.errors import PeakgateError
 
 OWN_FAMILIES = Path(__file__).parent / "families"
@@ -45,9 +46,17 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, folders: Sequence[Path] | None =
     Small problems are few by themselves: the tier only matters at benchmark scale.
     """
     listed: dict[str, Case] = {}
+    found: set[Stage] = set()
     for case in _all(scale, folders):
         if scale is Scale.BENCH and tier is Tier.GATE and case.tier is not Tier.GATE:
             continue
+        if case.stage.source is not None and case.stage not in found:
+            if not case.stage.source.is_file():
+                raise PeakgateError(
+                    f"stage {case.stage.name} has no file {case.stage.source}: write the kernel, or take the stage out "
+                    f"of the family {case.family}"
+                )
+            found.add(case.stage)
         if case.id in listed:
             raise PeakgateError(
                 f"case id {case.id} is used twice; ids must be unique, see suite/families/{case.family}.py"
@@ -64,6 +73,18 @@ def probes(case: Case, folders: Sequence[Path] | None = None) -> list[Case]:
     raise PeakgateError(f"case {case.id}: no family named {case.family}")
 
 
+def _place(error: Exception, path: Path) -> str:
+    """File and line of an error in a family file."""
+    if isinstance(error, SyntaxError):
+        return f"{path}:{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def _message(error: Exception) -> str:
+    return error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+
+
 def _all(scale: Scale, folders: Sequence[Path] | None) -> Iterator[Case]:
     for family in families(folders):
         yield from family.cases(scale)
@@ -78,7 +99,11 @@ def _family(path: Path) -> Family | None:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise PeakgateError(f"{_place(error, path)}: {type(error).__name__}: {_message(error)}") from error
     family = getattr(module, "FAMILY", None)
     if family is None:
         return None

@@ -55,7 +55,9 @@ def _capability(text: str | None) -> tuple[int, int]:
     if text is None:
         found = driver.gpu_capability(0)
         if found is None:
-            raise PeakgateError("no GPU answers: name an architecture with --capability, 9.0 say")
+            raise PeakgateError(
+                "no GPU answers, see nvidia-smi; by itself this command builds for --capability 9.0 say"
+            )
         return found
     major, dot, minor = text.partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):

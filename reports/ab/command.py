@@ -79,7 +79,13 @@ def add_commands(commands: Any, out: Path) -> None:
 def _add_report_options(parser: argparse.ArgumentParser, out: Path) -> None:
     parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="folder of the written reports")
     parser.add_argument("--all", action="store_true", help="list unchanged cases too")
-    parser.add_argument("--strict", action="store_true", help="a case without a floor leaves the gate undecided")
+    parser.add_argument(
+        "--strict-gate",
+        "--strict",
+        dest="strict",
+        action="store_true",
+        help="a case without a floor leaves the gate undecided",
+    )
 
 
 def _ab(options: argparse.Namespace) -> ExitCode:

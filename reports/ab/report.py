@@ -19,7 +19,7 @@ from reports.cause import causes
 from reports.compare import FEWEST_CASES_FOR_SUITE
 from reports.locate import Side
 from reports.provenance import differences
-from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
+from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent
 from reports.runfile import CaseResult, Run
 from suite.verdict import Judgement, Verdict
 
@@ -133,7 +133,9 @@ def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Ju
             Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {told}; {why}"
         )
     if decision.resolvable > WIDEST_RESOLVABLE:
-        return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy, {shift.resolvable_percent:.2g} % would go unseen")
+        return Judgement(
+            Verdict.INCONCLUSIVE, f"{told}: too noisy, {percent(shift.resolvable_percent)} would go unseen"
+        )
     suspected = "was suspected; measured again " if decision.direction else ""
     return Judgement(Verdict.SAME, f"{suspected}{told}")
 

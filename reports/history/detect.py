@@ -23,7 +23,7 @@ from reports.compare import ALPHA, SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from reports.history.series import History
 from reports.history.steps import Step, locate
 from reports.noise import Floats
-from reports.result import WORST_FIRST, Shift
+from reports.result import WORST_FIRST, Shift, percent
 from suite.verdict import Judgement, Verdict
 
 NEWEST = 5
@@ -83,7 +83,7 @@ def detect(history: History) -> tuple[Finding, ...]:
     judged = [window for window, known in zip(windows, enough, strict=True) if known]
     shifts = iter(_shifts(judged))
     findings = [
-        _finding(case, window, *next(shifts), history) if known else _too_few(case, window)
+        _finding(case, window, *next(shifts), history) if known else _too_few(case, window, alone=any(enough))
         for case, window, known in zip(history.cases, windows, enough, strict=True)
     ]
     return tuple(sorted(findings, key=_badness))
@@ -114,10 +114,13 @@ def _window(row: Floats) -> Window:
     return Window(tuple(sessions.tolist()), row[sessions])
 
 
-def _too_few(case: str, window: Window) -> Finding:
+def _too_few(case: str, window: Window, *, alone: bool) -> Finding:
+    """A case that is not judged: NEW beside others that are, INCONCLUSIVE where the whole history is too short."""
     have, needed = len(window.log_time), NEWEST + FEWEST_OLDER
     reason = f"{have} {'session has' if have == 1 else 'sessions have'} it, {needed} are needed: {needed - have} more"
-    return Finding(case, Judgement(Verdict.INCONCLUSIVE, reason), tuple(np.exp(window.log_time).tolist()))
+    return Finding(
+        case, Judgement(Verdict.NEW if alone else Verdict.INCONCLUSIVE, reason), tuple(np.exp(window.log_time).tolist())
+    )
 
 
 def _spread(windows: Sequence[Window]) -> tuple[Floats, Floats]:
@@ -169,7 +172,7 @@ def _judgement(shift: Shift, older: int, step: Step | None) -> Judgement:
         told = f"{shift} in the last {NEWEST} sessions than in {older} before, p = {shift.p_value:.1g}"
         verdict = Verdict.SLOWER if shift.log_ratio > 0 else Verdict.FASTER
         return Judgement(verdict, "; ".join([told, *step.facts]))
-    least = f"{shift.resolvable_percent:.2g} %"
+    least = percent(shift.resolvable_percent)
     told = f"{shift.percent:+.2f} %, within the {least} that {NEWEST} sessions against {older} can tell"
     if shift.resolvable > WIDEST_RESOLVABLE:
         return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy")

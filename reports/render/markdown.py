@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from reports.render import words
-from reports.result import Comparison, Row
+from reports.result import Comparison, Row, percent
 from suite.case import ID_PATTERN
 from suite.verdict import REGRESSIONS, Verdict
 
@@ -101,7 +101,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.verdict,
         words.change(row),
         words.times(row),
-        f"{row.shift.resolvable_percent:.2g} %" if row.shift else "",
+        percent(row.shift.resolvable_percent) if row.shift else "",
         "" if fraction is None else f"{fraction:.3f}",
         escape(row.reason),
     )

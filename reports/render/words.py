@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.locate import Side
-from reports.result import Comparison, Row
+from reports.result import Comparison, Row, percent
 from suite.case import ID_PATTERN
 from suite.verdict import REGRESSIONS, Verdict
 
@@ -31,7 +31,7 @@ def detectable(comparison: Comparison) -> str:
     if comparison.detectable_percent is None:
         return ""
     typical, worst = comparison.detectable_percent
-    return f"smallest detectable change {typical:.2g} % in the median case, {worst:.2g} % in the worst"
+    return f"smallest detectable change {percent(typical)} in the median case, {percent(worst)} in the worst"
 
 
 def rerun(comparison: Comparison) -> str:
@@ -44,7 +44,7 @@ def rerun(comparison: Comparison) -> str:
 def floors(comparison: Comparison) -> str:
     """How many cases have no floor; empty when all have one."""
     count = comparison.without_floor
-    return f"{count} cases have no floor; undecided under --strict" if count else ""
+    return f"{count} cases had no floor when they were measured; undecided under --strict-gate" if count else ""
 
 
 def times(row: Row) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from reports.render.words import one_line
+from reports.result import percent
 from reports.selftest.record import MOST_FALSE_ALARMS, Selftest
 from reports.selftest.resample import Measured
 
@@ -34,7 +35,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
     lines += _listed(
         f"{len(found.thresholds)} cases repeat worse than one run against one is trusted to resolve",
         [
-            f"{each.case}: resolves {each.threshold_percent:.2g} %, repeats within {each.carried_percent:.2g} %"
+            f"{each.case}: resolves {percent(each.threshold_percent)}, repeats within {percent(each.carried_percent)}"
             for each in found.thresholds
         ],
     )
@@ -54,7 +55,7 @@ def _design(found: Selftest, measured: Measured) -> list[str]:
     changes = sorted(measured.detectable_percent.values())
     if changes:
         lines.append(
-            f"    sees {changes[len(changes) // 2]:.2g} % in the median case, {changes[-1]:.2g} % in the worst"
+            f"    sees {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
         )
     if measured.alarms:
         cases = [f"{case} ({count})" for case, count in measured.alarming_cases.items()][:MOST_LISTED]

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from reports.locate import Side
+from reports.result import percent
 from reports.runfile import Run
 from reports.selftest.carry import TightFloor, TightThreshold
 from reports.selftest.resample import Measured
@@ -98,7 +99,7 @@ def notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
         what for what, same in (("chip", found.uuid == run.uuid), ("driver", found.driver == run.driver)) if not same
     ]
     where = f" on another {' and '.join(differs)}" if differs else ""
-    sees = f"; one session against one sees {found.sees_percent:.2g} % in the median case"
+    sees = f"; one session against one sees {percent(found.sees_percent)} in the median case"
     tight = f"; {found.tight_floors} floors are tighter than this runner can carry" if found.tight_floors else ""
     failed = f"{found.alarms} of {found.gates} gates failed on unchanged code"
     return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {failed}{sees}{tight}",)

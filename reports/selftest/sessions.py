@@ -51,7 +51,16 @@ def measure(folder: Path, sessions: int, for_suite: Sequence[str], suite: Sequen
     for number in range(1, sessions + 1):
         sys.stderr.write(f"session {number} of {sessions}\n")
         run = folder / RUNS / f"session_{number:02d}.json"
-        done = subprocess.run([*suite, f"--benchmark-json={run}", f"--out={folder}", *for_suite], check=False)
+        done = subprocess.run(
+            [
+                *suite,
+                f"--benchmark-json={run}",
+                f"--benchmark-storage={folder / 'storage'}",
+                f"--out={folder}",
+                *for_suite,
+            ],
+            check=False,
+        )
         if done.returncode == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         if not run.is_file() or run.stat().st_size == 0:

@@ -94,12 +94,12 @@ def test_false_alarms_and_power_are_what_the_rule_promises() -> None:
     assert hits >= 0.85 * 75
 
 
-def test_too_few_sessions_are_inconclusive_and_say_how_many_are_missing() -> None:
+def test_a_case_of_too_few_sessions_is_new_and_says_how_many_are_missing() -> None:
     log_time = quiet()
     log_time[3, :-7] = np.nan
     log_time[4, :-1] = np.nan
     findings = found(log_time)
-    assert findings["a.stage003"].verdict is Verdict.INCONCLUSIVE
+    assert findings["a.stage003"].verdict is Verdict.NEW
     assert findings["a.stage003"].judgement.reason == "7 sessions have it, 11 are needed: 4 more"
     assert findings["a.stage004"].judgement.reason == "1 session has it, 11 are needed: 10 more"
     assert findings["a.stage004"].shift is None

@@ -58,6 +58,9 @@ def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float)
     defects = sum(len(report.defects) for report in reports)
     problems, launches = (sum(getattr(report, what) for report in reports) for what in ("problems", "launches"))
     verdict = f"{defects} defect{'' if defects == 1 else 's'}" if defects else "no defect"
+    broken = sum(bool(report.broken) for report in reports)
+    if broken:
+        verdict += f", {broken} not checked"
     said.append(
         f"{len(reports)} kernels, {problems} problems in {len(orders)} orders of threads, {launches} launches: "
         f"{verdict} ({wall_s:.0f} s)"

@@ -17,7 +17,10 @@ def run(folder, *arguments, planted=False, device="cpu"):
     if planted:
         settings["PEAKGATE_FAMILIES"] = str(PLANTED)
     return subprocess.run(
-        [sys.executable, "-m", "suite", "--device", device, f"--out={folder}", *arguments],
+        [
+            *(sys.executable, "-m", "suite", "--device", device, f"--out={folder}"),
+            *(f"--benchmark-storage={folder / 'saved'}", *arguments),
+        ],
         cwd=ROOT,
         env=settings,
         capture_output=True,
@@ -31,9 +34,7 @@ def healthy(tmp_path_factory):
     """One small healthy run: its process and its saved file."""
     folder = tmp_path_factory.mktemp("healthy")
     json_file = folder / "run.json"
-    done = run(
-        folder, "-k", "naive_row or memcpy", f"--benchmark-json={json_file}", f"--benchmark-storage={folder / 'saved'}"
-    )
+    done = run(folder, "-k", "naive_row or memcpy", f"--benchmark-json={json_file}")
     return done, json_file, folder
 
 
@@ -129,6 +130,34 @@ def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path):
     done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
     assert done.returncode == 2
     assert "did you mean 'roof.memcpy-256KiB'?" in done.stdout + done.stderr
+
+
+BROKEN_FAMILY = "from suite.case import Family\nFAMILY = Family(\n"
+LOST_KERNEL = """
+from suite.case import Case, Family, Launch, Stage, Tier, Work
+from pathlib import Path
+STAGE = Stage("lost", "not written yet", Path(__file__).with_name("lost.cu"))
+def cases(scale):
+    yield Case("lost", STAGE, Launch((1, 1, 1), (1, 1, 1)), (), Work(1), lambda xp, inputs: [], tier=Tier.GATE)
+FAMILY = Family("lost", "synthetic", (STAGE,), cases, lambda case: iter(()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (BROKEN_FAMILY, "mine.py:2: SyntaxError: '(' was never closed"),
+        ("import no_such_module\n", "mine.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
+        (LOST_KERNEL, "stage lost has no file"),
+    ],
+)
+def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, monkeypatch, source, told):
+    (tmp_path / "mine.py").write_text(source)
+    monkeypatch.setenv("PEAKGATE_FAMILIES", str(tmp_path))
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.gpu
