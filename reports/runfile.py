@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from suite.errors import PeakgateError
+from suite.schema import EMULATOR_SLUG, SCHEMA
 from suite.verdict import Verdict
-
-SCHEMA = 1
-EMULATOR_SLUG = "cpu-emulator"
 
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533

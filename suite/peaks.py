@@ -6,23 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from suite.case import Work
+from suite.occupancy import LIMITS
 
 Bound = Literal["memory", "compute", "link"]
-
-FP32_LANES_PER_SM = {
-    (7, 0): 64,
-    (7, 5): 64,
-    (8, 0): 64,
-    (8, 6): 128,
-    (8, 7): 128,
-    (8, 9): 128,
-    (9, 0): 128,
-    (10, 0): 128,
-    (10, 3): 128,
-    (12, 0): 128,
-    (12, 1): 128,
-}
-"""FP32 units of one multiprocessor by compute capability (CUDA C++ Programming Guide, arithmetic throughput)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +49,10 @@ def theoretical_peaks(
     Memory: clock x 2 (double data rate) x bus width / 8. FP32: multiprocessors x lanes x 2 (a fused multiply-add
     counts two) x the highest SM clock.
     """
-    lanes = FP32_LANES_PER_SM.get(capability)
-    if lanes is None:
+    limits = LIMITS.get(capability)
+    if limits is None:
         return None
+    lanes = limits.fp32_lanes_per_sm
     memory_gbs = memory_clock_mhz * 2 * bus_width_bits / 8 / 1e3
     fp32_tflops = sm_count * lanes * 2 * sm_clock_mhz / 1e6
     derivation = (

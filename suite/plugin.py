@@ -21,6 +21,7 @@ from suite.device.choose import device_slug, open_device
 from suite.device.driver import gpu_count
 from suite.errors import PeakgateError
 from suite.files import write_whole
+from suite.schema import SCHEMA
 from suite.session import Session
 from suite.verdict import ExitCode, exit_code
 
@@ -126,7 +127,7 @@ def name_commit(config: pytest.Config, commit_info: dict[str, Any]) -> None:
 def describe_run(config: pytest.Config, output_json: dict[str, Any]) -> None:
     """Add the schema number and the run's own section to pytest-benchmark's file."""
     if session := config.stash.get(_SESSION, None):
-        output_json["peakgate_schema"] = record.SCHEMA
+        output_json["peakgate_schema"] = SCHEMA
         output_json["peakgate"] = record.run_info(session)
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from suite.session import Outcome, Session
 from suite.table import counts
 
-SCHEMA = 1
-
 
 def extra_info(outcome: Outcome) -> dict[str, Any]:
     """One benchmark's ``extra_info``; None where a figure is not known or not claimed."""

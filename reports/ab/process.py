@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from suite.build import cache_folder
+
 WARM = Path(__file__).with_name("warm.py")
 PRELOAD = (
     *("pytest", "pytest_benchmark.plugin", "numpy", "rich.table", "cupy", "cuda.bindings.nvrtc"),
@@ -123,7 +125,7 @@ def side_environment(folder: Path) -> dict[str, str]:
     pytest loads the one plugin a run needs, not whatever else is installed. The driver's compile cache is off: NVRTC
     13.0 answers from it without the compiler's log, and the suite would miss the registers in it.
     """
-    cache = Path(os.environ.get("PEAKGATE_CACHE", ".cache")).resolve()
+    cache = cache_folder().resolve()
     inherited = os.environ.get("PYTHONPATH")
     search = str(folder) if not inherited else f"{folder}{os.pathsep}{inherited}"
     ours = {"PYTHONPATH": search, "PEAKGATE_CACHE": str(cache), "CUDA_CACHE_DISABLE": "1"}

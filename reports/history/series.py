@@ -10,8 +10,8 @@ import numpy as np
 
 from reports.history.session import Session
 from reports.noise import Floats
-from reports.runfile import EMULATOR_SLUG
 from suite.errors import PeakgateError
+from suite.schema import EMULATOR_SLUG
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reports.runfile import SCHEMA, load_run
+from reports.runfile import load_run
 from suite.errors import PeakgateError
+from suite.schema import SCHEMA
 from suite.verdict import Verdict
 
 INDEX_SCHEMA = 1

@@ -8,8 +8,8 @@ from suite.device import driver
 from suite.device.driver import slug
 from suite.device.interface import Device
 from suite.errors import PeakgateError
+from suite.schema import EMULATOR_SLUG
 
-EMULATOR_SLUG = "cpu-emulator"
 FALLBACK_NOTE = (
     "no GPU answers: kernels run through the checked CPU emulator on small problems; "
     "they are proven right, times are recorded, no fraction of peak is claimed"

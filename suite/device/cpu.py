@@ -13,11 +13,11 @@ from suite.build import Resources
 from suite.case import Array, Buffer, Case, Role, Scalar, Scale
 from suite.data import random_array
 from suite.device import emulator
-from suite.device.choose import EMULATOR_SLUG
 from suite.device.interface import DeviceKind, KernelFault
 from suite.peaks import Peaks
 from suite.preflight import Preflight
 from suite.sampling import Samples, SamplingPlan
+from suite.schema import EMULATOR_SLUG
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
