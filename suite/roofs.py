@@ -13,7 +13,7 @@ ROOF_FAMILY = "roof"
 LARGEST_BUFFER_BYTES = 1 << 30
 """Copies of 4 GiB run no faster than those of 1 GiB and take four times as long."""
 
-_PLAN = SamplingPlan(min_samples=8, max_samples=32, budget_us=4_000, batch=8)
+_PLAN = SamplingPlan(min_samples=6, max_samples=36, budget_us=4_000)
 
 
 def yardsticks(cases: Sequence[Case]) -> list[Case]:

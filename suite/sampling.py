@@ -21,30 +21,36 @@ MOST_DISCARDED = 0.5
 """With more than this share of its samples discarded a case is inconclusive."""
 
 
+LEAST_BATCHES = 4
+"""So many batches tell how far they scatter."""
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
     """When a case has been sampled enough.
 
-    Sampling goes in batches and stops once ``min_samples`` are there and either the standard error of the median
-    is at most ``target_relative_error`` or ``budget_us`` of device time or ``max_samples`` are used up.
+    Sampling goes in batches, each with the arrays elsewhere in memory, and stops once ``min_samples`` are there and
+    either the batches agree, so that the standard error of their middle is at most ``target_relative_error``, or
+    ``budget_us`` of device time or ``max_samples`` are used up.
     """
 
     min_samples: int = 12
     max_samples: int = 240
     target_relative_error: float = 0.002
     budget_us: float = 20_000.0
-    batch: int = 12
+    batch: int = 6
     warmup: int = 2
 
-    def done(self, times_us: Sequence[float], discarded: int = 0) -> bool:
+    def done(self, batches_us: Sequence[Sequence[float]], discarded: int = 0) -> bool:
         """Whether these samples are enough, or so many were discarded that more would not help."""
-        if discarded >= self.max_samples or (discarded >= 4 * self.min_samples and discarded > len(times_us)):
+        taken = sum(len(batch) for batch in batches_us)
+        if discarded >= self.max_samples or (discarded >= 4 * self.min_samples and discarded > taken):
             return True
-        if len(times_us) < self.min_samples:
+        if taken < self.min_samples:
             return False
-        if len(times_us) >= self.max_samples or sum(times_us) >= self.budget_us:
+        if taken >= self.max_samples or sum(map(sum, batches_us)) >= self.budget_us:
             return True
-        return relative_error_of_median(times_us) <= self.target_relative_error
+        return relative_error(batches_us) <= self.target_relative_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +78,17 @@ class Samples:
         return bool(self.times_us) and self.discarded <= MOST_DISCARDED * taken
 
 
-def relative_error_of_median(times_us: Sequence[float]) -> float:
-    """Standard error of the median over the median, from the interquartile range.
+def relative_error(batches_us: Sequence[Sequence[float]]) -> float:
+    """Standard error of the middle of the batches' medians over that middle; infinite with too few batches.
 
-    For a roughly normal middle IQR = 1.349 SD, and the median's standard error is sqrt(pi / 2) SD / sqrt(n).
+    The batch, not the sample, is what varies with the placement of the arrays. The median's standard error is
+    sqrt(pi / 2) SD / sqrt(n) where values are roughly normal.
     """
-    if len(times_us) < 2:
+    medians = [statistics.median(batch) for batch in batches_us if batch]
+    if len(medians) < LEAST_BATCHES:
         return math.inf
-    lower, middle, upper = statistics.quantiles(times_us, n=4)
-    return math.sqrt(math.pi / 2) * (upper - lower) / 1.349 / math.sqrt(len(times_us)) / middle
+    error = math.sqrt(math.pi / 2) * statistics.stdev(medians) / math.sqrt(len(medians))
+    return error / statistics.median(medians)
 
 
 def undisturbed(sm_clock_mhz: float | None, highest_sm_clock_mhz: float | None) -> bool:

@@ -4,136 +4,45 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cupy
 import numpy as np
 
-from suite.build import BuildError, Cubin, Resources, cubin
-from suite.case import Array, Buffer, Case, Role, Scalar, Scale
+from suite.build import BuildError, Cubin, cubin
+from suite.case import Array, Buffer, Case, Scale
 from suite.data import random_array
-from suite.device import facts, operations
+from suite.device import facts
 from suite.device.interface import DeviceKind, DeviceLost, KernelFault
+from suite.device.launchable import FAULTS, GpuLaunchable
 from suite.device.stream import SampleStream
+from suite.placement import random_offsets
 from suite.preflight import Preflight
-from suite.sampling import Samples, SamplingPlan, undisturbed
+from suite.sampling import SamplingPlan
 
-_FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 _MEMORY_SHARE = 0.85
 """The largest share of the GPU's memory the arguments of one case and its reference may take."""
 _CACHED_INPUT_SHARE = 0.25
+_ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
+"""Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
+
 _SHARED_DEFAULT_BYTES = 48 << 10
 
 
-class GpuLaunchable:
-    """One case on the GPU: its function loaded, its arguments in device memory."""
-
-    def __init__(self, device: GpuDevice, case: Case) -> None:
-        self.case = case
-        self._device = device
-        self.resources: Resources | None = None
-        self.fingerprint: str | None = None
-        self.waits_for_host = False
-        self._collect: Callable[[], None] | None = None
-        self._pristine: dict[int, Array] = {}
-        self._arrays: dict[int, Array] = {}
-        for position, argument in enumerate(case.arguments):
-            if isinstance(argument, Buffer):
-                self._place(position, argument)
-        if case.stage.operation is not None:
-            operation = operations.bind(case.stage.operation, list(self._arrays.values()))
-            self.launch, self._collect = operation.launch, operation.collect
-            self.waits_for_host = operation.waits_for_host
-        else:
-            built = device.build(case)
-            self.resources, self.fingerprint = built.resources, built.fingerprint
-            self.launch = self._bind(device.function(built, case))
-
-    def _place(self, position: int, buffer: Buffer) -> None:
-        match buffer.role:
-            case Role.IN:
-                self._arrays[position] = self._device.input(buffer, position)
-            case Role.INOUT:
-                self._pristine[position] = self._device.input(buffer, position)
-                self._arrays[position] = cupy.empty(buffer.shape, buffer.dtype)
-            case Role.OUT:
-                self._arrays[position] = cupy.empty(buffer.shape, buffer.dtype)
-            case Role.SCRATCH:
-                self._arrays[position] = cupy.zeros(buffer.shape, buffer.dtype)
-
-    def _bind(self, function: Any) -> Callable[[], None]:
-        grid, block, shared = self.case.launch.grid, self.case.launch.block, self.case.launch.shared_bytes
-        arguments = tuple(
-            np.dtype(argument.dtype).type(argument.value) if isinstance(argument, Scalar) else self._arrays[position]
-            for position, argument in enumerate(self.case.arguments)
-        )
-
-        def launch() -> None:
-            function(grid, block, arguments, shared_mem=shared)
-
-        return launch
-
-    @property
-    def inputs(self) -> Sequence[Array]:
-        return [
-            self._pristine.get(position, self._arrays[position])
-            for position, buffer in self._buffers()
-            if buffer.role in (Role.IN, Role.INOUT)
-        ]
-
-    @property
-    def outputs(self) -> Sequence[Array]:
-        return [self._arrays[position] for position, buffer in self._buffers() if buffer.role in (Role.OUT, Role.INOUT)]
-
-    def _buffers(self) -> list[tuple[int, Buffer]]:
-        return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
-
-    def run(self) -> None:
-        if self._device.lost:
-            raise DeviceLost(self._device.lost)
-        for position, buffer in self._buffers():
-            if buffer.role is Role.OUT:
-                self._arrays[position].view(np.uint8).fill(0xFF)  # NaN in every float type
-            elif buffer.role is Role.INOUT:
-                cupy.copyto(self._arrays[position], self._pristine[position])
-        try:
-            self.launch()
-            cupy.cuda.get_current_stream().synchronize()
-            if self._collect:
-                self._collect()
-        except _FAULTS as fault:
-            raise self._device.faulted(self.case, fault) from None
-
-    def sample(self, plan: SamplingPlan) -> Samples:
-        stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
-        hold = not self.waits_for_host
-        times_us: list[float] = []
-        clocks_mhz: list[float | None] = []
-        discarded = 0
-        try:
-            stream.batch(self.launch, plan.warmup, hold=hold)
-            while not plan.done(times_us, discarded):
-                for time_us, clock_mhz in stream.batch(self.launch, plan.batch, hold=hold):
-                    if undisturbed(clock_mhz, highest_mhz):
-                        times_us.append(time_us)
-                        clocks_mhz.append(clock_mhz)
-                    else:
-                        discarded += 1
-        except _FAULTS as fault:
-            raise self._device.faulted(self.case, fault) from None
-        return Samples(tuple(times_us), tuple(clocks_mhz), discarded, stream.method(held=hold))
-
-
 class GpuDevice:
-    """One CUDA device by index."""
+    """One CUDA device by index.
+
+    ``guarded`` arrays tell of a write past their end; a tool that watches every access sees more without them.
+    """
 
     kind: DeviceKind = "gpu"
     scale = Scale.BENCH
     xp: Any = cupy
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, *, guarded: bool = True) -> None:
+        self.guarded = guarded
         cupy.cuda.Device(index).use()
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
@@ -144,6 +53,8 @@ class GpuDevice:
         self._stream: SampleStream | None = None
         self._functions: dict[tuple[str, str], Any] = {}
         self._inputs: OrderedDict[tuple[tuple[int, ...], str, int], Array] = OrderedDict()
+        self._room: Array | None = None
+        self._rng = np.random.default_rng()
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -203,7 +114,7 @@ class GpuDevice:
             raise DeviceLost(self.lost)
         try:
             return GpuLaunchable(self, case)
-        except _FAULTS as fault:
+        except FAULTS as fault:
             raise self.faulted(case, fault) from None
 
     def input(self, buffer: Buffer, seed: int) -> Array:
@@ -216,6 +127,22 @@ class GpuDevice:
                 held -= self._inputs.popitem(last=False)[1].nbytes
         self._inputs.move_to_end(key)
         return self._inputs[key]
+
+    def places(self, buffers: Sequence[Buffer]) -> list[Array] | None:
+        """Uninitialized arrays for the buffers somewhere in memory, elsewhere at each call; the last call's are void.
+
+        None for buffers too large to be moved about.
+        """
+        room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self.facts.memory_bytes))
+        offsets = random_offsets([buffer.nbytes for buffer in buffers], room_bytes, self._rng)
+        if offsets is None:
+            return None
+        if self._room is None:
+            self._room = cupy.empty(room_bytes, np.uint8)
+        return [
+            self._room[offset : offset + buffer.nbytes].view(buffer.dtype).reshape(buffer.shape)
+            for offset, buffer in zip(offsets, buffers, strict=True)
+        ]
 
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle chip clocks low."""
@@ -231,7 +158,7 @@ class GpuDevice:
         try:
             cupy.cuda.get_current_stream().synchronize()
             cupy.zeros(1).sum().item()
-        except _FAULTS:
+        except FAULTS:
             self.lost = f"{case.id} faulted ({message}) and took the CUDA context with it"
         return KernelFault(message)
 

@@ -22,12 +22,14 @@ class Operation:
     """A launch on the current stream.
 
     ``collect`` puts the result where it can be checked (None: it is there). A launch that ``waits_for_host`` copies
-    through the host before it returns; it cannot be queued behind a hold.
+    through the host before it returns; it cannot be queued behind a hold. One that is ``movable`` may be bound again,
+    at no cost, to arrays elsewhere.
     """
 
     launch: Callable[[], None]
     collect: Callable[[], None] | None = None
     waits_for_host: bool = False
+    movable: bool = False
 
 
 def bind(name: str, arguments: Sequence[Any]) -> Operation:
@@ -46,7 +48,8 @@ def _copy(target: int, origin: int, nbytes: int, kind: int) -> None:
 
 def _memcpy(arguments: Sequence[Any]) -> Operation:
     target, origin = arguments[:2]
-    return Operation(partial(_copy, target.data.ptr, origin.data.ptr, origin.nbytes, _DEVICE_TO_DEVICE))
+    copy = partial(_copy, target.data.ptr, origin.data.ptr, origin.nbytes, _DEVICE_TO_DEVICE)
+    return Operation(copy, movable=True)
 
 
 def _host_to_device(arguments: Sequence[Any], *, pinned: bool) -> Operation:
@@ -105,7 +108,7 @@ def _cublas_sgemm(arguments: Sequence[Any]) -> Operation:
         ctypes.c_void_p(product.data.ptr),
         columns,
     )
-    return Operation(lambda: _require_success(call(), "cublasSgemm"))
+    return Operation(lambda: _require_success(call(), "cublasSgemm"), movable=True)
 
 
 @cache

@@ -31,10 +31,12 @@ class SampleStream:
         self._stops = [cupy.cuda.Event() for _ in range(largest_batch)]
 
     @staticmethod
-    def method(*, held: bool) -> str:
+    def method(*, held: bool, moved: bool) -> str:
         """How a sample was taken, for the run file."""
-        return "CUDA events, L2 flushed before each sample" + (
-            ", stream held until the batch is queued" if held else ""
+        return (
+            "CUDA events, L2 flushed before each sample"
+            + (", stream held until the batch is queued" if held else "")
+            + (", arrays elsewhere in memory for each batch" if moved else "")
         )
 
     def batch(self, launch: Callable[[], None], count: int, *, hold: bool) -> list[tuple[float, float | None]]:

@@ -18,15 +18,14 @@ import cupy
 
 from suite.build import BuildError
 from suite.case import Case, Role
-from suite.device.gpu import GpuDevice, GpuLaunchable
+from suite.device.gpu import GpuDevice
 from suite.device.interface import KernelFault
+from suite.device.launchable import FAULTS, GpuLaunchable
 from suite.errors import PeakgateError
 from suite.sanitize.problems import kernel_name, problems
 from suite.verdict import ExitCode
 
 Note = Callable[[dict[str, Any]], None]
-
-_FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 
 
 def launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
@@ -40,7 +39,7 @@ def launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
             _launch(device.prepare(case))
         except (BuildError, KernelFault) as error:
             note({**named, "fault": str(error)})
-        except _FAULTS as fault:
+        except FAULTS as fault:
             note({**named, "fault": str(device.faulted(case, fault))})
         if device.lost:
             return
@@ -70,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
         # Without a pool every buffer is an allocation of its own, and what lies past its end belongs to nobody.
         cupy.cuda.set_allocator(None)
-        device = GpuDevice(chosen.index)
+        device = GpuDevice(chosen.index, guarded=False)
         note({"machine": device.describe()})
         wanted = problems(chosen.text)
         device.prebuild(wanted)

@@ -16,6 +16,7 @@ PURE = [
     "metrics",
     "occupancy",
     "peaks",
+    "placement",
     "preflight",
     "sampling",
     "table",

@@ -10,7 +10,7 @@ from suite.case import Buffer, Role, Work
 from suite.gate import judge
 from suite.metrics import matching_roof, metrics
 from suite.peaks import Peaks, pcie_gbs, theoretical_peaks
-from suite.sampling import SamplingPlan, relative_error_of_median, undisturbed
+from suite.sampling import SamplingPlan, relative_error, undisturbed
 from suite.tests.synthetic import make_case, make_samples
 from suite.verdict import ExitCode, Verdict, exit_code
 
@@ -70,30 +70,35 @@ def test_the_roof_of_the_nearest_size_is_the_one_compared_with():
     assert matching_roof(make_case(roof="link"), roofs) is None
 
 
-def test_sampling_goes_on_until_the_median_is_known_well_enough():
-    plan = SamplingPlan(min_samples=8, max_samples=100, target_relative_error=0.001, budget_us=1e9)
-    assert not plan.done([10.0] * 7)
-    assert plan.done([10.0] * 8)
-    assert not plan.done([9.0, 11.0] * 8)
-    assert plan.done([9.0, 11.0] * 50)
+def test_sampling_goes_on_until_the_batches_agree_well_enough():
+    plan = SamplingPlan(min_samples=8, max_samples=200, target_relative_error=0.001, budget_us=1e9)
+    assert not plan.done([[10.0] * 4] * 1)
+    assert not plan.done([[10.0] * 4] * 3)
+    assert plan.done([[10.0] * 4] * 4)
+    assert not plan.done([[9.0] * 4, [11.0] * 4] * 8)
+    assert plan.done([[9.0] * 4, [11.0] * 4] * 25)
+
+
+def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
+    assert SamplingPlan(min_samples=8, budget_us=1e9).done([[8.0, 10.0, 12.0]] * 4)
 
 
 def test_sampling_stops_when_the_budget_of_device_time_is_used_up():
-    assert SamplingPlan(min_samples=4, budget_us=100).done([20.0, 30.0] * 3)
+    assert SamplingPlan(min_samples=4, budget_us=100).done([[20.0, 30.0]] * 3)
 
 
 def test_sampling_gives_up_when_most_samples_are_discarded():
-    assert SamplingPlan(min_samples=8, max_samples=100).done([10.0], discarded=32)
+    assert SamplingPlan(min_samples=8, max_samples=100).done([[10.0], []], discarded=32)
 
 
-@given(st.lists(st.floats(1, 1e6), min_size=4, max_size=40), st.floats(0.01, 100))
-def test_the_relative_error_of_a_median_does_not_depend_on_the_unit(times_us, factor):
-    scaled = relative_error_of_median([time_us * factor for time_us in times_us])
-    assert scaled == pytest.approx(relative_error_of_median(times_us), rel=1e-6, abs=1e-9)
+@given(st.lists(st.lists(st.floats(1, 1e6), min_size=1, max_size=6), min_size=4, max_size=20), st.floats(0.01, 100))
+def test_the_relative_error_does_not_depend_on_the_unit(batches_us, factor):
+    scaled = relative_error([[time_us * factor for time_us in batch] for batch in batches_us])
+    assert scaled == pytest.approx(relative_error(batches_us), rel=1e-6, abs=1e-9)
 
 
-def test_one_sample_tells_nothing_of_its_error():
-    assert relative_error_of_median([5.0]) == math.inf
+def test_three_batches_tell_nothing_of_their_error():
+    assert relative_error([[5.0]] * 3 + [[]]) == math.inf
 
 
 def test_a_sample_under_nine_tenths_of_the_highest_clock_does_not_count():

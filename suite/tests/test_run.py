@@ -161,6 +161,14 @@ def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, monkeypatch
 
 
 @pytest.mark.gpu
+def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_free_there(tmp_path):
+    done = run(tmp_path, "-k", "unguarded", planted=True, device="gpu")
+    assert done.returncode == 1
+    assert "planted.unguarded-1024 on " in done.stdout
+    assert "WRONG, wrote past the end of argument 0, at bytes " in done.stdout
+
+
+@pytest.mark.gpu
 def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tmp_path):
     from suite.device.choose import device_slug  # noqa: PLC0415
 

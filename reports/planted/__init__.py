@@ -1,0 +1,1 @@
+"""Planted truth: slowdowns and defects of known size, and what the tools make of them."""

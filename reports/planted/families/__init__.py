@@ -1,0 +1,1 @@
+"""Families of planted kernels, found through PEAKGATE_FAMILIES."""

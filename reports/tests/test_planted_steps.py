@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reports import planted
+from suite import catalogue
+from suite.case import Case, Scalar, Scale
+
+FOLDER = Path(planted.__file__).parent / "families"
+
+
+def listed() -> dict[str, Case]:
+    return {case.id: case for case in catalogue.cases(Scale.BENCH, folders=[FOLDER])}
+
+
+def links(case: Case) -> float:
+    last = case.arguments[-1]
+    assert isinstance(last, Scalar)
+    return last.value
+
+
+def test_a_marked_tree_has_the_same_copies_delayed_by_the_planted_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = listed()
+    (tmp_path / "slower").touch()
+    marked = listed()
+    assert plain.keys() == marked.keys()
+    assert not any(links(case) for case in plain.values())
+    assert {case for case in marked if not links(marked[case])} == {case for case in marked if "-0pm-" in case}
+    delay_ns = links(marked["steps.delayed_copy-150us-20pm-0"]) * 17.4
+    assert delay_ns == pytest.approx(0.02 * 150_000, rel=0.01)
+    assert {case.launch for case in plain.values()} == {case.launch for case in marked.values()}
+    assert catalogue.cases(Scale.SMALL, folders=[FOLDER]) == []

@@ -1,0 +1,163 @@
+"""One case on the GPU: its function loaded, its arguments in device memory, launched and sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import cupy
+import numpy as np
+
+from suite.build import Resources
+from suite.case import Array, Buffer, Case, Role, Scalar
+from suite.device import operations
+from suite.device.guarded import GuardedArray, guarded_array
+from suite.device.interface import DeviceLost, KernelFault
+from suite.sampling import Samples, SamplingPlan, undisturbed
+
+if TYPE_CHECKING:
+    from suite.device.gpu import GpuDevice
+
+FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
+"""How CuPy reports what went wrong on the device."""
+
+Launch = Callable[[], None]
+
+
+class GpuLaunchable:
+    """One case on the GPU: its function loaded, its arguments in device memory."""
+
+    def __init__(self, device: GpuDevice, case: Case) -> None:
+        self.case = case
+        self._device = device
+        self.resources: Resources | None = None
+        self.fingerprint: str | None = None
+        self.waits_for_host = False
+        self._collect: Callable[[], None] | None = None
+        self._pristine: dict[int, Array] = {}
+        self._arrays: dict[int, Array] = {}
+        self._guarded: list[GuardedArray] = []
+        for position, argument in enumerate(case.arguments):
+            if isinstance(argument, Buffer):
+                self._place(position, argument)
+        self._movable = True
+        self._function: Any = None
+        if case.stage.operation is not None:
+            operation = operations.bind(case.stage.operation, list(self._arrays.values()))
+            self.launch, self._collect = operation.launch, operation.collect
+            self.waits_for_host, self._movable = operation.waits_for_host, operation.movable
+        else:
+            built = device.build(case)
+            self.resources, self.fingerprint = built.resources, built.fingerprint
+            self._function = device.function(built, case)
+            self.launch = self._bind(self._arrays)
+
+    def _place(self, position: int, buffer: Buffer) -> None:
+        match buffer.role:
+            case Role.IN:
+                self._arrays[position] = self._device.input(buffer, position)
+            case Role.INOUT:
+                self._pristine[position] = self._device.input(buffer, position)
+                self._arrays[position] = self._writable(position, buffer)
+            case Role.OUT:
+                self._arrays[position] = self._writable(position, buffer)
+            case Role.SCRATCH:
+                self._arrays[position] = self._writable(position, buffer)
+                self._arrays[position].fill(0)
+
+    def _writable(self, position: int, buffer: Buffer) -> Array:
+        if not self._device.guarded:
+            return cupy.empty(buffer.shape, buffer.dtype)
+        self._guarded.append(guarded_array(position, buffer))
+        return self._guarded[-1].array
+
+    def _bind(self, arrays: Mapping[int, Array]) -> Launch:
+        """A launch on these arrays, by argument position."""
+        if self.case.stage.operation is not None:
+            return operations.bind(self.case.stage.operation, list(arrays.values())).launch
+        function = self._function
+        grid, block, shared = self.case.launch.grid, self.case.launch.block, self.case.launch.shared_bytes
+        arguments = tuple(
+            np.dtype(argument.dtype).type(argument.value) if isinstance(argument, Scalar) else arrays[position]
+            for position, argument in enumerate(self.case.arguments)
+        )
+
+        def launch() -> None:
+            function(grid, block, arguments, shared_mem=shared)
+
+        return launch
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return [
+            self._pristine.get(position, self._arrays[position])
+            for position, buffer in self._buffers()
+            if buffer.role in (Role.IN, Role.INOUT)
+        ]
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return [self._arrays[position] for position, buffer in self._buffers() if buffer.role in (Role.OUT, Role.INOUT)]
+
+    def _buffers(self) -> list[tuple[int, Buffer]]:
+        return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
+
+    def run(self) -> None:
+        if self._device.lost:
+            raise DeviceLost(self._device.lost)
+        for position, buffer in self._buffers():
+            if buffer.role is Role.OUT:
+                self._arrays[position].view(np.uint8).fill(0xFF)  # NaN in every float type
+            elif buffer.role is Role.INOUT:
+                cupy.copyto(self._arrays[position], self._pristine[position])
+        try:
+            self.launch()
+            cupy.cuda.get_current_stream().synchronize()
+            if self._collect:
+                self._collect()
+            outside = next((found for guarded in self._guarded if (found := guarded.damage())), None)
+        except FAULTS as fault:
+            raise self._device.faulted(self.case, fault) from None
+        if outside is not None:
+            raise KernelFault(outside)
+
+    def sample(self, plan: SamplingPlan) -> Samples:
+        stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
+        hold = not self.waits_for_host
+        batches_us: list[list[float]] = []
+        clocks_mhz: list[float | None] = []
+        discarded = 0
+        moves = False
+        try:
+            stream.batch(self.launch, plan.warmup, hold=hold)
+            while not plan.done(batches_us, discarded):
+                moved = self._moved()
+                if moves := moved is not None:
+                    moved()  # fills the page tables' caches for the new place
+                kept = []
+                for time_us, clock_mhz in stream.batch(moved or self.launch, plan.batch, hold=hold):
+                    if undisturbed(clock_mhz, highest_mhz):
+                        kept.append(time_us)
+                        clocks_mhz.append(clock_mhz)
+                    else:
+                        discarded += 1
+                batches_us.append(kept)
+        except FAULTS as fault:
+            raise self._device.faulted(self.case, fault) from None
+        times_us = tuple(time_us for batch in batches_us for time_us in batch)
+        return Samples(times_us, tuple(clocks_mhz), discarded, stream.method(held=hold, moved=moves))
+
+    def _moved(self) -> Launch | None:
+        """The same launch on the same data elsewhere in memory; None where it stays where it is."""
+        places = self._device.places(self.case.buffers) if self._movable else None
+        if places is None:
+            return None
+        arrays: dict[int, Array] = {}
+        for (position, buffer), array in zip(self._buffers(), places, strict=True):
+            arrays[position] = array
+            if buffer.role in (Role.IN, Role.INOUT):
+                origin: Array = self._pristine.get(position, self._arrays[position])
+                array.data.copy_from_device_async(origin.data, array.nbytes, cupy.cuda.get_current_stream())
+            elif buffer.role is Role.SCRATCH:
+                array.fill(0)
+        return self._bind(arrays)

@@ -1,0 +1,85 @@
+"""The driver's own occupancy of every kernel, written down, so that the calculator is held to it on any machine.
+
+``python -m suite.device.occupancy_record FILE [--device gpu:N]`` asks the driver about all machine code of the full
+tier, with the dynamic shared memory of its cases, at every block size of whole warps and at three that are not whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cupy
+
+from suite import catalogue
+from suite.case import Case, Scale
+from suite.device.gpu import GpuDevice
+from suite.files import write_whole
+from suite.verdict import ExitCode
+
+SCHEMA = 1
+BLOCK_SIZES = (1, 33, *range(32, 1025, 32), 1000)
+_MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc")
+
+
+def record(device: GpuDevice) -> dict[str, Any]:
+    """Every kernel of the full tier with what the driver says of it; a JSON document."""
+    wanted = [case for case in catalogue.cases(Scale.BENCH) if case.stage.source and device.refusal(case) is None]
+    device.prebuild(wanted)
+    distinct = {(case.stage, case.defines, case.launch.shared_bytes): case for case in wanted}
+    described = device.describe()
+    return {
+        "peakgate_occupancy": SCHEMA,
+        "device": {name: described[name] for name in _MACHINE},
+        "block_sizes": BLOCK_SIZES,
+        "kernels": [_asked(device, case) for case in distinct.values()],
+    }
+
+
+def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
+    """One kernel; ``blocks_per_sm`` by block size up to the kernel's own limit, beyond which the driver refuses."""
+    built, shared = device.build(case), case.launch.shared_bytes
+    function = device.function(built, case)
+    most = function.max_threads_per_block
+    handle = function.kernel.ptr
+    return {
+        "kernel": f"{case.family}.{case.stage.name}",
+        "defines": dict(case.defines),
+        "registers": function.num_regs,
+        "static_shared_bytes": function.shared_size_bytes,
+        "dynamic_shared_bytes": shared,
+        "max_threads_per_block": most,
+        "compiled_for": {
+            "registers": built.resources.registers,
+            "static_shared_bytes": built.resources.static_shared_bytes,
+        },
+        "blocks_per_sm": [
+            cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(handle, threads, shared)
+            for threads in BLOCK_SIZES
+            if threads <= most
+        ],
+        "best_block_size": cupy.cuda.driver.occupancyMaxPotentialBlockSize(handle, shared, 0)[1],
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the record of one GPU."""
+    parser = argparse.ArgumentParser(prog="python -m suite.device.occupancy_record", description=__doc__)
+    parser.add_argument("file", type=Path, help="baselines/<gpu>/occupancy.json")
+    parser.add_argument("--index", type=int, default=0, help="CUDA device index")
+    chosen = parser.parse_args(arguments)
+    taken = record(GpuDevice(chosen.index))
+    head = json.dumps({key: value for key, value in taken.items() if key != "kernels"}, indent=1)
+    # A line a kernel: a diff then shows which ones were recorded anew.
+    rows = ",\n".join(f"  {json.dumps(kernel)}" for kernel in taken["kernels"])
+    write_whole(chosen.file, f'{head[:-2]},\n "kernels": [\n{rows}\n ]\n}}\n')
+    print(f"{len(taken['kernels'])} kernels -> {chosen.file}")  # noqa: T201
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
