@@ -1,0 +1,106 @@
+"""What a planted-truth campaign says of itself: where it ran, how much slower its copies really were, its whole gates.
+
+It is ``planted.json`` beside the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reports.planted.processes import Experiment
+from suite.errors import PeakgateError
+from suite.files import write_whole
+
+SCHEMA = 1
+NAME = "planted.json"
+UNREMARKABLE = "SAME"
+STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-(?P<repeat>\d+)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """A duration and a planted slowdown, in per mille of the whole time."""
+
+    duration_us: int
+    permille: int
+
+    @property
+    def log_shift(self) -> float:
+        """What was meant to be planted: ln(head / base)."""
+        return math.log1p(self.permille / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What one whole ``ab`` said: its exit code, cases, pairs of processes, seconds, and every verdict but SAME."""
+
+    experiment: Experiment
+    exit_code: int
+    cases: int
+    screening_pairs: int
+    confirming_pairs: int
+    seconds: float
+    verdicts: Mapping[str, str]
+
+    @property
+    def slower(self) -> tuple[str, ...]:
+        """The cases it called slower."""
+        return tuple(case for case, verdict in self.verdicts.items() if verdict == "SLOWER")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Facts of one campaign.
+
+    ``planted`` are shifts ln(head / base) as the copies' own timing, apart from the suite's, tells them.
+    """
+
+    gpu: str
+    driver: str
+    taken: str
+    commit: str
+    planted: Mapping[Cell, float]
+    gates: tuple[Gate, ...]
+
+
+def cell_of(case: str) -> Cell | None:
+    """The cell of a planted copy, by its case id; None for another case."""
+    named = STEP.fullmatch(case)
+    return None if named is None else Cell(int(named["duration"]), int(named["share"]))
+
+
+def write_about(folder: Path, about: About) -> Path:
+    """Write the campaign's facts and give the path."""
+    planted = [asdict(cell) | {"log_shift": shift} for cell, shift in sorted(about.planted.items())]
+    content = {"schema": SCHEMA} | asdict(replace(about, planted={})) | {"planted": planted}
+    path = folder / NAME
+    write_whole(path, json.dumps(content, indent=1) + "\n")
+    return path
+
+
+def read_about(folder: Path) -> About:
+    """What ``write_about`` wrote there; a PeakgateError names what is wrong with it."""
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema"] != SCHEMA:
+            raise PeakgateError(f"{path}: schema {content['schema']!r}, this version reads {SCHEMA}; measure again")
+        return About(
+            **{name: content[name] for name in ("gpu", "driver", "taken", "commit")},
+            planted={Cell(each["duration_us"], each["permille"]): each["log_shift"] for each in content["planted"]},
+            gates=tuple(_gate(gate) for gate in content["gates"]),
+        )
+    except OSError as error:
+        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name the folder of a campaign") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PeakgateError(f"{path}: not a campaign's record ({error!r}); restore it or measure again") from error
+
+
+def _gate(content: Mapping[str, Any]) -> Gate:
+    return Gate(**{**content, "experiment": Experiment(content["experiment"])})
