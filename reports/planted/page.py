@@ -1,0 +1,186 @@
+"""The tables of the planted-truth page, as Markdown; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.ab import decide
+from reports.ab.schedule import ALPHA, looks
+from reports.planted import attained, others
+from reports.planted.about import About, Cell
+from reports.planted.attained import FalseGates, Found
+from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, medians
+from reports.planted.others import Layout, Tool
+from reports.planted.processes import SAMPLE_PAIRS, Experiment, Processes
+
+LAYOUTS = {Layout.ONE: "1", Layout.TEN: str(SCREENING_PAIRS)}
+OURS = "**`nox -s ab`**"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that the page shows; ``real`` and ``real_found`` are of whole ``ab`` runs, None and empty without any."""
+
+    about: About
+    same: Medians
+    steps: Medians
+    real: FalseGates | None
+    drawn: Mapping[Pairing, FalseGates]
+    found: Mapping[Cell, Found]
+    real_found: Mapping[Cell, tuple[int, int]]
+    tools: Sequence[Tool]
+
+
+def findings(about: About, same: Processes, steps: Processes, gates: int, tool_gates: int) -> Findings:
+    """Draw so many gates of either experiment for our rule, and so many for each other rule."""
+    measured, planted = medians(same.summary), medians(steps.summary)
+    real = {each: [gate for gate in about.gates if gate.experiment is each] for each in Experiment}
+    return Findings(
+        about=about,
+        same=measured,
+        steps=planted,
+        real=attained.real_gates(real[Experiment.SAME]) if real[Experiment.SAME] else None,
+        drawn={pairing: attained.false_gates(measured, gates, pairing) for pairing in Pairing},
+        found=attained.detection(planted, gates),
+        real_found=attained.real_detection(real[Experiment.STEPS], planted),
+        tools=others.tools(same, steps, tool_gates),
+    )
+
+
+def facts(found: Findings) -> str:
+    """Where and how much was measured, and the rule's constants."""
+    about = found.about
+    return (
+        f"{about.gpu}, driver {about.driver}, {about.taken[:10]}, commit {about.commit[:12]}: {found.same.pairs} pairs"
+        f" of processes of the gate tier ({len(found.same.cases)} cases) with nothing changed,"
+        f" {found.steps.pairs} pairs of {len(found.steps.cases)} copies."
+        f" The rule: {SCREENING_PAIRS} screening pairs, suspects below p = {decide.SCREEN_P:g} and beyond"
+        f" {_shift(decide.SCREEN_SHIFT)}, up to {looks(CONFIRMING_PAIRS)[-1].pairs} confirming pairs, called beyond"
+        f" {_shift(decide.SMALLEST_SHIFT)} at {_percent(ALPHA)} error of the whole gate."
+    )
+
+
+def false_gates(found: Findings) -> str:
+    """Our rule with nothing changed: whole runs of ``ab``, and gates drawn from the same processes."""
+    rows = [("whole runs of `ab`", found.real)] if found.real else []
+    rows += [(f"drawn: {pairing.value}", each) for pairing, each in found.drawn.items()]
+    return _table(
+        ("gates", "count", "a false SLOWER", "at most, 95 %", "by gates apart", "a false FASTER", "left open", "pairs"),
+        (
+            (
+                name,
+                str(each.gates),
+                f"{each.alarms} ({_percent(each.rate)})",
+                _percent(each.at_most),
+                f"{_percent(each.surely_at_most)} ({each.apart})",
+                str(each.faster),
+                str(each.left_open),
+                f"{each.confirming_pairs:.1f}",
+            )
+            for name, each in rows
+        ),
+    )
+
+
+def detected(found: Findings) -> str:
+    """Our rule on the planted copies: percent called slower; in brackets whole runs of ``ab``."""
+
+    def cell(at: Cell) -> str:
+        if at not in found.found or not found.found[at].judged:
+            return "–"
+        told = _percent(found.found[at].rate)
+        slower, judged = found.real_found.get(at, (0, 0))
+        return f"{told} ({slower} of {judged})" if judged else told
+
+    return _by_cell(found, cell, "planted")
+
+
+def shifts(found: Findings) -> str:
+    """What the suite measured of each cell in percent, and how far that is from the copies' own timing."""
+    off = attained.accuracy(found.found, found.about.planted)
+
+    def cell(at: Cell) -> str:
+        if at not in found.found:
+            return "–"
+        told = f"{100 * math.expm1(found.found[at].measured):.2f} %"
+        return f"{told} ({100 * off[at]:+.2f})" if at in off else told
+
+    return _by_cell(found, cell, "measured")
+
+
+def tools(found: Findings) -> str:
+    """Every rule on the same processes: false gates, and percent found by duration, one number each."""
+    durations = _durations(found)
+    shares = [share for share in _shares(found) if share]
+    ours = found.drawn[Pairing.AS_MEASURED]
+    rows = [
+        (OURS, "pairs", _percent(ours.rate), *(_found_line(found.found, durations, share) for share in shares)),
+        *(
+            (
+                tool.rule.name,
+                LAYOUTS[tool.layout],
+                _percent(tool.rate),
+                *(_tool_line(tool, durations, share) for share in shares),
+            )
+            for tool in found.tools
+        ),
+    ]
+    told = " / ".join(f"{duration:g}" for duration in durations)
+    head = ("rule", "processes a side", "false gates", *(f"{share / 10:g} %" for share in shares))
+    drawn = max((tool.gates for tool in found.tools), default=0)
+    return (
+        _table(head, rows)
+        + f"\n\nPercent of copies called slower, of {told} µs in this order; the other rules on up to"
+        f" {drawn} drawings from the {min(SAMPLE_PAIRS, found.same.pairs)} pairs whose samples were kept."
+    )
+
+
+BLOCKS = {
+    "planted-facts": facts,
+    "planted-false": false_gates,
+    "planted-found": detected,
+    "planted-shifts": shifts,
+    "planted-tools": tools,
+}
+"""What each block of the page is filled with."""
+
+
+def _by_cell(found: Findings, told: Callable[[Cell], str], corner: str) -> str:
+    shares = _shares(found)
+    return _table(
+        (corner, *(f"{share / 10:g} %" for share in shares)),
+        ((f"{duration} µs", *(told(Cell(duration, share)) for share in shares)) for duration in _durations(found)),
+    )
+
+
+def _found_line(found: Mapping[Cell, Found], durations: Sequence[int], share: int) -> str:
+    cells = [found.get(Cell(duration, share)) for duration in durations]
+    return " / ".join("–" if cell is None else f"{100 * cell.rate:.0f}" for cell in cells)
+
+
+def _tool_line(tool: Tool, durations: Sequence[int], share: int) -> str:
+    cells = [tool.found.get(Cell(duration, share)) for duration in durations]
+    return " / ".join("–" if cell is None else f"{100 * cell[0] / cell[1]:.0f}" for cell in cells)
+
+
+def _durations(found: Findings) -> list[int]:
+    return sorted({cell.duration_us for cell in found.found})
+
+
+def _shares(found: Findings) -> list[int]:
+    return sorted({cell.permille for cell in found.found})
+
+
+def _shift(log_shift: float) -> str:
+    return f"{100 * math.expm1(log_shift):.2g} %"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,134 @@
+"""From a campaign's files to its page, with made-up processes of a few cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reports.ab.schedule import Which
+from reports.planted.__main__ import PAGE, main
+from reports.planted.about import About, Cell, Gate, write_about
+from reports.planted.others import Layout, sampled, tools
+from reports.planted.page import BLOCKS
+from reports.planted.processes import Experiment, Process, Processes, from_runs, write
+
+SAME_US = {f"transpose.stage{number}-8192": 20.0 * (1 + number) for number in range(12)}
+STEPS_US = {f"steps.copy_float-150us-{permille}pm-{repeat}": 150.0 for permille in (0, 100) for repeat in range(2)}
+Captured = pytest.CaptureFixture[str]
+
+
+def slowed(case: str) -> float:
+    return 1.1 if "100pm" in case else 1.0
+
+
+def campaign(times_us: dict[str, float], pairs: int, seed: int, **from_runs_options: Any) -> Processes:
+    """Pairs of processes with 0.1 % between processes and 0.1 % between samples; head has what is planted."""
+    lot = np.random.default_rng(seed)
+
+    def process(pair: int, side: Which) -> Process:
+        benchmarks = []
+        for case, time_us in times_us.items():
+            factor = lot.normal(1, 0.001) * (slowed(case) if side is Which.HEAD else 1.0)
+            data = 1e-6 * time_us * factor * lot.normal(1, 0.001, 12)
+            stats = {"median": np.median(data), "mean": data.mean(), "stddev": data.std(ddof=1), "min": data.min()}
+            stats |= {"q1": np.quantile(data, 0.25), "q3": np.quantile(data, 0.75), "rounds": 12, "data": data.tolist()}
+            benchmarks.append({"extra_info": {"case": case}, "stats": stats})
+        return Process(pair, side, {"benchmarks": benchmarks})
+
+    return from_runs((process(pair, side) for pair in range(pairs) for side in Which), **from_runs_options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    there = tmp_path_factory.mktemp("planted")
+    write(there, Experiment.SAME, campaign(SAME_US, 12, seed=1))
+    write(there, Experiment.STEPS, campaign(STEPS_US, 12, seed=2))
+    gates = [Gate(Experiment.SAME, 0, 12, 10, 4, 190.0, {}), Gate(Experiment.STEPS, 1, 4, 10, 4, 60.0, {})]
+    about = About("NVIDIA H200", "580.159.04", "2026-11-21T10:00:00", "a1" * 20, {Cell(150, 100): 0.0950}, tuple(gates))
+    write_about(there, about)
+    return there
+
+
+def block(text: str, name: str) -> list[str]:
+    start = text.index(f"<!-- ladder:{name} -->")
+    return text[start : text.index(f"<!-- /ladder:{name} -->")].splitlines()[2:-1]
+
+
+def row(lines: list[str], starting: str) -> list[str]:
+    return [cell.strip() for cell in next(line for line in lines if line.startswith(f"| {starting}")).split("|")[1:-1]]
+
+
+def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(folder: Path, capsys: Captured) -> None:
+    assert main([str(folder), "--gates", "5"]) == 0
+    text = capsys.readouterr().out
+    assert "NVIDIA H200, driver 580.159.04, 2026-11-21, commit a1a1a1a1a1a1: 12 pairs" in "".join(
+        block(text, "planted-facts")
+    )
+    false = block(text, "planted-false")
+    assert row(false, "whole runs")[1:4] == ["1", "0 (0 %)", "95 %"]
+    assert row(false, "drawn: pairs")[1:3] == ["5", "0 (0 %)"]
+    assert row(block(text, "planted-found"), "150 µs") == ["150 µs", "0 % (0 of 2)", "100 % (0 of 2)"]
+    measured = row(block(text, "planted-shifts"), "150 µs")[2]
+    assert measured.startswith("10.")
+    assert measured.endswith(")")
+    compared = block(text, "planted-tools")
+    assert row(compared, "**`nox -s ab`**") == ["**`nox -s ab`**", "pairs", "0 %", "100"]
+    assert row(compared, "pyperf")[2:] == ["100 %", "100"]
+    assert row(compared, "pytest-benchmark mean:5%")[2:] == ["0 %", "100"]
+    assert sum(line.startswith("| pyperf") for line in compared) == 2
+
+
+def test_written_twice_the_page_is_the_same(folder: Path, tmp_path: Path, capsys: Captured) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    texts = []
+    for _ in range(2):
+        assert main([str(folder), "--gates", "2", "--page", str(page), "--write"]) == 0
+        texts.append(page.read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+    assert capsys.readouterr().out == f"written: {page}\n" * 2
+
+
+def test_the_committed_page_has_a_place_for_every_table() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert all(f"<!-- ladder:{name} -->" in text for name in BLOCKS)
+
+
+def test_a_folder_without_a_campaign_and_a_page_with_another_block_exit_2(
+    folder: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert "name the folder of a campaign" in capsys.readouterr().err
+    page = tmp_path / "page.md"
+    page.write_text("<!-- ladder:planted-fals -->\n<!-- /ladder:planted-fals -->\n")
+    assert main([str(folder), "--gates", "1", "--page", str(page)]) == 2
+    error = capsys.readouterr().err
+    assert "the nearest is planted-false" in error
+    assert error.count("\n") == 1
+
+
+def test_a_count_of_no_gates_is_refused(capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--gates", "0"])
+    assert caught.value.code == 2
+    assert "expected 1 or more" in capsys.readouterr().err
+
+
+def test_ten_processes_a_side_are_left_out_where_there_are_fewer() -> None:
+    same, steps = campaign(SAME_US, 4, seed=3), campaign(STEPS_US, 4, seed=4)
+    found = tools(same, steps, 6)
+    assert {tool.layout for tool in found} == {Layout.ONE}
+    assert {tool.gates for tool in found} == {6}
+    assert all(judged == 2 * 6 for tool in found for _, judged in tool.found.values())
+
+
+def test_samples_are_compared_of_cases_that_every_process_has_and_of_whole_pairs() -> None:
+    measured = campaign(SAME_US, 3, seed=5, sample_pairs=2)
+    partly = measured.samples.drop(index=0)
+    lone = partly[(partly["pair"] == 0) | (partly["side"] == "base")]
+    assert len(sampled(measured).base) == len(sampled(measured).head) == 2
+    assert sampled(Processes(measured.summary, partly)).cases == tuple(sorted(SAME_US))[1:]
+    assert len(sampled(Processes(measured.summary, lone)).base) == 1
