@@ -17,24 +17,31 @@
 
 #ifdef PEAKGATE_EMULATED
 
-// A wait is a whole barrier of the block there, which is stronger than what it stands for; that all have arrived is
-// checked.
+// A wait is a whole barrier of the block there, which is stronger than what it stands for. That all have arrived is
+// checked, and that nobody arrives for a round before having waited for the one before.
 struct alignas(8) SplitBarrier {
-    unsigned threads;
     unsigned arrivals;
+    unsigned waits;
 };
 
+inline unsigned split_barrier_threads() {
+    return blockDim.x * blockDim.y * blockDim.z;
+}
+
 inline void split_barrier_init(SplitBarrier* barrier, unsigned threads) {
-    *barrier = {threads, 0};
+    assert(threads == split_barrier_threads());
+    *barrier = {0, 0};
 }
 
 inline void split_barrier_arrive(SplitBarrier* barrier) {
-    atomicAdd(&barrier->arrivals, 1u);
+    // Of the others each may have arrived once more than it has waited; the calling thread may not.
+    assert(atomicAdd(&barrier->arrivals, 1u) < atomicAdd(&barrier->waits, 0u) + split_barrier_threads());
 }
 
 inline void split_barrier_wait(SplitBarrier* barrier, unsigned round) {
     __syncthreads();
-    assert(atomicAdd(&barrier->arrivals, 0u) >= (round + 1) * barrier->threads);
+    assert(atomicAdd(&barrier->arrivals, 0u) / split_barrier_threads() == round + 1);
+    atomicAdd(&barrier->waits, 1u);
 }
 
 inline void split_barrier_retire(SplitBarrier*) {}

@@ -6,7 +6,7 @@ A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -63,18 +63,25 @@ PROBE_PROBLEMS = (
     Problem(130, 260, 144),
     Problem(132, 264, 44),
     Problem(64, 64, 7),
+    Problem(128, 256, 16),
+    Problem(128, 258, 16),
 )
 """Less than a tile and just past one in each direction, odd and even numbers of tiles along k. Rows are 16-byte aligned
-in (130, 260, 144), where full tiles stand beside edges and some warps of split_k have several slices of k, and in
-(132, 264, 44), where k ends inside a tile."""
+in (130, 260, 144), where full tiles stand beside edges and some warps of split_k have several slices of k, in
+(132, 264, 44), where k ends inside a tile, and in (128, 256, 16), where all is full tiles and some warps of split_k
+have no slice. In (128, 258, 16) all but the rows' alignment speaks for reading four elements at once."""
+BANDS_PROBLEM = Problem(1025, 260, 16)
+"""More tiles down than raster.cuh puts in a band, and more than one across."""
+FEW_BLOCKS = 4
+"""A persistent grid on BANDS_PROBLEM: 18 or 27 tiles for 4 blocks are cut inside tiles, and some are left whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so.
 
-    A ``persistent`` grid has as many blocks as a full chip takes at once, whatever the problem; they hand each other
-    parts of tiles through scratch memory.
+    A grid of ``persistent`` blocks has that many, whatever the problem; they hand each other parts of tiles through
+    scratch memory. 0: as many blocks as tiles.
     """
 
     rows: int
@@ -82,14 +89,14 @@ class Tiling:
     block: tuple[int, int, int] = (256, 1, 1)
     shared_bytes: int = 0
     defines: tuple[tuple[str, str], ...] = ()
-    persistent: bool = False
+    persistent: int = 0
 
     def blocks(self, problem: Problem) -> tuple[int, int]:
         """Blocks along the columns and the rows of C that cover it."""
         return ceil(problem.n / self.cols), ceil(problem.m / self.rows)
 
     def launch(self, problem: Problem) -> Launch:
-        grid = (BLOCKS_OF_A_FULL_CHIP, 1) if self.persistent else self.blocks(problem)
+        grid = (self.persistent, 1) if self.persistent else self.blocks(problem)
         return Launch((*grid, 1), self.block, self.shared_bytes)
 
     @property
@@ -98,8 +105,8 @@ class Tiling:
         if not self.persistent:
             return ()
         return (
-            Buffer(Role.SCRATCH, (BLOCKS_OF_A_FULL_CHIP, self.rows * self.cols)),
-            Buffer(Role.SCRATCH, (BLOCKS_OF_A_FULL_CHIP + 1,), "uint32"),
+            Buffer(Role.SCRATCH, (self.persistent, self.rows * self.cols)),
+            Buffer(Role.SCRATCH, (self.persistent + 1,), "uint32"),
         )
 
 
@@ -107,13 +114,14 @@ class Tiling:
 class Rung:
     """A stage, its tilings (smallest first; none for an operation), and the largest side it runs and is gated at.
 
-    Beyond its largest side a stage would only take time.
+    Beyond its largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
     """
 
     stage: Stage
     tilings: tuple[Tiling, ...] = ()
     largest: int = BENCH_SIDES[-1]
     largest_in_gate: int = GATE_SIDES[-1]
+    in_bands: bool = False
 
     def tiling(self, problem: Problem) -> Tiling | None:
         """The smallest tiling that does not give more blocks than a full chip takes at once, or else the largest."""
@@ -142,7 +150,9 @@ def _split_k(thread_rows: int, thread_cols: int, slice_depth: int) -> Tiling:
 def _stream_k(thread_cols: int) -> Tiling:
     cols = 16 * thread_cols
     shared = barrier_ring_bytes(rows=128, cols=cols, depth=8)
-    return Tiling(128, cols, shared_bytes=shared, defines=_defines({"THREAD_COLS": thread_cols}), persistent=True)
+    return Tiling(
+        128, cols, shared_bytes=shared, defines=_defines({"THREAD_COLS": thread_cols}), persistent=BLOCKS_OF_A_FULL_CHIP
+    )
 
 
 def _defines(macros: dict[str, int]) -> tuple[tuple[str, str], ...]:
@@ -173,9 +183,16 @@ RUNGS = (
     Rung(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread, operands reused."), _TILE_256),
     Rung(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _COPY_RING),
     Rung(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
-    Rung(_stage("barrier_ring", "Arrive early, wait late: no block-wide barrier.", (8, 0)), _BARRIER_RING),
-    Rung(_stage("group_split", "Groups of warps share out every slice of k.", (8, 0)), _GROUP_SPLIT, largest=2048),
-    Rung(_stage("stream_k", "Equal work for every block: tiles cut along k.", (8, 0)), _STREAM_K),
+    Rung(
+        _stage("barrier_ring", "Arrive early, wait late: no block-wide barrier.", (8, 0)), _BARRIER_RING, in_bands=True
+    ),
+    Rung(
+        _stage("group_split", "Groups of warps share out every slice of k.", (8, 0)),
+        _GROUP_SPLIT,
+        largest=2048,
+        in_bands=True,
+    ),
+    Rung(_stage("stream_k", "Equal work for every block: tiles cut along k.", (8, 0)), _STREAM_K, in_bands=True),
     Rung(Stage("cublas", "The vendor library in pedantic float32.", operation="cublas_sgemm")),
 )
 
@@ -215,6 +232,7 @@ def _case(rung: Rung, problem: Problem, tiling: Tiling | None, tier: Tier = Tier
         work=Work(bytes=4 * (m * k + k * n + m * n), flops=2 * m * n * k),
         reference=product,
         size=problem.label,
+        variant="" if tiling is None or tiling.persistent in (0, BLOCKS_OF_A_FULL_CHIP) else f"b{tiling.persistent}",
         defines=tiling.defines if tiling else (),
         tolerance=tolerance(k),
         roof="fma",
@@ -237,11 +255,13 @@ def cases(scale: Scale) -> Iterator[Case]:
 
 
 def probes(case: Case) -> Iterator[Case]:
-    """Ragged problems, M != N != K, through the case's own build."""
+    """Ragged problems, M != N != K, through the case's own build; where tiles have an order, more than one band."""
     rung = next(rung for rung in RUNGS if rung.stage == case.stage)
     tiling = next((tiling for tiling in rung.tilings if tiling.defines == case.defines), None)
     for problem in PROBE_PROBLEMS:
         yield _case(rung, problem, tiling)
+    if rung.in_bands and tiling is not None:
+        yield _case(rung, BANDS_PROBLEM, replace(tiling, persistent=FEW_BLOCKS) if tiling.persistent else tiling)
 
 
 FAMILY = Family(

@@ -135,7 +135,8 @@ def test_a_wait_that_leaves_one_group_too_many_is_found(emulator: ModuleType, tm
         launch(emulator, probe_of("async_copy", "130x260x144"), defective)
 
 
-# The emulator's wait is a barrier of the whole block and checks that all have arrived.
+# The emulator's wait is a barrier of the whole block and checks that all have arrived; its arrival checks that the
+# round before has been waited for.
 RING_STAGES = ("barrier_ring", "group_split", "stream_k")
 
 
@@ -158,6 +159,16 @@ def test_a_ring_whose_barriers_do_not_order_it_is_found(
         probe = on_blocks(probe, 2)  # with more of them no block has more slices than the ring is filled with at once
     with pytest.raises(emulator.KernelDefect):
         launch(emulator, probe, header.with_name(f"{stage}.cu"))
+
+
+def test_an_arrival_for_a_round_whose_forerunner_was_not_waited_for_is_found(
+    emulator: ModuleType, tmp_path: Path
+) -> None:
+    """Between two segments of a block, the slots past the last slice would be filled again without a wait."""
+    wait = "    for (int n = 0; n < 2; ++n) {\n        split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);\n"
+    header = edited(tmp_path, "ring_tile.cuh", wait, wait.splitlines(keepends=True)[0])
+    with pytest.raises(emulator.KernelDefect, match=r"split_barrier\.cuh:\d+: .*barrier->waits"):
+        launch(emulator, probe_of("stream_k", "1025x260x16"), header.with_name("stream_k.cu"))
 
 
 def test_partial_tiles_that_are_read_before_all_groups_wrote_them_are_a_race(
