@@ -121,6 +121,7 @@ CLEAN: dict[str, Callable[[Vector], Vector]] = {
     "shared_histogram": histogram,
     "early_exit": neighbours_below_100,
     "async_pipeline": pipelined,
+    "copies_left_open": lambda values: both_blocks(blocks_of(values)[0]),
     "one_dynamic_allocation": lambda values: blocks_of(values)[:, ::-1].ravel(),
 }
 
@@ -162,6 +163,14 @@ def test_the_exception_carries_the_first_defect() -> None:
     assert (defect.thread, defect.block) == ((63, 0, 0), (1, 0, 0))
     assert defect.message == "read of 4 bytes at byte 512 of argument 1, which has 512"
     assert (defect.other_location, defect.other_thread) == (None, None)
+
+
+def test_a_copy_that_nobody_waits_for_is_told_with_the_line_and_the_thread_that_issued_it() -> None:
+    with pytest.raises(KernelDefect) as caught:
+        run(PLANTED / "defects" / "async_copy_out_of_bounds_without_wait.cu", emulator.find_compiler())
+    assert caught.value.location == "async_copy_out_of_bounds_without_wait.cu:5"
+    assert (caught.value.thread, caught.value.block) == ((63, 0, 0), (1, 0, 0))
+    assert caught.value.message == "asynchronous read of 4 bytes at byte 512 of argument 1, which has 512"
 
 
 def test_a_race_is_told_before_the_early_read_that_comes_with_it() -> None:

@@ -1,5 +1,6 @@
 // Asynchronous copies from global to shared memory. Hardware may perform one at any time between issue and wait; here it
-// is performed at the wait, so a kernel that forgets to wait computes with data that never came.
+// is performed at the wait, so a kernel that forgets to wait computes with data that never came. Its addresses are
+// looked at when it is issued: hardware uses them whether or not anybody waits. A thread may end with copies under way.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -72,7 +73,8 @@ void peakgate_async_copy(void* destination, const void* source, int bytes, int s
                destination_fits ? "source" : "destination");
         abandon_launch();
     }
-    check_async_issue(destination, static_cast<size_t>(bytes), caller);
+    check_async_source(source, static_cast<size_t>(source_bytes), caller);
+    check_async_destination(destination, static_cast<size_t>(bytes), caller);
     memset(destination, 0xff, static_cast<size_t>(bytes));
     Queue& queue = queues[state.current];
     append(queue, {destination, source, bytes, source_bytes, queue.committed, caller});

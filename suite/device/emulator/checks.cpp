@@ -156,10 +156,27 @@ void check_write(void* address, size_t size, uintptr_t caller) {
     if (size) access<PLAIN_WRITE>(reinterpret_cast<uintptr_t>(address), size, caller);
 }
 
-void check_async_issue(void* address, size_t size, uintptr_t caller) {
-    if (state.checking && reinterpret_cast<uintptr_t>(address) - state.shared >= state.shared_size)
-        outside("asynchronous copy to shared memory", reinterpret_cast<uintptr_t>(address), size, caller);
-    access<ASYNC_ISSUE>(reinterpret_cast<uintptr_t>(address), size, caller);
+void check_async_source(const void* source, size_t size, uintptr_t caller) {
+    constexpr const char* what = "asynchronous read";
+    if (!state.checking || !size) return;
+    const auto address = reinterpret_cast<uintptr_t>(source);
+    for (int i = 0; i < region_count; ++i) {
+        if (address - regions[i].start >= regions[i].size) continue;
+        if (address - regions[i].start + size > regions[i].size) out_of_region(what, size, address, regions[i], caller);
+        return;
+    }
+    if (address - state.shared < state.shared_size || address - state.stacks < state.stacks_size) {
+        report(OUT_OF_BOUNDS, caller, 0, "asynchronous copy from memory that is not global");
+        abandon_launch();
+    }
+    if (address - state.image >= state.image_size) outside(what, address, size, caller);
+}
+
+void check_async_destination(void* destination, size_t size, uintptr_t caller) {
+    const auto address = reinterpret_cast<uintptr_t>(destination);
+    if (state.checking && address - state.shared >= state.shared_size)
+        outside("asynchronous copy to shared memory", address, size, caller);
+    access<ASYNC_ISSUE>(address, size, caller);
 }
 
 } // namespace peakgate

@@ -137,8 +137,10 @@ void poison_shared();
 // Checks a range that compiled hooks do not see: it is accessed by the runtime on behalf of the kernel.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
-// An asynchronous copy to `address` has been issued: until it is waited for, nobody may touch the range.
-void check_async_issue(void* address, size_t size, uintptr_t caller);
+// An asynchronous copy has been issued. Its source is read at some time until it is waited for, if it ever is, so it has
+// to lie in global memory by now; nobody may touch its destination until then.
+void check_async_source(const void* source, size_t size, uintptr_t caller);
+void check_async_destination(void* destination, size_t size, uintptr_t caller);
 
 // Prepares the shadow memory of a launch; false if the memory for it cannot be had.
 bool begin_checks();
