@@ -22,9 +22,10 @@ from reports.ab.schedule import ALPHA, Look
 from reports.noise import Floats
 
 SCREEN_P = 0.2
-SCREEN_SHIFT = math.log1p(0.0025)
-SMALLEST_SHIFT = math.log1p(0.005)
-"""No smaller shift is called, however sure: half of the 1 % that is worth a look."""
+SCREEN_SHIFT = math.log1p(0.0015)
+SMALLEST_SHIFT = math.log1p(0.0025)
+"""No smaller shift is called, however sure: half of the 0.5 % that is to be found where noise allows it. A floor at the
+effect itself would miss every second one of that size."""
 
 LEANING_P = 0.01
 """A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""

@@ -1,0 +1,139 @@
+"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT [same:5] [steps:2] [mutants]``.
+
+Each experiment is a whole ``ab`` of two copies of this tree, and leaves its folder under OUT; ``own`` times the planted
+copies by themselves. ``python -m reports.planted.collect OUT`` makes the committed record of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.planted.apply import apply, described, read
+from reports.planted.families import steps
+from suite import catalogue
+from suite.case import Scale, Tier
+from suite.errors import PeakgateError
+from suite.files import write_whole
+from suite.verdict import ExitCode
+
+ROOT = Path(__file__).parents[2]
+FAMILIES = Path("reports", "planted", "families")
+TIMING, PLANTED, OWN = "timing.json", "planted.json", "own.json"
+ONE_KERNEL = "smem_pad-no-padding"
+
+Change = Callable[[Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An ``ab``: what is done to head's tree, and the arguments and environment it runs with."""
+
+    change: Change
+    arguments: tuple[str, ...] = ("--measure-unchanged",)
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def _nothing(_tree: Path) -> None:
+    pass
+
+
+def _mark(tree: Path) -> None:
+    (tree / steps.MARK).touch()
+
+
+def _mutate(tree: Path) -> None:
+    apply(tree, read())
+
+
+def _mutate_one(tree: Path) -> None:
+    apply(tree, [mutant for mutant in read() if mutant.name == ONE_KERNEL])
+
+
+EXPERIMENTS = {
+    "same": Experiment(_nothing),
+    "steps": Experiment(
+        _mark, ("--measure-unchanged", "-k", f"{steps.NAME}."), (("PEAKGATE_FAMILIES", str(FAMILIES)),)
+    ),
+    "mutants": Experiment(_mutate),
+    "one": Experiment(_mutate_one, ()),
+}
+
+
+def measure(name: str, out: Path) -> int:
+    """Run one experiment into ``out`` and give the exit code of its ``ab``; its wall time goes into TIMING."""
+    experiment = EXPERIMENTS[name]
+    with tempfile.TemporaryDirectory(prefix="peakgate-planted-") as scratch:
+        base, head = (_copied(Path(scratch, side)) for side in ("base", "head"))
+        experiment.change(head)
+        command = [
+            *(sys.executable, "-m", "reports", "ab", "--base-dir", str(base), "--head-dir", str(head)),
+            *(*experiment.arguments, "--out", str(out)),
+        ]
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | dict(experiment.environment), check=False)
+        seconds = time.monotonic() - start
+    timing = {"experiment": name, "exit_code": done.returncode, "seconds": round(seconds, 1)}
+    write_whole(out / TIMING, json.dumps(timing) + "\n")
+    if name == "mutants":
+        found = described(read(), catalogue.cases(Scale.BENCH, Tier.GATE))
+        write_whole(out / PLANTED, json.dumps(found, indent=1) + "\n")
+    return done.returncode
+
+
+def _copied(target: Path) -> Path:
+    """A copy of the tree's code at ``target``; a side needs nothing else."""
+    for folder in ("suite", "reports", "kernels", "baselines"):
+        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", "out", "tests"))
+    for file in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / file, target / file)
+    return target
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for, one after the other; 2 when an ``ab`` could not measure."""
+    parser = argparse.ArgumentParser(prog="python -m reports.planted.campaign", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
+    parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of own, {', '.join(EXPERIMENTS)}")
+    options = parser.parse_args(arguments)
+    try:
+        for name, count in [_wanted(text) for text in options.wanted]:
+            for _ in range(count):
+                _run(name, options.out)
+    except PeakgateError as error:
+        sys.stderr.write(" ".join(str(error).split()) + "\n")
+        return ExitCode.BAD_INPUT
+    return ExitCode.OK
+
+
+def _run(name: str, out: Path) -> None:
+    if name == "own":
+        done = subprocess.run(
+            [sys.executable, "-m", "reports.planted.own_timing", str(out / OWN)], cwd=ROOT, check=False
+        )
+        failed = done.returncode != 0
+    else:
+        number = 1 + len(list(out.glob(f"{name}-*")))
+        failed = measure(name, out / f"{name}-{number}") == ExitCode.BAD_INPUT
+    if failed:
+        raise PeakgateError(f"{name}: measured nothing; see what was said above")
+
+
+def _wanted(text: str) -> tuple[str, int]:
+    name, _, times = text.partition(":")
+    if name not in (*EXPERIMENTS, "own") or not (times or "1").isdecimal():
+        raise PeakgateError(f"{text!r}: expected one of own, {', '.join(EXPERIMENTS)}, with :TIMES or without")
+    return name, int(times or 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
