@@ -23,6 +23,7 @@ from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.schema import SCHEMA
 from suite.session import Session
+from suite.status_line import StatusLine
 from suite.verdict import ExitCode, exit_code
 
 BENCH_FILE = "bench_kernels.py"
@@ -35,6 +36,7 @@ for one that repeats it and only times them."""
 
 _CASES = pytest.StashKey[dict[str, Case]]()
 _SESSION = pytest.StashKey[Session]()
+_STATUS = pytest.StashKey[StatusLine]()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -71,6 +73,9 @@ def configure(config: pytest.Config) -> None:
         _session(config)
     except PeakgateError as error:
         raise pytest.UsageError(str(error)) from None
+    config.stash[_STATUS] = status = StatusLine(config)
+    if not _ab_part():
+        config.pluginmanager.register(status)
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -109,6 +114,7 @@ def begin_session(request: pytest.FixtureRequest) -> Session:
     if (found := session.look()) and request.config.option.strict_gate:
         pytest.exit(f"not measured under --strict-gate: {'; '.join(found)}", returncode=int(ExitCode.UNDECIDED))
     session.begin(selected)
+    request.config.stash[_STATUS].built()
     return session
 
 

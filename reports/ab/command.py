@@ -17,7 +17,6 @@ from rich.console import Console
 from reports.ab.experiment import Budget, Choice, Means, run_experiment
 from reports.ab.folders import Wanted, folders
 from reports.ab.process import SideBroken
-from reports.ab.progress import Progress
 from reports.ab.report import comparison, interrupted
 from reports.ab.schedule import Which
 from reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
@@ -25,6 +24,7 @@ from reports.locate import Archive
 from reports.render import faces, machine, terminal
 from suite.errors import PeakgateError
 from suite.files import write_whole
+from suite.progress import Progress
 from suite.verdict import ExitCode, Verdict
 
 FACES = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")

@@ -16,11 +16,11 @@ from reports.ab.folders import Folder
 from reports.ab.pairs import decisions, usable
 from reports.ab.plan import plan, plan_after_proof
 from reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
-from reports.ab.progress import Progress
 from reports.ab.schedule import Stage, Which, looks, order, seconds_left
 from reports.ab.store import Process, Record, Settings
 from reports.runfile import load_run
 from suite.errors import PeakgateError
+from suite.progress import Progress
 from suite.verdict import ExitCode, Verdict
 
 INTERRUPTED = "interrupted"

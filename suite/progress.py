@@ -1,0 +1,68 @@
+"""How far something long has come: one line that is rewritten on a terminal, a line now and then elsewhere.
+
+No colours and no escape sequences, so a log stays text.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+ELLIPSIS = "…"
+
+
+class Stream(Protocol):
+    """What progress is written to: a text file, or pytest's terminal reporter."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool: ...
+
+
+class Progress:
+    """Where lines of progress go; nothing of it is part of a report.
+
+    On what is no terminal at most one line is written in ``every_s`` seconds, the first after that time.
+    """
+
+    def __init__(self, stream: Stream, *, every_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._every_s, self._clock = stream, every_s, clock
+        self._rewrites = stream.isatty()
+        self._written_at = clock()
+        self._shown = 0
+
+    def show(self, text: str, seconds_left: float | None = None) -> None:
+        """Say where we are, and how long it will still take; the text is cut where the terminal is too narrow."""
+        left = "" if seconds_left is None else f", about {duration(seconds_left)} left"
+        if self._rewrites:
+            line = _cut(text, shutil.get_terminal_size().columns - 1 - len(left)) + left
+            self._stream.write(f"\r{line:<{self._shown}}")
+            self._shown = len(line)
+        elif self._clock() - self._written_at < self._every_s:
+            return
+        else:
+            self._stream.write(f"{text}{left}\n")
+            self._written_at = self._clock()
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Leave the terminal's line empty for what comes next."""
+        if self._shown:
+            self._stream.write(f"\r{'':<{self._shown}}\r")
+            self._stream.flush()
+            self._shown = 0
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``: whole seconds, rounded up."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _cut(text: str, columns: int) -> str:
+    return text if len(text) <= columns else text[: max(0, columns - 1)] + ELLIPSIS

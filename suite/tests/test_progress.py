@@ -1,0 +1,221 @@
+"""The line that says how far something has come: by itself, and in a run on a terminal."""
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from suite.progress import Progress, duration
+from suite.status_line import StatusLine
+
+ROOT = Path(__file__).parents[2]
+PLANTED = Path(__file__).parent / "planted" / "families"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+def lines_shown(stream):
+    return [line.rstrip() for line in stream.getvalue().split("\r")]
+
+
+def test_a_terminal_keeps_one_line_and_no_rest_of_a_longer_one(narrow):
+    stream = Terminal()
+    progress = Progress(stream)
+    progress.show("9 of 10, a_long_name")
+    progress.show("10 of 10, b")
+    assert stream.getvalue() == f"\r9 of 10, a_long_name\r{'10 of 10, b':<20}"
+    progress.clear()
+    assert stream.getvalue().endswith(f"\r{'':<11}\r")
+
+
+def test_a_line_too_long_for_the_terminal_loses_its_text_and_not_the_time_left(narrow):
+    stream = Terminal()
+    Progress(stream).show("47 of 186, " + "x" * 100, 12.0)
+    shown = lines_shown(stream)[1]
+    assert len(shown) == 39
+    assert shown.startswith("47 of 186, xxx")
+    assert shown.endswith("x…, about 12 s left")
+
+
+def test_a_log_gets_its_first_line_after_the_interval_and_one_an_interval():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(stream, every_s=10.0, clock=clock)
+    for second in range(25):
+        clock.now = 100.0 + second
+        progress.show(f"{second} s")
+    progress.clear()
+    assert stream.getvalue() == "10 s\n20 s\n"
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.2, "1 s"), (59.0, "59 s"), (59.5, "1 min 0 s"), (200, "3 min 20 s")])
+def test_a_duration_is_rounded_up_to_seconds(seconds, words):
+    assert duration(seconds) == words
+
+
+def status_line(stream, clock, *, verbosity=-1, capture="fd", total=10):
+    """A status line that writes to ``stream`` as pytest's reporter would; None stands for a pytest without one."""
+    config = SimpleNamespace(
+        option=SimpleNamespace(capture=capture),
+        pluginmanager=SimpleNamespace(get_plugin=lambda name: stream),
+        get_verbosity=lambda: verbosity,
+    )
+    line = StatusLine(config, clock)
+    line.pytest_collection_finish(SimpleNamespace(items=[None] * total))
+    return line
+
+
+def item(name):
+    return SimpleNamespace(name=name)
+
+
+def status_of(line, status):
+    """What pytest is left to print of a case."""
+    hook = line.pytest_report_teststatus()
+    next(hook)
+    with pytest.raises(StopIteration) as done:
+        hook.send(status)
+    return done.value.value
+
+
+def test_the_time_left_is_the_mean_of_the_cases_done_and_building_is_no_part_of_it():
+    clock, stream = Clock(), Terminal()
+    line = status_line(stream, clock)
+    line.pytest_runtest_protocol(item("case 0"))
+    clock.now += 60.0
+    line.built()
+    for number in range(1, 6):
+        clock.now += 2.0
+        line.pytest_runtest_protocol(item(f"case {number}"))
+    assert lines_shown(stream)[1:] == [
+        "building 10 cases",
+        "2 of 10, case 1",
+        "3 of 10, case 2",
+        "4 of 10, case 3, about 14 s left",
+        "5 of 10, case 4, about 12 s left",
+        "6 of 10, case 5, about 10 s left",
+    ]
+
+
+def test_failed_cases_are_counted_and_pytest_has_its_words_back_at_the_end():
+    stream = Terminal()
+    line = status_line(stream, Clock())
+    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_runtest_logreport(SimpleNamespace(failed=True))
+    line.pytest_runtest_protocol(item("case 1"))
+    assert lines_shown(stream)[-1] == "2 of 10, 1 failed, case 1"
+    assert status_of(line, ("failed", "F", "FAILED")) == ("failed", "", "")
+    line.pytest_sessionfinish()
+    assert stream.getvalue().endswith(" \r")
+    assert status_of(line, ("failed", "F", "FAILED")) == ("failed", "F", "FAILED")
+
+
+def test_a_crash_of_pytest_finds_the_line_empty():
+    stream = Terminal()
+    line = status_line(stream, Clock())
+    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_internalerror()
+    assert stream.getvalue().endswith(" \r")
+
+
+@pytest.mark.parametrize("asked", [{"verbosity": 0}, {"verbosity": 1}, {"verbosity": -2}, {"capture": "no"}])
+def test_whoever_asks_pytest_for_more_or_less_gets_its_own_display(asked):
+    stream = Terminal()
+    line = status_line(stream, Clock(), **asked)
+    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_sessionfinish()
+    assert stream.getvalue() == ""
+    assert status_of(line, ("passed", ".", "PASSED")) == ("passed", ".", "PASSED")
+
+
+def test_a_pytest_without_a_terminal_plugin_is_left_alone():
+    line = status_line(None, Clock())
+    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_sessionfinish()
+    assert status_of(line, ("passed", ".", "PASSED")) == ("passed", ".", "PASSED")
+
+
+def run_on_a_terminal(folder, *arguments, **settings):
+    """What ``python -m suite`` writes to a terminal of 80 columns, and its exit code."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "suite", "--device", "cpu", f"--out={folder}"),
+            *(f"--benchmark-storage={folder / 'saved'}", *arguments),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "COLUMNS": "80", "NO_COLOR": "1"} | settings,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    written = bytearray()
+    try:
+        while chunk := os.read(ours, 65536):
+            written += chunk
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    finally:
+        os.close(ours)
+    return written.decode(), process.wait()
+
+
+def test_a_run_on_a_terminal_rewrites_one_line_and_leaves_no_trace_of_it(tmp_path):
+    written, code = run_on_a_terminal(tmp_path, "-k", "planted or memcpy", PEAKGATE_FAMILIES=str(PLANTED))
+    assert code == 1
+    before, _, after = written.partition("=== FAILURES")
+    progress = before.split("\n")[0]
+    assert "\x1b" not in progress
+    shown = progress.split("\r")
+    assert shown[1] == "building 4 cases"
+    assert any(re.fullmatch(r"4 of 4, 2 failed, planted\.smem_pad-\S+, about \d+ s left", text) for text in shown)
+    assert all(len(later) >= len(earlier.rstrip()) for earlier, later in pairwise(shown[:-2]))
+    assert not shown[-2].strip()
+    assert " of 4," not in after
+    assert "FAILED" not in progress
+
+
+def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):
+    written, code = run_on_a_terminal(tmp_path, "-k", "memcpy", PEAKGATE_AB="pair")
+    assert code == 0
+    assert "building" not in written
+    assert written.startswith(".")
+
+
+def test_a_short_run_into_a_log_says_nothing_of_its_progress(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "suite", "--device", "cpu", "-k", "memcpy", f"--out={tmp_path}"),
+            f"--benchmark-storage={tmp_path / 'saved'}",
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "building" not in done.stdout + done.stderr
+    assert "\r" not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
