@@ -31,7 +31,7 @@ from reports.evidence import CaseEvidence, gather, repeated_sessions
 from reports.explain import below_floor, moved, unmoved
 from reports.locate import Side
 from reports.noise import Floats
-from reports.provenance import differences
+from reports.provenance import differences, machine_code
 from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from reports.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
 from suite.verdict import Judgement, Verdict
@@ -76,7 +76,9 @@ def compare(
     settled = {case.case: judgement for case in evidence if (judgement := _settled(case, base, new, rules))}
     timed = [case for case in evidence if case.case not in settled]
     residuals, df = repeated_sessions(timed, base.runs, new.runs, history)
-    spread = noise.session_noise(residuals, df, np.array([case.base.log_time for case in timed]))
+    spread = noise.session_noise(
+        residuals, df, np.array([(case.base.log_time + case.new.log_time) / 2 for case in timed])
+    )
     shifts = _shifts(timed, df, spread, rules)
     rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
     rows += [_row(case, _judge(case, shift), shift) for case, shift in zip(timed, shifts, strict=True)]
@@ -262,6 +264,9 @@ def _badness(row: Row) -> tuple[float, float, str]:
 
 def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -> tuple[str, ...]:
     notes = [*base.notes, *new.notes]
+    code = machine_code(base.runs, new.runs)
+    if code is not None:
+        notes.append(code)
     if {run.path.resolve() for run in base.runs} & {run.path.resolve() for run in new.runs}:
         notes.append("a run is on both sides: it cannot differ from itself")
     if not rules.same_chip and not rules.refusal:

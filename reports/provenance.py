@@ -54,6 +54,28 @@ def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference
     return tuple(found)
 
 
+def machine_code(base: tuple[Run, ...], new: tuple[Run, ...]) -> str | None:
+    """Whether the compiler made other machine code, over the cases whose cubins both sides tell; None where none is."""
+    before, after = _cubins(base), _cubins(new)
+    told = [case for case in before if case in after]
+    changed = [case for case in told if before[case] != after[case]]
+    if not told:
+        return None
+    if not changed:
+        return f"machine code: the same in all {len(told)} cases that tell it"
+    return f"machine code: changed in {len(changed)} of {len(told)} cases that tell it, {changed[0]} first"
+
+
+def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:
+    """The fingerprints that a side's sessions recorded, by case."""
+    found: dict[str, set[str]] = {}
+    for run in runs:
+        for case, result in run.cases.items():
+            if result.fingerprint:
+                found.setdefault(case, set()).add(result.fingerprint)
+    return found
+
+
 def _values(runs: tuple[Run, ...], read: Reader) -> tuple[str, ...]:
     return tuple(sorted({_text(read(run)) for run in runs}))
 

@@ -17,6 +17,7 @@ from reports.ab.decide import (
     moved_together,
     suspects,
 )
+from reports.ab.report import LEAST_P
 from reports.ab.schedule import ALPHA, looks
 from reports.noise import Floats
 
@@ -87,6 +88,29 @@ def test_more_noise_about_the_same_shift_never_makes_it_surer(seed: int, factor:
         assert wild is not None
         direction = 1 if calm.mean > 0 else -1
         assert wild.p_value(direction) >= calm.p_value(direction) * (1 - 1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SEEDS, st.floats(1.0, 20.0), st.floats(0.0, 0.03))
+def test_a_suspect_that_is_not_called_is_not_called_with_more_noise_about_the_same_shift(
+    seed: int, factor: float, shift: float
+) -> None:
+    """Deviations come in mirrored pairs, so that every look sees the same shift, and only the noise differs."""
+    screen, _ = experiment(seed, {5: 0.02})
+    half = np.random.default_rng(seed + 1).normal(0, 0.003, LOOKS[-1].pairs // 2)
+    deviations = np.stack((half, -half), axis=1).ravel()
+    confirm = np.full((CASES, LOOKS[-1].pairs), np.nan)
+    quiet, loud = confirm.copy(), confirm
+    quiet[5], loud[5] = shift + deviations, shift + factor * deviations
+    judged = [case == 5 for case in range(CASES)]
+    calm, wild = (decide(screen, each, LOG_TIME, LOOKS, judged)[5] for each in (quiet, loud))
+    assert calm is not None
+    assert wild is not None
+    assert calm.direction == wild.direction == 1
+    if calm.status is not Status.CALLED:
+        assert wild.status is not Status.CALLED
+    if calm.estimate.pairs == wild.estimate.pairs:
+        assert max(wild.p_value or 0.0, LEAST_P) >= (calm.p_value or 0.0) * (1 - 1e-6)
 
 
 def test_a_large_shift_is_called_at_the_first_look_and_not_measured_on() -> None:

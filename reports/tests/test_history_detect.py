@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.history.detect import Finding, detect, detect_together
+from reports.history.detect import NEWEST, Finding, detect, detect_together
 from reports.history.series import History
 from reports.history.session import Session
 from reports.history.steps import locate, plausible
@@ -180,6 +180,28 @@ def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
     straight = found(log_time)
     for case, finding in found(mirrored).items():
         assert finding.verdict is turned[straight[case].verdict]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.floats(1.0, 20.0), st.floats(-0.05, 0.05))
+def test_more_noise_about_the_same_medians_never_makes_a_step_surer(seed: int, factor: float, by: float) -> None:
+    log_time = slowed(quiet(seed, sessions=35), 7, NEWEST, by)
+    medians = np.concatenate(
+        [
+            np.repeat(np.median(part, axis=1, keepdims=True), part.shape[1], axis=1)
+            for part in (log_time[:, :-NEWEST], log_time[:, -NEWEST:])
+        ],
+        axis=1,
+    )
+    straight, wild = found(log_time), found(medians + factor * (log_time - medians))
+    for case, calm in straight.items():
+        assert calm.shift
+        wilder = wild[case].shift
+        assert wilder
+        assert wilder.log_ratio == pytest.approx(calm.shift.log_ratio, abs=1e-9)
+        assert wilder.resolvable >= calm.shift.resolvable * (1 - 1e-9)
+        assert (wilder.p_value or 0.0) >= (calm.shift.p_value or 0.0) * (1 - 1e-6)
+        assert calm.shift.called or not wilder.called
 
 
 def test_a_plain_step_lies_between_two_neighbours_and_names_the_command() -> None:

@@ -1,0 +1,60 @@
+"""Runs written for a comparison, and what it said of a case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reports.locate import Side
+from reports.result import Comparison, Row, Shift
+from reports.runfile import Run, load_run
+from reports.tests.synthetic import LADDER, document, save
+from suite.verdict import Verdict
+
+PAD = "transpose.smem_pad-8192-32x8"
+
+
+class Saved:
+    """Runs written to and read back from a folder, numbered as they come."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+
+    def run(self, times_us: Mapping[str, float] = LADDER, **content: Any) -> Run:
+        self.count += 1
+        return load_run(save(self.folder, f"run{self.count}", document(times_us, **({"day": 1} | content))))
+
+    def side(self, *times_us: Mapping[str, float], **content: Any) -> Side:
+        runs = tuple(self.run(times, **content) for times in times_us or (LADDER,))
+        return Side("side", runs)
+
+    def sessions(self, count: int, sd: float, seed: int, factor: Mapping[str, float] | None = None) -> tuple[Run, ...]:
+        """Sessions of the ladder whose medians scatter by ``sd``; some cases slower by a factor."""
+        rng = np.random.default_rng(seed)
+        factors = factor or {}
+        return tuple(
+            self.run(
+                {case: us * factors.get(case, 1) * math.exp(sd * rng.standard_normal()) for case, us in LADDER.items()},
+                day=1 + number,
+            )
+            for number in range(count)
+        )
+
+
+def row(comparison: Comparison, case: str = PAD) -> Row:
+    return next(row for row in comparison.rows if row.case == case)
+
+
+def shift(comparison: Comparison, case: str = PAD) -> Shift:
+    found = row(comparison, case).shift
+    assert found is not None
+    return found
+
+
+def verdicts(comparison: Comparison) -> set[Verdict]:
+    return {row.verdict for row in comparison.rows}

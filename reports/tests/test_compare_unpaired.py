@@ -1,0 +1,104 @@
+"""What is there on one side only, was not timed, or is below its floor."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.compare import compare
+from reports.locate import Side
+from reports.tests.comparing import PAD, Saved, row
+from reports.tests.synthetic import LADDER, slower
+from suite.verdict import ExitCode, Verdict
+
+
+def test_a_missing_case_is_a_regression_and_a_new_one_is_not(saved: Saved) -> None:
+    without = {case: us for case, us in LADDER.items() if case != PAD}
+    gone, come = compare(saved.side(), saved.side(without)), compare(saved.side(without), saved.side())
+    assert row(gone).verdict is Verdict.MISSING
+    assert gone.exit_code() == ExitCode.REGRESSION
+    assert row(come).verdict is Verdict.NEW
+    assert come.exit_code() == ExitCode.OK
+
+
+def test_cases_a_partial_run_was_not_asked_for_are_left_out_and_counted(saved: Saved) -> None:
+    result = compare(saved.side(), saved.side({"transpose.smem-4096-32x8": 76.0}, whole=False))
+    assert [found.verdict for found in result.rows] == [Verdict.SAME]
+    assert "14 cases of base are left out: new ran a selection of cases" in result.notes
+
+
+def test_cases_beyond_the_gate_are_not_missing_from_a_run_of_the_gate(saved: Saved) -> None:
+    base = saved.side({"a.gate": 50.0, "a.full": 50.0}, extra={"a.gate": {"tier": "gate"}, "a.full": {"tier": "full"}})
+    result = compare(base, saved.side({"a.gate": 50.0}, tier="gate"))
+    assert [found.case for found in result.rows] == ["a.gate"]
+    assert "1 cases of base are left out: new ran the gate tier" in result.notes
+
+
+def test_a_missing_case_says_when_the_tiers_differ(saved: Saved) -> None:
+    result = compare(saved.side(), saved.side({"a.b": 10.0}, tier="gate"))
+    assert "base ran tier full, new gate" in row(result).reason
+
+
+def test_a_wrong_case_is_wrong_whatever_base_says(saved: Saved) -> None:
+    wrong = [{"case": PAD, "verdict": "WRONG", "reason": "max error 0.3"}]
+    without = {case: us for case, us in LADDER.items() if case != PAD}
+    new = saved.side(without, not_measured=wrong)
+    for base in (saved.side(), saved.side(without), saved.side(without, not_measured=wrong)):
+        result = compare(base, new)
+        assert (row(result).verdict, row(result).reason) == (Verdict.WRONG, "max error 0.3")
+        assert result.exit_code() == ExitCode.REGRESSION
+
+
+def test_a_case_that_was_wrong_in_base_is_new_when_it_is_timed(saved: Saved) -> None:
+    wrong = [{"case": PAD, "verdict": "WRONG", "reason": "max error 0.3"}]
+    without = {case: us for case, us in LADDER.items() if case != PAD}
+    result = compare(saved.side(without, not_measured=wrong), saved.side())
+    assert row(result).verdict is Verdict.NEW
+    assert "max error 0.3" in row(result).reason
+
+
+@pytest.mark.parametrize("side", ["base", "new"])
+def test_a_case_that_either_run_left_open_is_inconclusive(saved: Saved, side: str) -> None:
+    left_open = saved.side(extra={PAD: {"verdict": "INCONCLUSIVE", "reason": "throttled"}})
+    sides = (left_open, saved.side()) if side == "base" else (saved.side(), left_open)
+    result = compare(*sides)
+    assert (row(result).verdict, row(result).reason) == (Verdict.INCONCLUSIVE, f"{side}: throttled")
+    assert result.exit_code() == ExitCode.UNDECIDED
+
+
+def test_a_session_that_left_a_case_open_does_not_hide_those_that_timed_it(saved: Saved) -> None:
+    left_open = saved.run(extra={PAD: {"verdict": "INCONCLUSIVE", "reason": "throttled"}})
+    new = Side("new", (*saved.sessions(3, 0.001, seed=1), left_open))
+    assert row(compare(saved.side(), new)).new_sessions == 3
+    assert row(compare(saved.side(), new)).verdict is Verdict.SAME
+
+
+BELOW = {PAD: {"verdict": "BELOW_FLOOR", "peak_fraction": 0.61, "floor": 0.70}}
+
+
+def test_a_case_below_its_floor_stays_below_when_nothing_moved(saved: Saved) -> None:
+    result = compare(saved.side(), saved.side(extra=BELOW))
+    assert row(result).verdict is Verdict.BELOW_FLOOR
+    assert row(result).reason.startswith("0.610 of peak, floor 0.700; against base +0.00 %")
+
+
+def test_slower_outranks_below_floor_and_names_it(saved: Saved) -> None:
+    result = compare(saved.side(), saved.side(slower(PAD, 1.1), extra=BELOW))
+    assert row(result).verdict is Verdict.SLOWER
+    assert "below its floor too" in row(result).reason
+
+
+def test_a_new_case_below_its_floor_is_below_its_floor(saved: Saved) -> None:
+    without = {case: us for case, us in LADDER.items() if case != PAD}
+    assert row(compare(saved.side(without), saved.side(extra=BELOW))).verdict is Verdict.BELOW_FLOOR
+
+
+def test_most_sessions_decide_whether_a_case_is_below_its_floor(saved: Saved) -> None:
+    new = Side("new", (saved.run(extra=BELOW), saved.run(day=2), saved.run(day=3)))
+    assert row(compare(saved.side(), new)).verdict is Verdict.SAME
+
+
+def test_a_missing_floor_is_undecided_only_when_strict(saved: Saved) -> None:
+    result = compare(saved.side(), saved.side(extra={PAD: {"verdict": "NO_FLOOR"}}))
+    assert result.without_floor == 1
+    assert (result.exit_code(), result.exit_code(strict=True)) == (ExitCode.OK, ExitCode.UNDECIDED)
+    assert result.verdict(strict=True) is Verdict.NO_FLOOR
