@@ -23,6 +23,8 @@ Defines = tuple[tuple[str, str], ...]
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
 """NVRTC's own cache answers without the log that tells the resources, so ours is the only one."""
 
+CACHE_VARIABLE = "PEAKGATE_CACHE"
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>[^']+)'.*?"
@@ -57,8 +59,11 @@ class BuildError(PeakgateError):
 
 
 def cache_folder() -> Path:
-    """Where built kernels are kept: ``$PEAKGATE_CACHE`` or ``.cache`` in the working directory."""
-    return Path(os.environ.get("PEAKGATE_CACHE", ".cache"))
+    """Where all that can be made again is kept: cubins, the emulator's builds, the index of saved runs.
+
+    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` lies too; absolute.
+    """
+    return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
 
 def source_files(source: Path) -> list[Path]:

@@ -25,7 +25,7 @@ every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compi
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
-    return emulator.cache_folder()
+    return tmp_path / "cache" / "emulator"
 
 
 @pytest.fixture
@@ -154,11 +154,6 @@ def test_a_cache_that_cannot_be_written_is_named(source: Path, tmp_path: Path, m
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "file"))
     with pytest.raises(PeakgateError, match=r"file/emulator: builds cannot be kept there .*PEAKGATE_CACHE"):
         emulator.load(source, "store")
-
-
-def test_without_the_variable_builds_are_kept_in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
-    assert emulator.cache_folder() == Path(__file__).parents[2] / ".cache" / "emulator"
 
 
 def pretend(folder: Path, name: str, answer: str) -> Path:

@@ -4,7 +4,7 @@ from suite.device.emulator.build import prebuild
 from suite.device.emulator.compiler import Compiler, available_compilers, find_compiler
 from suite.device.emulator.defects import Defect, DefectKind, KernelDefect
 from suite.device.emulator.launch import EmulatedKernel, load
-from suite.device.emulator.toolchain import KernelBuildError, cache_folder
+from suite.device.emulator.toolchain import KernelBuildError
 
 __all__ = [
     "Compiler",
@@ -14,7 +14,6 @@ __all__ = [
     "KernelBuildError",
     "KernelDefect",
     "available_compilers",
-    "cache_folder",
     "find_compiler",
     "load",
     "prebuild",

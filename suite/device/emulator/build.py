@@ -15,12 +15,12 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from suite.build import CACHE_VARIABLE
 from suite.device.emulator.compiler import Compiler, find_compiler
 from suite.device.emulator.toolchain import (
-    CACHE_VARIABLE,
     COMMON,
     KernelBuildError,
-    cache_folder,
+    builds_folder,
     first_error,
     kernel_flags,
     link,
@@ -64,10 +64,10 @@ def build_kernel(
     texts = _source_texts(source, folders)
     runtime = build_runtime(compiler)
     key = _digest((kernel, source.name, flags, runtime.name, _own_texts(HEADERS), texts))
-    library = cache_folder() / f"{source.stem}-{key}.so"
+    library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
         return library
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="build-") as scratch:
+    with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
         wrapper.write_text(_wrapper(source, kernel), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
@@ -90,7 +90,7 @@ def build_runtime(compiler: Compiler) -> Path:
 
     Raises PeakgateError if builds cannot be kept.
     """
-    folder = cache_folder()
+    folder = builds_folder()
     flags = runtime_flags(compiler)
     key = _digest((compiler.identity, flags, _own_texts((*RUNTIME_SOURCES, *RUNTIME_HEADERS))))
     library = folder / f"runtime-{key}.so"

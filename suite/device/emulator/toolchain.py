@@ -8,10 +8,9 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from suite.build import cache_folder
 from suite.device.emulator.compiler import Compiler
 from suite.errors import PeakgateError
-
-CACHE_VARIABLE = "PEAKGATE_CACHE"
 
 COMMON = (
     "-std=c++17",
@@ -58,17 +57,9 @@ class KernelBuildError(PeakgateError):
         self.output = output
 
 
-def cache_folder() -> Path:
-    """Where builds are kept: ``emulator`` in ``$PEAKGATE_CACHE``, else in ``.cache`` of the repository.
-
-    Outside a repository, as for an installed package, the working directory takes its place.
-    """
-    given = os.environ.get(CACHE_VARIABLE)
-    if given:
-        return Path(given).resolve() / "emulator"
-    repository = Path(__file__).parents[3]
-    root = repository if (repository / "pyproject.toml").is_file() else Path.cwd()
-    return root / ".cache" / "emulator"
+def builds_folder() -> Path:
+    """Where builds of the emulator are kept."""
+    return cache_folder() / "emulator"
 
 
 def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
@@ -97,7 +88,7 @@ def link(objects: Iterable[Path], library: Path, scratch: str, compiler: Compile
 
 
 def _environment() -> dict[str, str]:
-    zig = str(cache_folder() / "zig")
+    zig = str(builds_folder() / "zig")
     return {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig, **os.environ, "LC_ALL": "C"}
 
 
