@@ -14,7 +14,8 @@ from suite.device import emulator
 from suite.device.cpu import CpuLaunchable
 from suite.device.interface import KernelFault
 from suite.errors import PeakgateError
-from suite.families.access import FAMILY, tiles_transposed
+from suite.families.access import FAMILY
+from suite.families.access_setups import tiles_transposed
 from suite.families.paths import KERNELS
 from suite.sectors import SECTOR_BYTES, bank_turns, sector_useful_fraction, tile_words, warp_useful_fraction
 
