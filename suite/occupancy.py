@@ -182,24 +182,6 @@ def max_potential_block_size(
     return best
 
 
-def bytes_in_flight(warps_per_sm: int, bytes_per_thread: int) -> int:
-    """Bytes one SM keeps on their way when every resident thread has ``bytes_per_thread`` of loads outstanding."""
-    return warps_per_sm * WARP_THREADS * bytes_per_thread
-
-
-def bytes_in_flight_needed(bandwidth_gbs: float, latency_ns: float, sm_count: int) -> float:
-    """Bytes each SM must keep in flight to draw ``bandwidth_gbs`` in all (Little's law: rate x latency).
-
-    GB/s times ns is bytes. The latency is the loaded one: near the peak it is two to three times the unloaded one.
-    """
-    return bandwidth_gbs * latency_ns / sm_count
-
-
-def bandwidth_limit_gbs(bytes_in_flight_per_sm: float, latency_ns: float, sm_count: int, peak_gbs: float) -> float:
-    """Bandwidth that so many bytes in flight can draw: min(peak, SMs x bytes in flight / latency), Little's law."""
-    return min(peak_gbs, sm_count * bytes_in_flight_per_sm / latency_ns)
-
-
 def _blocks_by_registers(warps: int, registers: int) -> int:
     per_warp = _round_up(registers * WARP_THREADS, REGISTER_UNIT)
     # A block's warps are dealt out over the partitions, so the fullest partition decides whether one block fits.

@@ -10,9 +10,6 @@ from suite.occupancy import (
     LIMITS,
     Capability,
     Occupancy,
-    bandwidth_limit_gbs,
-    bytes_in_flight,
-    bytes_in_flight_needed,
     max_potential_block_size,
     occupancy,
 )
@@ -184,17 +181,3 @@ def test_no_whole_warp_block_beats_the_proposal(
 def test_a_kernel_that_fits_nowhere_gets_no_proposal() -> None:
     with pytest.raises(PeakgateError, match=r"no block size up to 1024 threads fits .* 9\.0 .*lower the registers"):
         max_potential_block_size(HOPPER, 32, 228 * KIB)
-
-
-def test_one_float_a_thread_at_full_occupancy_is_8_kib_in_flight() -> None:
-    assert bytes_in_flight(64, 4) == 8 * KIB
-    assert bytes_in_flight(64, 16) == 32 * KIB
-
-
-@given(st.floats(1, 1e5), st.floats(1, 1e4), st.integers(1, 1000), st.floats(1, 1e5))
-def test_the_bytes_needed_for_a_bandwidth_draw_that_bandwidth(
-    gbs: float, latency_ns: float, sm_count: int, peak: float
-) -> None:
-    needed = bytes_in_flight_needed(gbs, latency_ns, sm_count)
-
-    assert bandwidth_limit_gbs(needed, latency_ns, sm_count, peak) == pytest.approx(min(gbs, peak))
