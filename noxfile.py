@@ -147,6 +147,13 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def speed(session: nox.Session) -> None:
+    """Time the reports on kept and synthetic runs, a minute long."""
+    install(session, "reports")
+    session.run("python", ".ci/speed.py")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Pin every dependency again, for every supported Python, after pyproject.toml changed."""
     session.install("uv")

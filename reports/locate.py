@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports.history.reading import read_sessions
+from reports.history.session import Session
 from reports.runfile import Run, load_run
+from suite.build import cache_folder
 from suite.errors import PeakgateError
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
 """History is read from so many of the newest files: enough to know the spread, and a report stays quick."""
+
+INDEX = "history.json"
+"""What every saved run is, in short, beside the built kernels and as safe to delete."""
 
 COMMIT = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
@@ -36,7 +42,10 @@ class Side:
 
 
 class Archive:
-    """The saved runs below some roots, each read once, on first need."""
+    """The saved runs below some roots, each read once, on first need.
+
+    Which of them are meant is looked up in an index, so that a large archive is not read for two of its runs.
+    """
 
     def __init__(self, roots: Sequence[Path] | None = None) -> None:
         """Search below ``roots``; by default ``.benchmarks`` and ``baselines/*/runs`` of the current folder."""
@@ -46,6 +55,9 @@ class Archive:
             if not root.is_dir():
                 raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
         self._read: dict[Path, Run | PeakgateError] = {}
+        self._sessions: list[Session] | None = None
+        self._named: dict[str, Path] = {}
+        self._notes: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
@@ -57,9 +69,29 @@ class Archive:
         read = [self._load(path) for path in self.files()[:most]]
         return sorted((run for run in read if isinstance(run, Run)), key=lambda run: (run.taken, str(run.path)))
 
+    def sessions(self) -> list[Session]:
+        """What the runs are, by the time they were taken, oldest first."""
+        if self._sessions is None:
+            files = self.files()
+            self._named = {str(file.absolute()): file for file in files}
+            reading = read_sessions(files, cache_folder() / INDEX)
+            self._sessions = sorted(reading.sessions, key=lambda session: (session.taken, session.path))
+            self._notes = reading.notes
+        return self._sessions
+
+    def read(self, sessions: Sequence[Session]) -> list[Run]:
+        """These of ``sessions()`` in full; what cannot be read is passed over, its error raised where none can be."""
+        read = [self._load(self._named[session.path]) for session in sessions]
+        runs = [run for run in read if isinstance(run, Run)]
+        for error in read if not runs else ():
+            if isinstance(error, PeakgateError):
+                raise error
+        return runs
+
     def notes(self) -> tuple[str, ...]:
         """One line a file that was met and passed over."""
-        return tuple(f"passed over: {error}" for error in self._read.values() if isinstance(error, PeakgateError))
+        errors = [f"passed over: {error}" for error in self._read.values() if isinstance(error, PeakgateError)]
+        return tuple(dict.fromkeys([*self._notes, *errors]))
 
     def where(self) -> str:
         return " and ".join(str(root) for root in self.roots)
@@ -138,52 +170,36 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
 
 
 def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
-    runs = archive.runs()
-    if back >= len(runs):
+    sessions = archive.sessions()
+    if back >= len(sessions):
         raise PeakgateError(
-            f"{wanted}: {_count(len(runs), 'saved run')} below {archive.where()}; measure, or give --runs"
+            f"{wanted}: {_count(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
         )
-    return [runs[-1 - back]]
+    return archive.read([sessions[-1 - back]])
 
 
 def _driver(wanted: str, archive: Archive) -> list[Run]:
     version = wanted.removeprefix("driver:")
-    runs = archive.runs()
-    known = {run.driver for run in runs if run.driver}
+    known = {session.driver for session in archive.sessions() if session.driver}
     matched = {driver for driver in known if driver == version or driver.startswith(f"{version}.")}
     if version in matched:
         matched = {version}
-
-    def pick(driver: str) -> list[Run]:
-        return [run for run in runs if run.driver == driver]
-
-    return _only(wanted, "driver", matched=matched, known=known, archive=archive, pick=pick)
+    driver = _only(wanted, "driver", matched=matched, known=known, archive=archive)
+    return archive.read([session for session in archive.sessions() if session.driver == driver])
 
 
 def _commit(wanted: str, archive: Archive) -> list[Run]:
-    runs = archive.runs()
-    known = {run.commit for run in runs}
+    """The runs of a commit; one of uncommitted changes stands for it only where no clean run does."""
+    known = {session.commit for session in archive.sessions()}
     matched = {commit for commit in known if commit.lower().startswith(wanted.lower())}
-
-    def pick(commit: str) -> list[Run]:
-        """A run of uncommitted changes stands for its commit only where no clean run does."""
-        at_commit = [run for run in runs if run.commit == commit]
-        return [run for run in at_commit if not run.dirty] or at_commit
-
-    return _only(wanted, "commit", matched=matched, known=known, archive=archive, pick=pick)
+    commit = _only(wanted, "commit", matched=matched, known=known, archive=archive)
+    at_commit = [session for session in archive.sessions() if session.commit == commit]
+    return archive.read([session for session in at_commit if not session.dirty] or at_commit)
 
 
-def _only(
-    wanted: str,
-    kind: str,
-    *,
-    matched: set[str],
-    known: set[str],
-    archive: Archive,
-    pick: Callable[[str], list[Run]],
-) -> list[Run]:
+def _only(wanted: str, kind: str, *, matched: set[str], known: set[str], archive: Archive) -> str:
     if len(matched) == 1:
-        return pick(matched.pop())
+        return matched.pop()
     if matched:
         raise PeakgateError(
             f"{wanted}: {len(matched)} {kind}s match: {_some(sorted(matched), wanted)}; give more of it"

@@ -12,8 +12,6 @@ from reports.locate import Archive
 from suite.files import write_whole
 from suite.verdict import ExitCode
 
-INDEX = "history.json"
-
 
 def add_commands(commands: Any, out: Path) -> None:
     """Add ``history`` to the sub-commands; ``out`` is the default folder of reports."""
@@ -50,14 +48,12 @@ def add_commands(commands: Any, out: Path) -> None:
 def _history(options: argparse.Namespace) -> ExitCode:
     from reports.history import faces  # noqa: PLC0415  # other commands need none of this
     from reports.history.detect import detect, detect_together  # noqa: PLC0415
-    from reports.history.reading import read_sessions  # noqa: PLC0415
     from reports.history.series import history  # noqa: PLC0415
     from reports.history.words import Told  # noqa: PLC0415
-    from suite.build import cache_folder  # noqa: PLC0415
 
-    reading = read_sessions(Archive(options.runs).files(), cache_folder() / INDEX)
-    found = history(reading.sessions, options.gpu, options.parts)
-    told = Told(found, detect(found), detect_together(found), reading.notes)
+    archive = Archive(options.runs)
+    found = history(archive.sessions(), options.gpu, options.parts)
+    told = Told(found, detect(found), detect_together(found), archive.notes())
     console = Console(highlight=False)
     faces.show(told, console, everything=options.all)
     texts = {

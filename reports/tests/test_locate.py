@@ -4,11 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from reports import locate
 from reports.locate import Archive, apart, find_history, find_side, without_copies
+from reports.runfile import Run, load_run
 from reports.tests.synthetic import document, save
 from suite.errors import PeakgateError
 
 FIRST, SECOND = "a1" * 20, "a2" * 20
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -164,3 +171,41 @@ def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(ru
     archive = Archive([runs])
     sides = find_side(str(runs / "second.json"), archive), find_side(str(copy), archive)
     assert [run.path.stem for run in find_history(archive, sides)] == ["third"]
+
+
+def test_two_runs_of_a_large_archive_cost_the_reading_of_two_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def spy(path: Path) -> Run:
+        read.append(path.stem)
+        return load_run(path)
+
+    monkeypatch.setattr(locate, "load_run", spy)
+    archive = Archive([runs])
+    assert names("latest", archive) + names("latest~2", archive) == ["second", "first"]
+    assert read == ["second", "first"]
+
+
+def test_a_run_found_by_a_search_keeps_the_path_its_folder_was_named_by(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_side("latest", Archive([Path("runs")])).runs[0].path == Path("runs", "second.json")
+
+
+def odd_run(folder: Path) -> None:
+    """A run that only the strict reader refuses."""
+    save(folder, "odd", document({"a.b": 1.0}, day=9, commit=SECOND, extra={"a.b": {"registers": "many"}}))
+
+
+def test_a_run_of_a_commit_that_cannot_be_read_is_passed_over_and_named(runs: Path) -> None:
+    odd_run(runs)
+    side = find_side("a2a2", Archive([runs]))
+    assert [run.path.stem for run in side.runs] == ["third", "second"]
+    assert "registers of a.b is 'many'" in side.notes[0]
+
+
+def test_the_one_run_asked_for_says_why_it_cannot_be_read(runs: Path) -> None:
+    odd_run(runs)
+    with pytest.raises(PeakgateError, match=r"odd\.json: registers of a\.b is 'many'"):
+        find_side("latest", Archive([runs]))
