@@ -1,0 +1,53 @@
+"""nox where nothing may be installed and no GPU is there: the very sessions, with this interpreter.
+
+The GPU's place is taken by the emulator, on one small case (`bench`), by a saved experiment (`ab`, decided anew), and
+by the kept runs (`selftest`). Sessions that take minutes are only looked up. Every call is a line of $STAND_IN_LOG.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+RUN = {"bench", "compare", "history", "ab", "selftest"}
+NOX = [sys.executable, "-m", "nox", "--no-venv", "--no-install"]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the sessions; 0 or, as nox does for every failure, 1."""
+    with Path(os.environ["STAND_IN_LOG"]).open("a", encoding="utf-8") as log:
+        log.write(" ".join(arguments) + "\n")
+    assert arguments[0] == "-s"
+    options, _, given = " ".join(arguments[1:]).partition(" -- ")
+    sessions = options.split()
+    return int(any([_session(session, given.split()) for session in sessions if session in RUN] + [_known(sessions)]))
+
+
+def _known(sessions: list[str]) -> int:
+    """Whether nox has them all; those that are not run here are only looked up."""
+    others = [session for session in sessions if session not in RUN]
+    return _ends([*NOX, "--list", "-s", *others]) if others else 0
+
+
+def _session(session: str, given: list[str]) -> int:
+    if session == "ab":
+        for commit in given[:2]:
+            if _ends(["git", "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"]):
+                return 1
+        return _ends([sys.executable, "-m", "reports", "decide", os.environ["STAND_IN_AB"]])
+    if session == "selftest":
+        kept = sorted(map(str, Path("baselines/nvidia-h200/runs").glob("*-gate.json")))
+        return _ends([sys.executable, "-m", "reports", "selftest", *kept])
+    if session == "bench":
+        given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
+    return _ends([*NOX, "-s", session, "--", *given])
+
+
+def _ends(command: list[str]) -> int:
+    return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

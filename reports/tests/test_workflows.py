@@ -1,0 +1,201 @@
+"""The workflows of .github/, each run here step by step on the emulator and on saved runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.__main__ import main
+from reports.ab import process
+from reports.tests import workflow
+from reports.tests.ab_fake import FakeSide
+from reports.tests.synthetic import LADDER, document, save, slower
+
+PAD = "transpose.smem_pad-8192-32x8"
+CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
+BENCH, AB = "Hold head to its floors", "Measure base and head in turns"
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+    pytest.mark.skipif(not (workflow.ROOT / ".git").exists(), reason="not a git checkout"),
+]
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """This working tree as a repository, and its two commits."""
+    return workflow.repository(tmp_path_factory.mktemp("origin"))
+
+
+@pytest.fixture(scope="module")
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Saved experiments of `ab`: one with a slower kernel, one without."""
+    saved = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "PRELOAD", ())
+        patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        for name, factor in (("slower", 1.3), ("same", 1.0)):
+            folder = tmp_path_factory.mktemp(name)
+            sides = {"base": FakeSide(), "head": FakeSide(CHANGED, slower(PAD, factor))}
+            written = [
+                f"--{side}-dir={fake.write(folder / side, side, folder / 'log')}" for side, fake in sides.items()
+            ]
+            main(["ab", *written, "--out", str(folder / "out"), "--pairs", "4", "--confirm-pairs", "4"])
+            saved[name] = str(folder / "out")
+    return saved
+
+
+def change(origin: tuple[Path, str, str], **more: Any) -> dict[str, Any]:
+    """What GitHub says of a pull request of this repository: the merge commit's first parent is its base."""
+    _, _, head = origin
+    return {
+        "github.event_name": "pull_request",
+        "github.repository": "us/kernels",
+        "github.event.pull_request.head.repo.full_name": "us/kernels",
+        "github.sha": head,
+        **more,
+    }
+
+
+def said(job: workflow.Job) -> str:
+    """All that the steps said, for a failed assertion."""
+    return "\n".join(f"== {step.name}: {step.exit_code}\n{step.output[-1500:]}" for step in job.steps)
+
+
+def calls(scratch: Path) -> list[str]:
+    return (scratch / "calls").read_text().splitlines()
+
+
+def run(
+    name: str, origin: tuple[Path, str, str], scratch: Path, context: dict[str, Any], **settings: str
+) -> workflow.Job:
+    return workflow.run(name, origin[0], scratch / "job", context, STAND_IN_LOG=str(scratch / "calls"), **settings)
+
+
+def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
+) -> None:
+    job = run("gate.yml", origin, tmp_path, change(origin), STAND_IN_AB=experiments["slower"])
+    assert calls(tmp_path) == [
+        "-s bench -- --device gpu:0 --strict-gate",
+        f"-s ab -- {origin[2]}^1 {origin[2]} --device gpu:0",
+    ]
+    assert (job[BENCH].exit_code, job[AB].exit_code, job["Verdict"].exit_code) == (1, 1, 1), said(job)
+    assert job.failed
+    assert "::warning title=Peakgate: could not decide::bench: 1 NO_FLOOR" in job["Verdict"].output
+    assert "::error title=Peakgate: regression::ab: 1 SLOWER" in job["Verdict"].output
+    assert PAD in job.summary
+    assert {f"reports/out/ab.{face}" for face in ("md", "csv", "json", "junit.xml", "html")} <= job.artifacts
+    assert any(file.startswith(".benchmarks/cpu-emulator/") for file in job.artifacts)
+
+
+def test_a_gate_that_cannot_decide_ends_with_3(
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
+) -> None:
+    dispatched = {
+        "github.event_name": "workflow_dispatch",
+        "github.sha": "not of interest",
+        "inputs.base": origin[1],
+        "inputs.head": origin[2],
+    }
+    job = run("gate.yml", origin, tmp_path, dispatched, STAND_IN_AB=experiments["same"])
+    assert calls(tmp_path)[1] == f"-s ab -- {origin[1]} {origin[2]} --device gpu:0"
+    assert (job[AB].exit_code, job["Verdict"].exit_code) == (0, 3), said(job)
+    assert "::notice title=Peakgate: pass::ab: " in job["Verdict"].output
+
+
+def test_a_gate_whose_run_never_began_ends_with_2(origin: tuple[Path, str, str], tmp_path: Path) -> None:
+    merged = {
+        "github.event_name": "merge_group",
+        "github.sha": origin[2],
+        "github.event.merge_group.base_sha": "f" * 40,
+    }
+    job = run("gate.yml", origin, tmp_path, merged, STAND_IN_K="no_such_case")
+    assert job["Verdict"].exit_code == 2, said(job)
+    assert "no case was selected" in job[BENCH].output
+    assert job["Verdict"].output.count("::error title=Peakgate: bad input") == 2
+    assert job.summary == ""
+
+
+def test_a_forks_pull_request_runs_nothing_on_our_machines(origin: tuple[Path, str, str], tmp_path: Path) -> None:
+    fork = change(origin, **{"github.event.pull_request.head.repo.full_name": "them/kernels"})
+    job = run("gate.yml", origin, tmp_path, fork)
+    assert job.steps == []
+    assert not (tmp_path / "calls").exists()
+
+
+def test_every_night_adds_a_run_to_the_history_and_judges_it_and_the_runner(
+    origin: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    for day, factor in enumerate((1.0,) * 20 + (1.2,) * 5, start=1):
+        save(history / "main" / "nvidia-h200", f"{day:04d}", document(slower(PAD, factor), day=day))
+    job = run("nightly.yml", origin, tmp_path, {"github.sha": origin[2], "vars.PEAKGATE_HISTORY": str(history)})
+    assert [line.split()[1] for line in calls(tmp_path)] == ["bench", "history", "selftest"]
+    assert calls(tmp_path)[0].endswith("--device gpu:0 --tier full")
+    assert len(list((history / "main" / "cpu-emulator").rglob("0001_*.json"))) == 1, said(job)
+    assert job["Verdict"].exit_code == 1, said(job)
+    assert "::error title=Peakgate: regression::history: " in job["Verdict"].output
+    assert "::notice title=Peakgate: pass::bench: 1 NO_FLOOR" in job["Verdict"].output
+    assert "Peakgate: " in job["Verdict"].output.splitlines()[2]
+    assert PAD in job.summary
+    assert {"reports/out/history.md", "reports/out/selftest.json"} <= job.artifacts
+
+
+def test_five_sessions_are_kept_before_an_upgrade(origin: tuple[Path, str, str], tmp_path: Path) -> None:
+    asked = {"inputs.step": "before", "inputs.runner": "nvidia-h200", "inputs.commit": "main"}
+    context = {"github.sha": origin[2], "vars.PEAKGATE_HISTORY": str(tmp_path / "history"), **asked}
+    job = run("driver-upgrade.yml", origin, tmp_path, context)
+    assert calls(tmp_path) == ["-s bench -- --device gpu:0 --tier full"] * 5
+    assert job["Compare the drivers"].exit_code is None
+    assert len(list((tmp_path / "history" / "drivers" / "cpu-emulator").rglob("*.json"))) == 5, said(job)
+    assert (job["Verdict"].exit_code, job.failed) == (0, False), said(job)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.2, 1), (1.0, 0)])
+def test_two_drivers_are_compared_after_an_upgrade(
+    origin: tuple[Path, str, str], tmp_path: Path, factor: float, code: int
+) -> None:
+    for day in range(1, 11):
+        driver, times = ("590.44.01", slower(PAD, factor)) if day > 5 else ("580.159.04", LADDER)
+        jitter = {case: time_us * (1 + 0.001 * (day % 3)) for case, time_us in times.items()}
+        save(tmp_path / "history" / "drivers" / "nvidia-h200", str(day), document(jitter, day=day, driver=driver))
+    asked = {"inputs.step": "compare", "inputs.runner": "nvidia-h200", "inputs.commit": "main"}
+    asked |= {"inputs.base": "580.159.04", "inputs.new": "590.44.01"}
+    context = {"github.sha": origin[2], "vars.PEAKGATE_HISTORY": str(tmp_path / "history"), **asked}
+    job = run("driver-upgrade.yml", origin, tmp_path, context)
+    assert job["Measure five sessions"].exit_code is None
+    assert job["Verdict"].exit_code == code, said(job)
+    assert "590.44.01" in job.summary
+    assert json.loads((job.workspace / "reports/out/compare.json").read_text())["exit_code"] == code
+
+
+def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path, str, str], tmp_path: Path) -> None:
+    job = run("no-gpu.yml", origin, tmp_path, {"github.sha": origin[2]})
+    assert not job.failed, said(job)
+    assert [line.removeprefix("-s ") for line in calls(tmp_path)] == [
+        "lint ladder",
+        "bench -- --device cpu",
+        "check mutants resources",
+        "tests",
+    ]
+    assert "reports/out/bench.json" in job.artifacts
+
+
+@pytest.mark.parametrize(
+    ("expression", "context", "value"),
+    [
+        ("inputs.head || github.sha", {"github.sha": "abc"}, "abc"),
+        ("format('{0}^1', github.sha)", {"github.sha": "abc"}, "abc^1"),
+        ("inputs.step == 'compare' && 'compare' || 'bench'", {"inputs.step": "after"}, "bench"),
+        ("fromJSON(vars.RUNNERS || '[\"a\"]')", {}, ["a"]),
+        ("always()", {}, True),
+        ("!inputs.dry", {"inputs.dry": True}, False),
+    ],
+)
+def test_expressions_mean_here_what_they_mean_at_github(expression: str, context: dict[str, Any], value: Any) -> None:
+    assert workflow.evaluate(expression, context) == value
