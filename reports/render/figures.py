@@ -127,6 +127,7 @@ def _ladder(page: Page, family: str) -> Chart | None:
         "y": places,
         "text": [f"{_percent(_fraction(line)):.1f} %" for line in best],
         "textposition": "auto",
+        "insidetextanchor": "start",  # the end of the bar is where the mark of base stands
         "hovertext": [_hover(line) for line in best],
         "hoverinfo": "text",
         "marker": {"color": COLOURS[0]},

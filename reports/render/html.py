@@ -70,11 +70,11 @@ def render(page: Page) -> str:
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """A number to so many significant digits, without an exponent; empty where there is none."""
+    """A number to so many significant digits, zeros at its end too, without an exponent; empty where there is none."""
     if value is None:
         return ""
-    short = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in short else short
+    short = f"{value:#.{digits}g}"
+    return f"{value:.0f}" if "e+" in short else short.rstrip(".")
 
 
 def percent(fraction: float | None) -> str:

@@ -53,7 +53,7 @@ def _head(comparison: Comparison, *, strict: bool) -> list[str]:
         lines.append(f"- suite-wide: {comparison.suite.judgement.verdict}, {escape(comparison.suite.judgement.reason)}")
     lines += [f"- {escape(text)}" for text in (words.detectable(comparison), words.floors(comparison)) if text]
     if again := words.rerun(comparison):
-        lines.append(f"- `{again}`")
+        lines.append("- {}: `{}`".format(*again.split(": ", 1)))
     lines += [f"- note: {escape(note)}" for note in comparison.notes]
     lines.append("")
     if comparison.differences:

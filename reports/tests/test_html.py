@@ -214,3 +214,18 @@ def test_the_fullest_of_several_runs_stands_for_its_side(tmp_path: Path) -> None
     whole, part = run(tmp_path, "whole", day=1), run(tmp_path, "part", {PAD: 160.0}, day=2)
     found = compare(Side("base", (whole,)), Side("new", (whole, part)))
     assert of_comparison(found).run is whole
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (219.0, 4, "219.0"),
+        (2653.2, 4, "2653"),
+        (29.0, 3, "29.0"),
+        (0.23, 3, "0.230"),
+        (51234.0, 4, "51234"),
+        (None, 4, ""),
+    ],
+)
+def test_figures_of_a_column_have_as_many_digits(value: float | None, digits: int, shown: str) -> None:
+    assert html.figure(value, digits) == shown

@@ -159,3 +159,10 @@ def test_the_tidy_frame_has_a_row_a_case_a_run(tmp_path: Path) -> None:
     assert set(frame["run"]) == {"run1.json", "run2.json"}
     assert frame.groupby("case")["time_us"].nunique().eq(1).all()
     assert frame.loc[frame["case"] == PAD, "family"].tolist() == ["transpose", "transpose"]
+
+
+def test_markdown_shows_the_command_that_measures_again_as_code(tmp_path: Path) -> None:
+    lines = markdown.markdown(comparison(tmp_path)).splitlines()
+    (again,) = [line for line in lines if "measure again" in line]
+    assert again.startswith('- measure again: `nox -s bench -- --tier full -k "')
+    assert again.endswith('"`')
