@@ -70,7 +70,9 @@ def _floors(options: argparse.Namespace) -> ExitCode:
     proposals = floors.propose(runs, present)
     revised = floors.revised(text, proposals, lower=options.lower)
     sys.stdout.write(floors.diff(text, revised, path))
-    sys.stdout.write(floors.summary(proposals, len(runs), lower=options.lower))
+    sys.stdout.write(floors.summary(proposals, len(runs), lower=options.lower, everything=options.all))
+    if options.write:
+        floors.check_enough(len(runs))
     if options.write and revised != text:
         write_whole(path, revised)
         sys.stdout.write(f"written: {path}\n")
@@ -150,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     proposing = commands.add_parser(
         "floors",
         help="propose floors from several saved runs",
-        description=f"Propose floors from at least 2, better 5, sessions, as a diff. Each RUN is {FORMS}.",
+        description=f"Propose floors from 5 or more sessions, as a diff; 2 are enough for a look. Each RUN is {FORMS}.",
     )
     proposing.set_defaults(run=_floors)
     proposing.add_argument("run_names", metavar="RUN", nargs="+")
@@ -159,7 +161,8 @@ def _parser() -> argparse.ArgumentParser:
         "--baselines", type=Path, default=Path("baselines"), metavar="DIR", help="holds <gpu>/floors.toml"
     )
     proposing.add_argument("--lower", action="store_true", help="take floors lower than today's too")
-    proposing.add_argument("--write", action="store_true", help="change floors.toml")
+    proposing.add_argument("--write", action="store_true", help="change floors.toml, from 5 or more sessions")
+    proposing.add_argument("--all", action="store_true", help="name every case that keeps or lacks a floor")
     keeping = commands.add_parser(
         "keep",
         help="keep saved runs as references, without their samples",

@@ -33,6 +33,7 @@ SESSIONS_TO_TRUST = 5
 LEAST_MARGIN = 0.02
 MARGIN_SDS = 3.0
 SIGNIFICANT_DIGITS = 3
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +113,45 @@ def diff(before: str, after: str, path: Path) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def summary(proposals: Proposals, sessions: int, *, lower: bool = False) -> str:
-    """What the diff holds and what it leaves out, a line each, each ending in a line break."""
+def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everything: bool = False) -> str:
+    """What the diff holds and what it leaves out, a line each, each ending in a line break.
+
+    Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
+    """
     fresh = sum(each.present is None for each in proposals.raised)
     lines = [f"{fresh} new floors, {len(proposals.raised) - fresh} raised, from {sessions} sessions of {proposals.gpu}"]
     if sessions < SESSIONS_TO_TRUST:
-        lines.append(f"warning: {sessions} sessions say little about spread; give at least {SESSIONS_TO_TRUST}")
-    for each in proposals.lowered:
-        kept = "lowered from" if lower else "not lowered without --lower: today's floor is"
-        lines.append(f"{each.case}: {each.floor:.3f} would hold, {kept} {each.present:.3f} ({each.origin})")
+        lines.append(f"warning: {sessions} sessions say little about spread; --write takes {SESSIONS_TO_TRUST} or more")
+    most = None if everything else MOST_NAMED
+    if proposals.lowered:
+        count = f"{len(proposals.lowered)} floors would be lower"
+        lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
+        lines += [
+            f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in _falling(proposals)[:most]
+        ]
+        lines += _rest(len(proposals.lowered), most)
     if proposals.skipped:
-        lines.append(f"no floor for {len(proposals.skipped)} cases: {', '.join(proposals.skipped)}")
+        lines.append(f"no floor for {len(proposals.skipped)} cases: {', '.join(proposals.skipped[:most])}")
+        lines += _rest(len(proposals.skipped), most)
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def check_enough(sessions: int) -> None:
+    """Refuse to write floors from sessions too few to know the spread between them."""
+    if sessions < SESSIONS_TO_TRUST:
+        raise PeakgateError(
+            f"--write: {sessions} sessions say too little about the spread between sessions; measure "
+            f"{SESSIONS_TO_TRUST - sessions} more with `nox -s bench` and give all of them"
+        )
+
+
+def _falling(proposals: Proposals) -> list[Proposal]:
+    """Proposals lower than today's floor, by how much they are, the largest fall first."""
+    return sorted(proposals.lowered, key=lambda each: each.floor / (each.present or each.floor))
+
+
+def _rest(count: int, most: int | None) -> list[str]:
+    return [] if most is None or count <= most else [f"  and {count - most} more; --all names them"]
 
 
 def _check(runs: Sequence[Run], present: Floors) -> None:

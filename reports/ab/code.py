@@ -16,10 +16,14 @@ from pathlib import Path
 from reports.ab.folders import Folder
 from reports.ab.process import SideBroken, last_words
 from reports.ab.schedule import Which
+from suite.errors import PeakgateError
 
 FINGERPRINTS = Path("suite", "fingerprints.py")
 LAUNCH_FILES = (Path("suite", "case.py"), Path("suite", "data.py"))
 """Beside the families: what decides on which data and in which shape a kernel is launched."""
+
+NO_GPU = "no GPU answers"
+"""How a side's `suite.fingerprints` begins when there is none: a fault of the machine, not of the side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,10 @@ class SideCode:
 def read_codes(
     folders: Sequence[Folder], tier: str, environments: Sequence[Mapping[str, str]]
 ) -> tuple[SideCode, SideCode]:
-    """Both sides' code, compiled at the same time. SideBroken when a side's fingerprints cannot be had."""
+    """Both sides' code, compiled at the same time.
+
+    SideBroken when a side's fingerprints cannot be had, PeakgateError when there is no GPU to build for.
+    """
     with ThreadPoolExecutor(max_workers=2) as pool:
         base, head = pool.map(partial(_read_code, tier), Which, folders, environments)
     return base, head
@@ -50,6 +57,11 @@ def _read_code(tier: str, which: Which, folder: Folder, environment: Mapping[str
         return SideCode(None, launches)
     command = [sys.executable, "-m", "suite.fingerprints", "--tier", tier]
     done = subprocess.run(command, cwd=folder.path, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0 and last_words(done.stderr).startswith(NO_GPU):
+        raise PeakgateError(
+            "ab measures on a GPU and none answers on this machine: see `nvidia-smi`; without a GPU, `nox -s check` "
+            "proves kernels right and `nox -s resources` compares their registers and spills"
+        )
     if done.returncode != 0:
         raise SideBroken(which, f"`python -m suite.fingerprints` exits {done.returncode}: {last_words(done.stderr)}")
     return SideCode(_parsed(which, done.stdout), launches)

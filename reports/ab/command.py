@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from suite.files import write_whole
 from suite.progress import Progress
 from suite.verdict import ExitCode, Verdict
 
+GPU = re.compile(r"gpu(:\d+)?")
 FACES = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
@@ -89,18 +91,24 @@ def _add_report_options(parser: argparse.ArgumentParser, out: Path) -> None:
 
 
 def _ab(options: argparse.Namespace) -> ExitCode:
+    if not GPU.fullmatch(options.device):
+        raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N")
     base, head = _wanted(options)
+    progress = Progress(sys.stderr)
     budget = Budget(options.budget)
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
     try:
         with _terminated_like_interrupted(), folders(base, head) as placed:
-            means = Means(_empty(options.out), budget, Progress(sys.stderr))
+            means = Means(_empty(options.out), budget, progress)
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
         if broken.which == Which.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
+        progress.clear()
         return _broken_head(broken, options.out)
+    finally:
+        progress.clear()
     code = _report(record, options)
     return ExitCode.INTERRUPTED if interrupted(record) else code
 

@@ -15,7 +15,7 @@ FAKE_FINGERPRINTS = """
 import json, pathlib, sys
 script = json.loads(pathlib.Path("script.json").read_text())
 if script["fingerprints_fail"]:
-    sys.exit("kernels/transpose: cannot be listed")
+    sys.exit(script["fingerprints_fail"])
 print(json.dumps(script["fingerprints"]))
 """
 
@@ -70,7 +70,7 @@ class FakeSide:
     noise: float = 0.001
     fail_at: int = 0
     interrupt_at: int = 0
-    fingerprints_fail: bool = False
+    fingerprints_fail: str = ""
     tells_fingerprints: bool = True
 
     def write(self, folder: Path, name: str, log: Path) -> Path:

@@ -164,8 +164,15 @@ def test_a_base_whose_suite_fails_to_start_exits_2_with_one_line(tmp_path: Path,
 
 
 def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: Captured) -> None:
-    assert ab(tmp_path, FakeSide(), FakeSide(fingerprints_fail=True)) == 1
+    assert ab(tmp_path, FakeSide(), FakeSide(fingerprints_fail="kernels/transpose: cannot be listed")) == 1
     assert "exits 1: kernels/transpose: cannot be listed" in capsys.readouterr().err
+
+
+def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:
+    said = "no GPU answers, see nvidia-smi; by itself this command builds for --capability 9.0 say"
+    assert ab(tmp_path, FakeSide(fingerprints_fail=said), FakeSide(fingerprints_fail=said)) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("ab measures on a GPU and none answers on this machine: see `nvidia-smi`")
 
 
 def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
@@ -270,6 +277,7 @@ def test_a_commit_that_does_not_exist_is_named(
     [
         ([], "ab needs a BASE"),
         (["a", "b", "c"], "'c' is one too many"),
+        (["a", "--device", "cpu"], "--device cpu: ab measures on a GPU; expected gpu or gpu:N"),
         (["--base-dir", "nowhere", "--head-dir", "nowhere"], "nowhere: no folder with a suite/ in it"),
     ],
 )

@@ -149,9 +149,11 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
     path.parent.mkdir(parents=True)
     path.write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = 0.9\n')
     arguments = ["floors", str(tmp_path / "runs"), "--baselines", "own", "--write"]
-    saved_sessions(tmp_path, 2)
+    saved_sessions(tmp_path)
     assert main(arguments) == 0
-    assert f"{PAD}: 0.136 would hold, not lowered without --lower: today's floor is 0.900" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1 floors would be lower: left as they are without --lower\n" in printed
+    assert f"  {PAD}: 0.9 to 0.136, 5 sessions, median 0.139" in printed
     assert load_floors(path).get(PAD) == 0.9
     assert main([*arguments, "--lower"]) == 0
     assert load_floors(path).get(PAD) == 0.136
@@ -160,6 +162,32 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
 def test_under_five_sessions_are_warned_of_and_one_file_twice_is_one_session(tmp_path: Path, capsys: Captured) -> None:
     first, second = saved_sessions(tmp_path, 2)
     assert main(["floors", first, second]) == 0
-    assert "warning: 2 sessions" in capsys.readouterr().out
+    assert "warning: 2 sessions say little about spread; --write takes 5 or more" in capsys.readouterr().out
     assert main(["floors", first, first]) == 2
     assert "one session" in capsys.readouterr().err
+
+
+def test_floors_are_not_written_from_fewer_than_five_sessions(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["floors", *saved_sessions(tmp_path, 4), "--write"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(
+        "--write: 4 sessions say too little about the spread between sessions; measure 1 more"
+    )
+    assert f'+"{PAD}" = 0.136' in captured.out
+    assert not (tmp_path / "baselines").exists()
+
+
+def test_of_long_lists_the_furthest_falls_are_named_and_all_on_request(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
+    path.parent.mkdir(parents=True)
+    floors = "".join(f'"{case}" = 0.9\n' for case in LADDER)
+    path.write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n{floors}')
+    runs = saved_sessions(tmp_path)
+    assert main(["floors", *runs]) == 0
+    short = capsys.readouterr().out.splitlines()
+    lowest = min(LADDER, key=lambda case: 1 / LADDER[case])
+    assert short[1] == f"{len(LADDER)} floors would be lower: left as they are without --lower"
+    assert short[2].startswith(f"  {lowest}: 0.9 to ")
+    assert short[7:] == [f"  and {len(LADDER) - 5} more; --all names them"]
+    assert main(["floors", *runs, "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(LADDER)
