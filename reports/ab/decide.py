@@ -3,7 +3,8 @@
 A pair is one process of each side, run one after the other, and gives each case one number: ln(median of head /
 median of base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
 no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that what the screen picked
-for its luck has no luck left. Variances are steadied across cases (``reports.noise.squeeze``).
+for its luck has no luck left; of the first stage they take the variance only. Variances are steadied across cases
+(``reports.noise.squeeze``).
 
 Nothing is subtracted from the cases: where everything slowed, everything is slower.
 """
@@ -26,6 +27,10 @@ SCREEN_SHIFT = math.log1p(0.0015)
 SMALLEST_SHIFT = math.log1p(0.0025)
 """No smaller shift is called, however sure: half of the 0.5 % that is to be found where noise allows it. A floor at the
 effect itself would miss every second one of that size."""
+
+HOPELESS_P = 0.3
+HOPELESS_PAIRS = 10
+"""A suspect that after so many fresh pairs does not even lean its way, at this unadjusted p, is done with."""
 
 LEANING_P = 0.01
 """A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""
@@ -105,15 +110,20 @@ def hodges_lehmann(values: Floats) -> float:
 
 
 def estimates(
-    log_ratios: Floats, log_time: Floats, steadied_by: tuple[Floats, Floats, Floats] | None = None
+    log_ratios: Floats,
+    log_time: Floats,
+    steadied_by: tuple[Floats, Floats, Floats] | None = None,
+    other_pairs: Floats | None = None,
 ) -> list[Estimate | None]:
     """One estimate a case (row) over its finite pairs (columns); None with fewer than two.
 
     ``steadied_by`` are variances, degrees of freedom and log times of other cases, which help to steady the variances
-    of these.
+    of these. ``other_pairs`` are log ratios of the same cases that tell of their variance and of nothing else.
     """
     counts = np.isfinite(log_ratios).sum(axis=1)
     variance, df = spread(log_ratios)
+    if other_pairs is not None:
+        variance, df = _pooled(variance, df, *spread(other_pairs))
     if steadied_by is not None:
         variance, df, times = (np.concatenate(both) for both in zip((variance, df, log_time), steadied_by, strict=True))
     else:
@@ -138,6 +148,12 @@ def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
         if len(finite) >= 2:
             variance[row], df[row] = finite.var(ddof=1), len(finite) - 1
     return variance, df
+
+
+def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tuple[Floats, Floats]:
+    """Two estimates of each variance as one."""
+    both = df + other_df
+    return np.divide(df * variance + other_df * other, both, out=np.zeros_like(both), where=both > 0), both
 
 
 def suspects(screened: Sequence[Estimate | None]) -> dict[int, int]:
@@ -181,7 +197,7 @@ def decide(
     for look in looks:
         if not open_rows or taken < look.pairs:
             break
-        fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], steadied_by)
+        fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], steadied_by, screen[open_rows])
         known = {row: estimate for row, estimate in zip(open_rows, fresh, strict=True) if estimate is not None}
         verdicts = _look(known, suspected, look, uncalled)
         uncalled -= sum(decision.status is Status.CALLED for decision in verdicts.values())
@@ -234,6 +250,8 @@ def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
     """Whether more pairs would be wasted on a suspect that was not called."""
     shift = direction * estimate.shift
     if shift + estimate.half_width(LEANING_P) < SMALLEST_SHIFT:
+        return True
+    if estimate.pairs >= HOPELESS_PAIRS and estimate.p_value(direction) > HOPELESS_P:
         return True
     return final and not (shift > SMALLEST_SHIFT and estimate.p_value(direction) < LEANING_P)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.ab.decide import (
+    HOPELESS_PAIRS,
     SMALLEST_SHIFT,
     Decision,
     Status,
@@ -129,6 +130,23 @@ def test_a_suspect_whose_fresh_pairs_say_nothing_is_cleared() -> None:
     assert outcome(decided(screen, confirm)[5]) == (Status.CLEARED, 1)
 
 
+def test_a_suspect_that_does_not_lean_its_way_after_ten_fresh_pairs_is_given_up() -> None:
+    screen, confirm = experiment(2)
+    screen[5] += 0.02
+    confirm[5] = np.tile([0.02, -0.0195], LOOKS[-1].pairs // 2)
+    found = decided(screen, confirm)[5]
+    assert (found.status, found.estimate.pairs) == (Status.CLEARED, HOPELESS_PAIRS)
+
+
+def test_a_case_that_scattered_while_it_was_screened_is_not_called_on_four_pairs_that_happen_to_agree() -> None:
+    screen, confirm = experiment(2)
+    agreeing = np.full(LOOKS[-1].pairs, 0.02) + np.tile([1e-4, -1e-4], LOOKS[-1].pairs // 2)
+    screen[5], confirm[5] = 0.02, agreeing
+    assert decided(screen, confirm[:, :4])[5].status is Status.CALLED
+    screen[5] += np.tile([0.05, -0.05], 5)
+    assert decided(screen, confirm[:, :4])[5].status is Status.OPEN
+
+
 def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_called() -> None:
     screen, confirm = experiment(2)
     screen[5] += 0.02
@@ -136,7 +154,7 @@ def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_called() -> None:
     assert decided(screen, confirm)[5].status is Status.CLEARED
 
 
-def test_a_sure_shift_below_half_a_percent_is_not_called() -> None:
+def test_a_sure_shift_below_the_smallest_that_counts_is_not_called() -> None:
     screen, confirm = experiment(3, {5: 0.8 * SMALLEST_SHIFT}, noise=0.0002)
     assert decided(screen, confirm)[5].status is Status.CLEARED
 
@@ -152,7 +170,7 @@ def test_a_suspect_that_leans_after_the_last_pair_stays_open() -> None:
     """Its p is small, but not for one among eleven suspects."""
     screen, confirm = experiment(5)
     screen[5:16] += 0.02
-    confirm[5] = np.repeat([0.012, 0.005], LOOKS[-1].pairs // 2) + np.tile([0.018, -0.018], LOOKS[-1].pairs // 2)
+    confirm[5] = np.repeat([0.012, 0.005], LOOKS[-1].pairs // 2) + np.tile([0.021, -0.021], LOOKS[-1].pairs // 2)
     assert decided(screen, confirm)[5].status is Status.OPEN
 
 

@@ -78,7 +78,7 @@ class Device(Protocol):
         ...
 
     def prepare(self, case: Case) -> Launchable:
-        """Build the case's kernel and put its arguments in place."""
+        """Build the case's kernel and put its arguments in place, data and all."""
         ...
 
     def warm_up(self) -> None:

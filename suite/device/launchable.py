@@ -59,6 +59,7 @@ class GpuLaunchable:
             case Role.INOUT:
                 self._pristine[position] = self._device.input(buffer, position)
                 self._arrays[position] = self._writable(position, buffer)
+                cupy.copyto(self._arrays[position], self._pristine[position])
             case Role.OUT:
                 self._arrays[position] = self._writable(position, buffer)
             case Role.SCRATCH:
@@ -127,15 +128,16 @@ class GpuLaunchable:
         batches_us: list[list[float]] = []
         clocks_mhz: list[float | None] = []
         discarded = 0
-        moves = False
+        launch = self.launch
         try:
-            stream.batch(self.launch, plan.warmup, hold=hold)
             while not plan.done(batches_us, discarded):
                 moved = self._moved()
-                if moves := moved is not None:
-                    moved()  # fills the page tables' caches for the new place
+                if moved or not batches_us:
+                    launch = moved or self.launch
+                    for _ in range(1 if batches_us else plan.warmup):
+                        launch()  # loads the code, and fills the page tables' caches for the new place
                 kept = []
-                for time_us, clock_mhz in stream.batch(moved or self.launch, plan.batch, hold=hold):
+                for time_us, clock_mhz in stream.batch(launch, plan.batch, hold=hold):
                     if undisturbed(clock_mhz, highest_mhz):
                         kept.append(time_us)
                         clocks_mhz.append(clock_mhz)
@@ -145,7 +147,9 @@ class GpuLaunchable:
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
         times_us = tuple(time_us for batch in batches_us for time_us in batch)
-        return Samples(times_us, tuple(clocks_mhz), discarded, stream.method(held=hold, moved=moves))
+        return Samples(
+            times_us, tuple(clocks_mhz), discarded, stream.method(held=hold, moved=launch is not self.launch)
+        )
 
     def _moved(self) -> Launch | None:
         """The same launch on the same data elsewhere in memory; None where it stays where it is."""
