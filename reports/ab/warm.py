@@ -1,8 +1,8 @@
 """One run of a side's suite, with the imports done before it is its turn.
 
 Started as a script in the side's folder, so that every import is the side's own. It imports what a run needs, waits
-for one line of JSON and is ``python -m suite`` from then on. It makes no CUDA call before that line, so it can wait
-beside a run that is being measured. It is no fork of anything: its address space, and with it where its arrays lie, is
+for one line of JSON and is ``python -m suite`` from then on. Before that line it makes no CUDA context, so it can wait
+beside a run that is being measured; that it finds the driver takes a tenth of a second off each run. It is no fork of anything: its address space, and with it where its arrays lie, is
 laid out anew, which is a part of what makes processes differ and must not be the same in all processes of a side.
 """
 
@@ -20,10 +20,13 @@ from typing import Any, NoReturn
 
 def main(preload: list[str]) -> None:
     """Import what can be imported, wait for the request, be the suite; end when there is no request."""
+    # What a side does not have, or cannot import, its run meets again and reports as its own failure.
     for name in preload:
-        # What a side does not have, or cannot import, its run meets again and reports as its own failure.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    if "cupy" in sys.modules:
+        with contextlib.suppress(Exception):
+            sys.modules["cupy"].cuda.runtime.getDeviceCount()
     line = sys.stdin.readline()
     if line:
         become_the_suite(json.loads(line))

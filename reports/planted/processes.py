@@ -48,10 +48,15 @@ SIGNIFICANT = 7
 
 
 class Experiment(StrEnum):
-    """What was measured: the whole gate tier of one commit against itself, or copies with planted slowdowns."""
+    """What was measured: one tree against itself, against one with slowed copies, with all mutants, with one mutant.
+
+    Processes are kept of the first two.
+    """
 
     SAME = "same"
     STEPS = "steps"
+    MUTANTS = "mutants"
+    ONE = "one"
 
 
 @dataclass(frozen=True, slots=True)

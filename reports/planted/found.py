@@ -1,0 +1,112 @@
+"""What an A/B made of the planted mutants: ``mutants.json`` of a campaign, and its table; reading and writing apart, pure.
+
+A case of a mutant is one whose stage is built from the changed file; the others are untouched and measured all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.errors import PeakgateError
+from suite.files import write_whole
+
+SCHEMA = 1
+NAME = "mutants.json"
+CAUGHT = frozenset({"SLOWER", "BELOW_FLOOR"})
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A case of a mutant: its verdict and the measured change of its time in percent, None where it has none."""
+
+    case: str
+    verdict: str
+    change_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A mutant with its cases, the most slowed first."""
+
+    name: str
+    reason: str
+    cases: tuple[Judged, ...]
+
+    @property
+    def caught(self) -> int:
+        """How many of its cases were called."""
+        return sum(case.verdict in CAUGHT for case in self.cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All mutants; how many untouched cases were measured, and those of them that were not SAME."""
+
+    mutants: tuple[Mutant, ...]
+    untouched: int
+    flagged: tuple[Judged, ...]
+
+
+def found(planted: Mapping[str, Any], verdicts: Mapping[str, Any]) -> Found:
+    """From what ``reports.planted.apply --json`` says was planted and the A/B's ``ab.json``."""
+    rows = {row["case"]: Judged(row["case"], row["verdict"], row.get("change_percent")) for row in verdicts["rows"]}
+    mutants = [
+        Mutant(name, entry["reason"], _worst_first(rows[case] for case in entry["cases"] if case in rows))
+        for name, entry in planted["mutants"].items()
+    ]
+    untouched = [rows[case] for case in planted["untouched"] if case in rows]
+    return Found(tuple(mutants), len(untouched), tuple(case for case in untouched if case.verdict != "SAME"))
+
+
+def table(record: Found) -> str:
+    """A row a mutant, the most slowed first, as Markdown, and a line on the untouched cases."""
+    rows = sorted(record.mutants, key=lambda mutant: -_change(mutant.cases[0]) if mutant.cases else 0.0)
+    lines = ["| mutant | what it is | most slowed case | slower by | called |", "|---|---|---|---|---|"]
+    for mutant in rows:
+        worst = mutant.cases[0]
+        lines.append(
+            f"| {mutant.name} | {mutant.reason} | {worst.case} | {_change(worst):.1f} % |"
+            f" {mutant.caught} of {len(mutant.cases)} |"
+        )
+    caught = sum(mutant.caught > 0 for mutant in record.mutants)
+    flagged = ", ".join(f"{case.case} {case.verdict}" for case in record.flagged) or "none flagged"
+    lines += ["", f"{caught} of {len(rows)} mutants caught; of {record.untouched} untouched cases, {flagged}."]
+    return "\n".join(lines)
+
+
+def write_found(folder: Path, record: Found) -> Path:
+    """Write the record and give the path."""
+    path = folder / NAME
+    write_whole(path, json.dumps({"schema": SCHEMA} | asdict(record), indent=1) + "\n")
+    return path
+
+
+def read_found(folder: Path) -> Found:
+    """What ``write_found`` wrote there; a PeakgateError names what is wrong with it."""
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema"] != SCHEMA:
+            raise PeakgateError(f"{path}: schema {content['schema']!r}, this version reads {SCHEMA}; collect it again")
+        mutants = (
+            Mutant(each["name"], each["reason"], tuple(Judged(**case) for case in each["cases"]))
+            for each in content["mutants"]
+        )
+        flagged = tuple(Judged(**case) for case in content["flagged"])
+        return Found(tuple(mutants), int(content["untouched"]), flagged)
+    except OSError as error:
+        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name the folder of a campaign") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PeakgateError(f"{path}: not a record of mutants ({error!r}); restore it or collect it again") from error
+
+
+def _worst_first(cases: Any) -> tuple[Judged, ...]:
+    return tuple(sorted(cases, key=_change, reverse=True))
+
+
+def _change(case: Judged) -> float:
+    return case.change_percent if case.change_percent is not None else 0.0
