@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from suite.device import emulator
-from suite.device.emulator import Compiler, KernelBuildError
+from suite.device.emulator import Compiler, KernelBuildError, toolchain
 from suite.device.emulator import build as build_module
 from suite.device.emulator import compiler as compiler_module
 from suite.errors import PeakgateError
@@ -217,6 +218,23 @@ def test_a_compiler_that_does_not_run_is_passed_over(nothing_installed: Path) ->
 
 
 @pytest.mark.skipif(not any(compiler.name == "zig" for compiler in COMPILERS), reason="ziglang is not installed")
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("name", build_module.RUNTIME_SOURCES)
+def test_the_runtime_compiles_without_a_warning_for_every_machine(name: str, machine: str, tmp_path: Path) -> None:
+    zig = next((compiler for compiler in COMPILERS if compiler.name == "zig"), None)
+    if zig is None:
+        pytest.skip("only zig compiles for other machines without their headers; it is not installed")
+    command = [part.replace(platform.machine(), machine) for part in zig.command]
+    strict = ("-Wall", "-Wextra", "-Werror")
+    built = tmp_path / "runtime.o"
+    done = toolchain.run(
+        [*command, *toolchain.runtime_flags(zig), *strict, "-c", build_module.HERE / name, "-o", built]
+    )
+    assert done.stderr == ""
+    with built.open("rb") as file:
+        assert ELFFile(file).get_machine_arch() == {"x86_64": "x64", "aarch64": "AArch64"}[machine]
+
+
 def test_ziglang_alone_will_do(source: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     assert emulator.find_compiler().name == "zig"
