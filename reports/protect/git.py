@@ -15,7 +15,9 @@ def commit_of(ref: str, folder: Path) -> str:
     """The commit ``ref`` names in the repository around ``folder``; a PeakgateError when there is none."""
     done = _run(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if done.returncode == NO_SUCH_REF:
-        raise PeakgateError(f"--base {ref}: no commit of that name here; `git fetch origin main`, then name origin/main")
+        raise PeakgateError(
+            f"--base {ref}: no commit of that name here; `git fetch origin main`, then name origin/main"
+        )
     return _text(done).strip()
 
 
