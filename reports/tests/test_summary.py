@@ -18,8 +18,8 @@ from reports.tests.synthetic import LADDER, document, save, slower
 PAD = "transpose.smem_pad-8192-32x8"
 
 
-def comparison(tmp_path: Path, *, more: int = 0, slow: int = 1) -> Comparison:
-    base = {**LADDER, **{f"转置.共享-{index}-{'x' * 60}": 100.0 for index in range(more)}}
+def comparison(tmp_path: Path, *, more: int = 0, slow: int = 1, longer: int = 60) -> Comparison:
+    base = {**LADDER, **{f"转置.共享-{index}-{'x' * longer}": 100.0 for index in range(more)}}
     new = {case: time * (1.22 if index < slow else 1) for index, (case, time) in enumerate(base.items())}
     sides = [Side(name, (load_run(save(tmp_path, name, document(t))),)) for name, t in (("base", base), ("new", new))]
     return compare(sides[0], sides[1])
@@ -63,6 +63,17 @@ def test_a_huge_comparison_stays_below_what_github_takes(tmp_path: Path) -> None
     assert 900_000 < path.stat().st_size < 2**20
     summary.append(found, path)
     assert path.stat().st_size < 2**20
+
+
+def test_five_thousand_regressions_with_long_ids_are_cut_at_a_row_and_counted(tmp_path: Path) -> None:
+    found, path = comparison(tmp_path, more=5000, slow=5015, longer=300), tmp_path / "summary.md"
+    summary.append(found, path)
+    text = path.read_text(encoding="utf-8")
+    kept = text.count("| SLOWER |")
+    assert 900_000 < path.stat().st_size < 2**20
+    assert f"{5015 - kept} of 5015 cases are left out here, the whole report is in the files." in text
+    assert {line.count(" | ") for line in text.splitlines() if line.startswith("| <code>")} == {6}
+    assert all(row.case in tables.csv(found) for row in found.rows[:: len(found.rows) // 7])
 
 
 def test_a_summary_that_cannot_be_written_exits_2_with_one_line(
