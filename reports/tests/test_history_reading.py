@@ -51,6 +51,18 @@ def test_a_session_says_what_the_strict_reader_says(runs: list[Path]) -> None:
     assert session.fingerprints == {PAD: "cafe"}
 
 
+@pytest.mark.parametrize("odd", ["a figure that is not a number", "a byte order mark"])
+def test_a_run_that_the_quick_parser_will_not_take_is_read_all_the_same(tmp_path: Path, odd: str) -> None:
+    content, expected = document(), read_session(save(tmp_path, "run", document()))
+    if odd.startswith("a figure"):
+        content["benchmarks"][0]["stats"]["ops"] = float("nan")
+    path = save(tmp_path, "run", content)
+    if odd.startswith("a byte"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert isinstance(expected, Session)
+    assert read_session(path) == expected
+
+
 def test_undecided_cases_are_left_out(tmp_path: Path) -> None:
     told = [{"case": "transpose.smem-8192-32x8", "verdict": "WRONG", "reason": "race"}]
     content = document(not_measured=told, extra={PAD: {"verdict": "INCONCLUSIVE"}})
