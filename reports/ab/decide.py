@@ -24,9 +24,12 @@ from reports.noise import Floats
 
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
+TO_BE_FOUND = math.log1p(0.005)
+"""The effect that is looked for: a suspect whose fresh pairs rule it out is done with."""
+
 SMALLEST_SHIFT = math.log1p(0.0025)
-"""No smaller shift is called, however sure: half of the 0.5 % that is to be found where noise allows it. A floor at the
-effect itself would miss every second one of that size."""
+"""No smaller shift is called, however sure: half of what is looked for, since a floor at that itself would miss every
+second one of its size."""
 
 HOPELESS_P = 0.3
 HOPELESS_PAIRS = 10
@@ -249,7 +252,7 @@ def _look(
 def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
     """Whether more pairs would be wasted on a suspect that was not called."""
     shift = direction * estimate.shift
-    if shift + estimate.half_width(LEANING_P) < SMALLEST_SHIFT:
+    if shift + estimate.half_width(LEANING_P) < TO_BE_FOUND:
         return True
     if estimate.pairs >= HOPELESS_PAIRS and estimate.p_value(direction) > HOPELESS_P:
         return True

@@ -1,9 +1,10 @@
 """One run of a side's suite, with the imports done before it is its turn.
 
 Started as a script in the side's folder, so that every import is the side's own. It imports what a run needs, waits
-for one line of JSON and is ``python -m suite`` from then on. Before that line it makes no CUDA context, so it can wait
-beside a run that is being measured; that it finds the driver takes a tenth of a second off each run. It is no fork of anything: its address space, and with it where its arrays lie, is
-laid out anew, which is a part of what makes processes differ and must not be the same in all processes of a side.
+for one line of JSON and is ``python -m suite`` from then on. Before that line it finds the driver, a tenth of a second
+of each run, and makes no CUDA context, so it can wait beside a run that is being measured. It is no fork of anything:
+its address space, and with it where its arrays lie, is laid out anew, which is a part of what makes processes differ
+and must not be the same in all processes of a side.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def measured(out: Path) -> list[Measured]:
 def collect(outs: Sequence[Path], commit: str, target: Path) -> list[Path]:
     """Write the record into ``target`` and give the paths; PeakgateError where a campaign lacks a part."""
     gates = [gate for out in outs for gate in measured(out)]
-    written = []
+    written: list[Path] = []
     for experiment in (Experiment.SAME, Experiment.STEPS):
         chosen = [gate for gate in gates if gate.experiment is experiment]
         if not chosen:

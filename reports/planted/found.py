@@ -1,12 +1,12 @@
-"""What an A/B made of the planted mutants: ``mutants.json`` of a campaign, and its table; reading and writing apart, pure.
+"""What an A/B made of the planted mutants: ``mutants.json`` of a campaign, and its table.
 
-A case of a mutant is one whose stage is built from the changed file; the others are untouched and measured all the same.
+A case of a mutant is one whose stage is built from the changed file; the others are untouched, and measured too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def read_found(folder: Path) -> Found:
         raise PeakgateError(f"{path}: not a record of mutants ({error!r}); restore it or collect it again") from error
 
 
-def _worst_first(cases: Any) -> tuple[Judged, ...]:
+def _worst_first(cases: Iterable[Judged]) -> tuple[Judged, ...]:
     return tuple(sorted(cases, key=_change, reverse=True))
 
 
