@@ -12,6 +12,7 @@ from pathlib import Path
 
 from reports.markers import fill, read_document
 from reports.planted.about import read_about
+from reports.planted.found import read_found
 from reports.planted.page import BLOCKS, findings
 from reports.planted.processes import Experiment, read
 from suite.errors import PeakgateError
@@ -21,7 +22,6 @@ from suite.verdict import ExitCode
 FOLDER = Path("baselines/nvidia-h200/lab/planted")
 PAGE = Path("reports/planted/README.md")
 GATES = 1000
-TOOL_GATES = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def _page(folder: Path, page: Path, gates: int) -> str:
     about = read_about(folder)
     same, steps = (read(folder, experiment) for experiment in (Experiment.SAME, Experiment.STEPS))
     document = read_document(page)
-    found = findings(about, same, steps, gates, min(gates, TOOL_GATES))
+    found = findings(about, same, steps, read_found(folder), gates)
     return fill(document, page, lambda name: BLOCKS[name](found), BLOCKS)
 
 

@@ -67,11 +67,8 @@ def table(record: Found) -> str:
     rows = sorted(record.mutants, key=lambda mutant: -_change(mutant.cases[0]) if mutant.cases else 0.0)
     lines = ["| mutant | what it is | most slowed case | slower by | called |", "|---|---|---|---|---|"]
     for mutant in rows:
-        worst = mutant.cases[0]
-        lines.append(
-            f"| {mutant.name} | {mutant.reason} | {worst.case} | {_change(worst):.1f} % |"
-            f" {mutant.caught} of {len(mutant.cases)} |"
-        )
+        worst = f"{mutant.cases[0].case} | {_change(mutant.cases[0]):.1f} %" if mutant.cases else "not measured |"
+        lines.append(f"| {mutant.name} | {mutant.reason} | {worst} | {mutant.caught} of {len(mutant.cases)} |")
     caught = sum(mutant.caught > 0 for mutant in record.mutants)
     flagged = ", ".join(f"{case.case} {case.verdict}" for case in record.flagged) or "none flagged"
     lines += ["", f"{caught} of {len(rows)} mutants caught; of {record.untouched} untouched cases, {flagged}."]

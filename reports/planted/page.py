@@ -10,12 +10,14 @@ from reports.ab import decide
 from reports.ab.schedule import ALPHA, looks
 from reports.planted import attained, others
 from reports.planted.about import About, Cell
-from reports.planted.attained import FalseGates, Found
+from reports.planted.attained import FalseGates
 from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, medians
+from reports.planted.found import Found, table
 from reports.planted.others import Layout, Tool
 from reports.planted.processes import SAMPLE_PAIRS, Experiment, Processes
 
 LAYOUTS = {Layout.ONE: "1", Layout.TEN: str(SCREENING_PAIRS)}
+TOOL_GATES = 100
 OURS = "**`nox -s ab`**"
 
 
@@ -28,13 +30,14 @@ class Findings:
     steps: Medians
     real: FalseGates | None
     drawn: Mapping[Pairing, FalseGates]
-    found: Mapping[Cell, Found]
+    found: Mapping[Cell, attained.Found]
     real_found: Mapping[Cell, tuple[int, int]]
+    mutants: Found
     tools: Sequence[Tool]
 
 
-def findings(about: About, same: Processes, steps: Processes, gates: int, tool_gates: int) -> Findings:
-    """Draw so many gates of either experiment for our rule, and so many for each other rule."""
+def findings(about: About, same: Processes, steps: Processes, mutants: Found, gates: int) -> Findings:
+    """Draw so many gates of either experiment for our rule, and TOOL_GATES at most for each other rule."""
     measured, planted = medians(same.summary), medians(steps.summary)
     real = {each: [gate for gate in about.gates if gate.experiment is each] for each in Experiment}
     return Findings(
@@ -45,7 +48,8 @@ def findings(about: About, same: Processes, steps: Processes, gates: int, tool_g
         drawn={pairing: attained.false_gates(measured, gates, pairing) for pairing in Pairing},
         found=attained.detection(planted, gates),
         real_found=attained.real_detection(real[Experiment.STEPS], planted),
-        tools=others.tools(same, steps, tool_gates),
+        mutants=mutants,
+        tools=others.tools(same, steps, min(gates, TOOL_GATES)),
     )
 
 
@@ -53,7 +57,7 @@ def facts(found: Findings) -> str:
     """Where and how much was measured, and the rule's constants."""
     about = found.about
     return (
-        f"{about.gpu}, driver {about.driver}, {about.taken[:10]}, commit {about.commit[:12]}: {found.same.pairs} pairs"
+        f"{about.gpu}, driver {about.driver}, {about.taken[:10]}, commit {about.commit}: {found.same.pairs} pairs"
         f" of processes of the gate tier ({len(found.same.cases)} cases) with nothing changed,"
         f" {found.steps.pairs} pairs of {len(found.steps.cases)} copies."
         f" The rule: {SCREENING_PAIRS} screening pairs, suspects below p = {decide.SCREEN_P:g} and beyond"
@@ -137,11 +141,42 @@ def tools(found: Findings) -> str:
     )
 
 
+def planted_mutants(found: Findings) -> str:
+    """Every mutant and what the A/B made of it."""
+    return table(found.mutants)
+
+
+def walls(found: Findings) -> str:
+    """How long whole runs of ``ab`` took."""
+    return _table(
+        ("head is", "cases", "screening pairs", "confirming pairs", "seconds"),
+        (
+            (
+                HEADS[gate.experiment],
+                str(gate.cases),
+                str(gate.screening_pairs),
+                str(gate.confirming_pairs),
+                f"{gate.seconds:.0f}",
+            )
+            for gate in found.about.gates
+        ),
+    )
+
+
+HEADS = {
+    Experiment.SAME: "the same, all measured",
+    Experiment.STEPS: "slowed copies, nothing else measured",
+    Experiment.MUTANTS: "all mutants, all measured",
+    Experiment.ONE: "one mutant, the unchanged skipped",
+}
+
 BLOCKS = {
     "planted-facts": facts,
     "planted-false": false_gates,
     "planted-found": detected,
     "planted-shifts": shifts,
+    "planted-mutants": planted_mutants,
+    "planted-walls": walls,
     "planted-tools": tools,
 }
 """What each block of the page is filled with."""
@@ -155,7 +190,7 @@ def _by_cell(found: Findings, told: Callable[[Cell], str], corner: str) -> str:
     )
 
 
-def _found_line(found: Mapping[Cell, Found], durations: Sequence[int], share: int) -> str:
+def _found_line(found: Mapping[Cell, attained.Found], durations: Sequence[int], share: int) -> str:
     cells = [found.get(Cell(duration, share)) for duration in durations]
     return " / ".join("–" if cell is None else f"{100 * cell.rate:.0f}" for cell in cells)
 

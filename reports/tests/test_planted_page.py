@@ -11,12 +11,14 @@ import pytest
 from reports.ab.schedule import Which
 from reports.planted.__main__ import PAGE, main
 from reports.planted.about import About, Cell, Gate, write_about
+from reports.planted.found import Found, Judged, Mutant, write_found
 from reports.planted.others import Layout, sampled, tools
 from reports.planted.page import BLOCKS
 from reports.planted.processes import Experiment, Process, Processes, from_runs, write
 
 SAME_US = {f"transpose.stage{number}-8192": 20.0 * (1 + number) for number in range(12)}
 STEPS_US = {f"steps.copy_float-150us-{permille}pm-{repeat}": 150.0 for permille in (0, 100) for repeat in range(2)}
+COMMITS = "a1a1a1a to b2b2b2b"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -47,8 +49,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(there, Experiment.SAME, campaign(SAME_US, 12, seed=1))
     write(there, Experiment.STEPS, campaign(STEPS_US, 12, seed=2))
     gates = [Gate(Experiment.SAME, 0, 12, 10, 4, 190.0, {}), Gate(Experiment.STEPS, 1, 4, 10, 4, 60.0, {})]
-    about = About("NVIDIA H200", "580.159.04", "2026-11-21T10:00:00", "a1" * 20, {Cell(150, 100): 0.0950}, tuple(gates))
+    about = About(
+        "NVIDIA H200", "580.159.04", "2026-11-21T10:00:00", "a1a1a1a to b2b2b2b", {Cell(150, 100): 0.0950}, tuple(gates)
+    )
     write_about(there, about)
+    write_found(there, Found((Mutant("no-padding", "Padding dropped.", (Judged("a.b-1", "SLOWER", 3.21),)),), 4, ()))
     return there
 
 
@@ -64,7 +69,7 @@ def row(lines: list[str], starting: str) -> list[str]:
 def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(folder: Path, capsys: Captured) -> None:
     assert main([str(folder), "--gates", "5"]) == 0
     text = capsys.readouterr().out
-    assert "NVIDIA H200, driver 580.159.04, 2026-11-21, commit a1a1a1a1a1a1: 12 pairs" in "".join(
+    assert f"NVIDIA H200, driver 580.159.04, 2026-11-21, commit {COMMITS}: 12 pairs" in "".join(
         block(text, "planted-facts")
     )
     false = block(text, "planted-false")
@@ -74,6 +79,9 @@ def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(fold
     measured = row(block(text, "planted-shifts"), "150 µs")[2]
     assert measured.startswith("10.")
     assert measured.endswith(")")
+    assert row(block(text, "planted-mutants"), "no-padding")[2:] == ["a.b-1", "3.2 %", "1 of 1"]
+    assert "1 of 1 mutants caught; of 4 untouched cases, none flagged." in text
+    assert row(block(text, "planted-walls"), "slowed copies")[1:] == ["4", "10", "4", "60"]
     compared = block(text, "planted-tools")
     assert row(compared, "**`nox -s ab`**") == ["**`nox -s ab`**", "pairs", "0 %", "100"]
     assert row(compared, "pyperf")[2:] == ["100 %", "100"]

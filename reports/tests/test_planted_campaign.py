@@ -1,0 +1,153 @@
+"""What a campaign runs, and how its folders become the record; with an ``ab`` that only looks at its two sides."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.ab.store import FOLDER, MANIFEST
+from reports.planted import campaign, collect
+from reports.planted.about import Cell, read_about
+from reports.planted.families import steps
+from reports.planted.found import read_found
+from reports.planted.processes import Experiment, read
+
+Captured = pytest.CaptureFixture[str]
+PADDED = Path("kernels", "transpose", "smem_pad.cu")
+
+
+def option(command: list[str], name: str) -> Path:
+    return Path(command[command.index(name) + 1])
+
+
+@pytest.fixture
+def sides(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What each ``ab`` that was asked for had before it."""
+    seen: list[dict[str, Any]] = []
+
+    def run(command: list[str], *, env: dict[str, str], **_options: object) -> subprocess.CompletedProcess[str]:
+        base, head = option(command, "--base-dir"), option(command, "--head-dir")
+        texts = [(side / PADDED).read_text(encoding="utf-8") for side in (base, head)]
+        marks = [(side / steps.MARK).exists() for side in (base, head)]
+        families = env.get("PEAKGATE_FAMILIES")
+        complete = all((side / "suite" / "fingerprints.py").is_file() for side in (base, head))
+        seen.append({"command": command, "texts": texts, "marks": marks, "families": families, "complete": complete})
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return seen
+
+
+def test_steps_marks_head_alone_and_measures_the_planted_copies(sides: list[dict[str, Any]], tmp_path: Path) -> None:
+    assert campaign.main([str(tmp_path), "steps:2"]) == 0
+    first, second = sides
+    assert first["marks"] == second["marks"] == [False, True]
+    assert first["complete"]
+    assert (campaign.ROOT / first["families"] / "steps.py").is_file()
+    assert first["command"][first["command"].index("-k") + 1] == "steps."
+    assert [json.loads(path.read_text())["exit_code"] for path in sorted(tmp_path.glob("steps-*/timing.json"))] == [
+        1,
+        1,
+    ]
+
+
+def test_mutants_changes_heads_kernels_alone_and_leaves_what_was_planted(
+    sides: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    assert campaign.main([str(tmp_path), "mutants"]) == 0
+    base, head = sides[0]["texts"]
+    assert base == (campaign.ROOT / PADDED).read_text(encoding="utf-8") != head
+    assert "--measure-unchanged" in sides[0]["command"]
+    assert "smem_pad-no-padding" in json.loads((tmp_path / "mutants-1" / "planted.json").read_text())["mutants"]
+
+
+def test_one_mutant_leaves_unchanged_machine_code_to_be_skipped(sides: list[dict[str, Any]], tmp_path: Path) -> None:
+    assert campaign.main([str(tmp_path), "one"]) == 0
+    assert sides[0]["texts"][0] != sides[0]["texts"][1]
+    assert "--measure-unchanged" not in sides[0]["command"]
+
+
+def test_an_experiment_that_does_not_exist_is_named_before_anything_runs(
+    sides: list[dict[str, Any]], tmp_path: Path, capsys: Captured
+) -> None:
+    assert campaign.main([str(tmp_path), "same", "stepps:2"]) == 2
+    assert "'stepps:2': expected one of own, same, steps" in capsys.readouterr().err
+    assert sides == []
+
+
+def run_file(case: str, time_us: float) -> dict[str, Any]:
+    stats = dict.fromkeys(("median", "mean", "min", "q1", "q3"), 1e-6 * time_us) | {"stddev": 0.0, "rounds": 2}
+    return {
+        "machine_info": {"gpu": {"name": "NVIDIA H200", "driver": "1.2"}},
+        "datetime": "2026-11-20T10:00:00+00:00",
+        "benchmarks": [{"extra_info": {"case": case}, "stats": stats | {"data": [1e-6 * time_us] * 2}}],
+    }
+
+
+def measured(folder: Path, name: str, case: str, verdict: str) -> None:
+    """An ``ab`` of one case and two screening pairs, as a campaign leaves it."""
+    runs = folder / FOLDER
+    runs.mkdir(parents=True)
+    processes = []
+    for pair in range(2):
+        for which in ("base", "head"):
+            file = f"screen-{pair}-{which}.json"
+            (runs / file).write_text(json.dumps(run_file(case, 10.0 + pair)))
+            processes.append({"stage": "screen", "pair": pair, "which": which, "file": file})
+    processes.append({"stage": "confirm", "pair": 0, "which": "base", "file": None})
+    (runs / MANIFEST).write_text(json.dumps({"processes": processes}))
+    row = {"case": case, "verdict": verdict, "change_percent": 2.0}
+    (folder / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [row]}))
+    (folder / "timing.json").write_text(json.dumps({"experiment": name, "exit_code": 1, "seconds": 12.5}))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    there = tmp_path / "campaign"
+    for number in (1, 2):
+        measured(there / f"same-{number}", "same", "t.copy-1", "SAME")
+    measured(there / "steps-1", "steps", "steps.delayed_copy-5us-10pm-0", "SLOWER")
+    measured(there / "mutants-1", "mutants", "t.pad-1", "SLOWER")
+    planted = {"mutants": {"no-padding": {"reason": "x", "cases": ["t.pad-1"]}}, "untouched": []}
+    (there / "mutants-1" / "planted.json").write_text(json.dumps(planted))
+    (there / "own.json").write_text(json.dumps({"5us-10pm": 0.011}))
+    return there
+
+
+def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path: Path, capsys: Captured) -> None:
+    record = tmp_path / "record"
+    assert collect.main([str(out), "--commit", "abc", "--record", str(record)]) == 0
+    assert "planted.json" in capsys.readouterr().out
+    same = read(record, Experiment.SAME).summary
+    assert sorted(same["pair"].unique()) == [0, 1, 2, 3]
+    assert set(same["case"]) == {"t.copy-1"}
+    about = read_about(record)
+    assert (about.gpu, about.commit, about.planted) == ("NVIDIA H200", "abc", {Cell(5, 10): 0.011})
+    steps_gate = next(gate for gate in about.gates if gate.experiment is Experiment.STEPS)
+    assert (steps_gate.screening_pairs, steps_gate.confirming_pairs, steps_gate.seconds) == (2, 1, 12.5)
+    assert steps_gate.slower == ("steps.delayed_copy-5us-10pm-0",)
+    assert read_found(record).mutants[0].caught == 1
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ("*/timing.json", "no */timing.json in it"),
+        ("steps-1/*.json", "no steps-* in it"),
+        ("same-1/ab.json", "ab.json"),
+    ],
+)
+def test_a_campaign_that_lacks_a_part_is_one_line_and_nothing_is_written(
+    out: Path, tmp_path: Path, capsys: Captured, lost: str, told: str
+) -> None:
+    for path in out.glob(lost):
+        path.unlink()
+    assert collect.main([str(out), "--commit", "abc", "--record", str(tmp_path / "record")]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "record" / "planted.json").exists()
