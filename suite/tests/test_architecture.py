@@ -39,6 +39,12 @@ def test_the_suite_never_imports_the_reports():
     assert offending == []
 
 
+def test_the_reports_never_import_a_device_but_for_the_script_that_measures():
+    sources = [path for path in (ROOT / "reports").rglob("*.py") if "tests" not in path.parts]
+    offending = [path.name for path in sources if "from suite.device" in path.read_text()]
+    assert offending == ["own_timing.py"]
+
+
 def test_kernels_holds_cuda_and_its_lessons_only():
     kinds = {path.suffix for path in (ROOT / "kernels").rglob("*") if path.is_file()}
     assert kinds <= {".cu", ".cuh", ".md", ".svg"}
