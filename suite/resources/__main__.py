@@ -1,8 +1,9 @@
 """``python -m suite.resources``: what the compiler gives every kernel on every architecture, against a baseline.
 
-Exits 0 when nothing got worse, 1 on new spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3
-when the baseline is of another compiler and nothing can be blamed on the kernels. ``--update`` writes the baseline
-anew. The findings are left in ``resources.json`` as well.
+Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
+spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
+nothing can be blamed on the kernels. ``--update`` writes the baseline of all builds anew. The findings are left in
+``resources.json`` as well.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite import catalogue
-from suite.case import Scale
+from suite.case import Scale, Tier
 from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.resources import baseline
 from suite.resources.compare import REGRESSIONS, Finding, compare, exit_code, incomparable
-from suite.resources.survey import builds, survey
+from suite.resources.survey import Build, build_key, builds, survey
 from suite.resources.usage import Survey
 from suite.verdict import ExitCode
 
@@ -34,9 +35,12 @@ def main(arguments: Sequence[str]) -> int:
     chosen = _parser().parse_args(arguments)
     known = _baseline(chosen.baseline, update=chosen.update)
     start = time.perf_counter()
-    current = survey(builds(case for scale in Scale for case in catalogue.cases(scale)), jobs=chosen.jobs)
+    every = builds(case for scale in Scale for case in catalogue.cases(scale))
+    wanted = every if chosen.update or Tier(chosen.tier) is Tier.FULL else _of_the_gate(every)
+    current = survey(wanted, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start
     before = known or Survey(current.nvrtc, current.options, {}, {})
+    before = before.without({made.kernel for made in every} - {made.kernel for made in wanted})
     findings, reason = compare(before, current), incomparable(before, current)
     for finding in findings:
         print(finding)  # noqa: T201
@@ -50,6 +54,12 @@ def main(arguments: Sequence[str]) -> int:
         print(_advice(code, chosen.baseline))  # noqa: T201
     _leave(chosen.out, code, current, findings, reason)
     return code
+
+
+def _of_the_gate(every: Sequence[Build]) -> list[Build]:
+    """The builds that cases of the gate tier run, with all of their launches."""
+    gated = {build_key(case) for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source is not None}
+    return [made for made in every if made.kernel in gated]
 
 
 def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
@@ -68,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m suite.resources",
         description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
     )
-    parser.add_argument("--update", action="store_true", help="write the baseline anew and say what is different")
+    tiers = [tier.value for tier in Tier]
+    parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
+    parser.add_argument("--update", action="store_true", help="write the whole baseline anew, and say what differs")
     parser.add_argument("--baseline", type=Path, default=BASELINE, help=f"the baseline file (default: {BASELINE})")
     parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one a core)")
     parser.add_argument("--out", type=Path, default=Path("reports/out"), help="folder for the verdict")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,3 +46,9 @@ class Survey:
     options: tuple[str, ...]
     usage: Mapping[Target, Usage]
     broken: Mapping[Target, str]
+
+    def without(self, kernels: Collection[str]) -> Survey:
+        """The survey less these kernel builds."""
+        usage = {target: usage for target, usage in self.usage.items() if target.kernel not in kernels}
+        broken = {target: message for target, message in self.broken.items() if target.kernel not in kernels}
+        return Survey(self.nvrtc, self.options, usage, broken)

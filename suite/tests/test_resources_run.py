@@ -1,11 +1,12 @@
 """The static resource gate from kernel to exit code, on one tiny kernel family."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from suite import catalogue
-from suite.case import Launch, Stage
+from suite.case import Launch, Stage, Tier
 from suite.resources import __main__ as command
 from suite.resources.survey import builds, survey
 from suite.resources.usage import Target
@@ -33,7 +34,7 @@ def source(tmp_path, monkeypatch):
     path.write_text(LEAN)
     stage = Stage("tiny", "is tiny", source=path, min_capability=(9, 0))
     case = make_case(stage=stage, launch=Launch((1, 1, 1), (256, 1, 1)))
-    monkeypatch.setattr(catalogue, "cases", lambda scale: [case])
+    monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [case])
     return path
 
 
@@ -67,6 +68,18 @@ def test_lost_occupancy_fails_the_gate_and_an_update_accepts_it(source, tmp_path
     assert {finding["kind"] for finding in verdict["findings"]} == {"LOST_OCCUPANCY"}
     assert run("--update") is ExitCode.OK
     assert run() is ExitCode.OK
+
+
+def test_a_build_outside_the_gate_is_held_to_the_baseline_by_the_full_tier_alone(source, capsys, monkeypatch):
+    (gated,) = catalogue.cases(None)
+    wide = replace(gated, defines=(("WIDE", "1"),), variant="wide")
+    monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [gated, wide][: 1 + (tier is Tier.FULL)])
+    assert run("--update") is ExitCode.OK
+    source.write_text("#ifdef WIDE\n" + SHARED_HUNGRY + "#else\n" + LEAN + "#endif\n")
+    assert run() is ExitCode.OK
+    assert "0 regressions, 0 other differences" in capsys.readouterr().out
+    assert run("--tier", "full") is ExitCode.REGRESSION
+    assert "synthetic.tiny+WIDE=1 on sm_90, sm_100: LOST_OCCUPANCY" in capsys.readouterr().out
 
 
 def test_a_kernel_that_stops_compiling_fails_and_cannot_be_written_away(source, tmp_path, capsys):
