@@ -5,7 +5,6 @@ It is ``planted.json`` beside the processes.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -14,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from reports.planted.processes import Experiment
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from reports.planted.stored import read_record, write_record
+from suite.verdict import Verdict
 
-SCHEMA = 1
 NAME = "planted.json"
-UNREMARKABLE = "SAME"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-(?P<repeat>\d+)")
 
 
@@ -51,7 +48,7 @@ class Gate:
     @property
     def slower(self) -> tuple[str, ...]:
         """The cases it called slower."""
-        return tuple(case for case, verdict in self.verdicts.items() if verdict == "SLOWER")
+        return tuple(case for case, verdict in self.verdicts.items() if verdict == Verdict.SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +75,20 @@ def cell_of(case: str) -> Cell | None:
 def write_about(folder: Path, about: About) -> Path:
     """Write the campaign's facts and give the path."""
     planted = [asdict(cell) | {"log_shift": shift} for cell, shift in sorted(about.planted.items())]
-    content = {"schema": SCHEMA} | asdict(replace(about, planted={})) | {"planted": planted}
-    path = folder / NAME
-    write_whole(path, json.dumps(content, indent=1) + "\n")
-    return path
+    return write_record(folder / NAME, asdict(replace(about, planted={})) | {"planted": planted})
 
 
 def read_about(folder: Path) -> About:
     """What ``write_about`` wrote there; a PeakgateError names what is wrong with it."""
-    path = folder / NAME
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["schema"] != SCHEMA:
-            raise PeakgateError(f"{path}: schema {content['schema']!r}, this version reads {SCHEMA}; measure again")
-        return About(
-            **{name: content[name] for name in ("gpu", "driver", "taken", "commit")},
-            planted={Cell(each["duration_us"], each["permille"]): each["log_shift"] for each in content["planted"]},
-            gates=tuple(_gate(gate) for gate in content["gates"]),
-        )
-    except OSError as error:
-        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name the folder of a campaign") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise PeakgateError(f"{path}: not a campaign's record ({error!r}); restore it or measure again") from error
+    return read_record(folder / NAME, _about)
+
+
+def _about(content: Mapping[str, Any]) -> About:
+    return About(
+        **{name: content[name] for name in ("gpu", "driver", "taken", "commit")},
+        planted={Cell(each["duration_us"], each["permille"]): each["log_shift"] for each in content["planted"]},
+        gates=tuple(_gate(gate) for gate in content["gates"]),
+    )
 
 
 def _gate(content: Mapping[str, Any]) -> Gate:

@@ -7,6 +7,7 @@ copies by themselves. ``python -m reports.planted.collect OUT`` makes the commit
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -28,8 +29,10 @@ from suite.verdict import ExitCode
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = Path("reports", "planted", "families")
-TIMING, PLANTED, OWN = "timing.json", "planted.json", "own.json"
+TIMING, PLANTED, OWN, VERDICTS = "timing.json", "planted.json", "own.json", "ab.json"
 ONE_KERNEL = "smem_pad-no-padding"
+DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
+"""How an ``ab`` exits that was measured to its end."""
 
 Change = Callable[[Path], None]
 
@@ -100,7 +103,7 @@ def _copied(target: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for, one after the other; 2 when an ``ab`` could not measure."""
+    """Run what is asked for, one after the other, until an ``ab`` cannot measure or is interrupted; 2 then."""
     parser = argparse.ArgumentParser(prog="python -m reports.planted.campaign", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
     parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of own, {', '.join(EXPERIMENTS)}")
@@ -122,10 +125,14 @@ def _run(name: str, out: Path) -> None:
         )
         failed = done.returncode != 0
     else:
-        number = 1 + len(list(out.glob(f"{name}-*")))
-        failed = measure(name, out / f"{name}-{number}") == ExitCode.BAD_INPUT
+        failed = measure(name, _unused(out, name)) not in DECIDED
     if failed:
-        raise PeakgateError(f"{name}: measured nothing; see what was said above")
+        raise PeakgateError(f"{name}: was not measured to its end; see what was said above")
+
+
+def _unused(out: Path, name: str) -> Path:
+    """The folder for one more run of an experiment, numbered from 1; never one that is there."""
+    return next(path for number in itertools.count(1) if not (path := out / f"{name}-{number}").exists())
 
 
 def _wanted(text: str) -> tuple[str, int]:

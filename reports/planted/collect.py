@@ -17,51 +17,30 @@ from typing import Any
 from reports.ab.schedule import Stage, Which
 from reports.ab.store import FOLDER, MANIFEST
 from reports.planted.__main__ import FOLDER as RECORD
-from reports.planted.about import UNREMARKABLE, About, Cell, Gate, write_about
-from reports.planted.campaign import OWN, PLANTED, TIMING
-from reports.planted.found import found, write_found
+from reports.planted.about import About, Cell, Gate, write_about
+from reports.planted.campaign import OWN, PLANTED, TIMING, VERDICTS
+from reports.planted.found import Found, found, write_found
 from reports.planted.processes import Experiment, Process, from_runs, write
 from suite.errors import PeakgateError
-from suite.verdict import ExitCode
+from suite.verdict import ExitCode, Verdict
 
-SAMPLE_PAIRS = 20
-MOST_SAMPLES = 60
-"""More would not fit the size a record may have."""
+NEEDED = (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS)
+"""What a record cannot do without."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One whole ``ab`` of a campaign: its folder, manifest, verdicts and wall time."""
+    """One whole ``ab`` of a campaign: its folder, what it said, its verdicts, its screening processes' run files."""
 
     folder: Path
-    experiment: Experiment
-    manifest: dict[str, Any]
+    gate: Gate
     verdicts: dict[str, Any]
-    seconds: float
-
-    @property
-    def gate(self) -> Gate:
-        """What it said."""
-        rows = {row["case"]: row["verdict"] for row in self.verdicts["rows"]}
-        return Gate(
-            experiment=self.experiment,
-            exit_code=int(self.verdicts["exit_code"]),
-            cases=len(rows),
-            screening_pairs=self._pairs(Stage.SCREEN),
-            confirming_pairs=self._pairs(Stage.CONFIRM),
-            seconds=self.seconds,
-            verdicts={case: verdict for case, verdict in rows.items() if verdict != UNREMARKABLE},
-        )
+    screened: tuple[tuple[int, Which, Path], ...]
 
     def processes(self, first_pair: int) -> Iterator[Process]:
         """Its screening processes, read one by one, with pairs counted from ``first_pair``."""
-        for entry in self.manifest["processes"]:
-            if entry["stage"] == Stage.SCREEN and entry["file"]:
-                document = _json(self.folder / FOLDER / entry["file"])
-                yield Process(first_pair + entry["pair"], Which(entry["which"]), document)
-
-    def _pairs(self, stage: Stage) -> int:
-        return len({entry["pair"] for entry in self.manifest["processes"] if entry["stage"] == stage})
+        for pair, which, file in self.screened:
+            yield Process(first_pair + pair, which, _json(file))
 
 
 def measured(out: Path) -> list[Measured]:
@@ -75,29 +54,53 @@ def measured(out: Path) -> list[Measured]:
 def collect(outs: Sequence[Path], commit: str, target: Path) -> list[Path]:
     """Write the record into ``target`` and give the paths; PeakgateError where a campaign lacks a part."""
     gates = [gate for out in outs for gate in measured(out)]
-    written: list[Path] = []
-    for experiment in (Experiment.SAME, Experiment.STEPS):
-        chosen = [gate for gate in gates if gate.experiment is experiment]
-        if not chosen:
-            raise PeakgateError(f"{', '.join(map(str, outs))}: no {experiment}-* in it; measure it first")
-        record = from_runs(_numbered(chosen), sample_pairs=SAMPLE_PAIRS, most_samples=MOST_SAMPLES)
-        written += write(target, experiment, record)
-    for gate in gates:
-        if gate.experiment is Experiment.MUTANTS:
-            written.append(write_found(target, found(_json(gate.folder / PLANTED), gate.verdicts)))
-    own = next((out / OWN for out in outs if (out / OWN).is_file()), None)
-    planted = {} if own is None else {_cell(name): shift for name, shift in _json(own).items()}
-    run = _json(next(gates[0].folder.glob(f"{FOLDER}/screen-*.json")))
-    gpu = run["machine_info"]["gpu"]
-    about = About(
-        gpu=gpu["name"],
-        driver=gpu["driver"],
-        taken=run["datetime"],
-        commit=commit,
-        planted=planted,
-        gates=tuple(gate.gate for gate in gates),
-    )
-    return [*written, write_about(target, about)]
+    of = {each: [gate for gate in gates if gate.gate.experiment is each] for each in NEEDED}
+    for experiment, chosen in of.items():
+        if not any(gate.screened for gate in chosen):
+            raise PeakgateError(f"{', '.join(map(str, outs))}: no {experiment}-* in it with pairs; measure it first")
+    about = _about(outs, commit, gates)
+    mutants = of[Experiment.MUTANTS][-1]
+    judged = _judged(mutants)
+    records = {each: from_runs(_numbered(of[each])) for each in (Experiment.SAME, Experiment.STEPS)}
+    written = [path for experiment, record in records.items() for path in write(target, experiment, record)]
+    return [*written, write_found(target, judged), write_about(target, about)]
+
+
+def _about(outs: Sequence[Path], commit: str, gates: Sequence[Measured]) -> About:
+    """The campaign's facts; machine and date are those of its first process."""
+    first = next(file for gate in gates for _, _, file in gate.screened)
+    run = _json(first)
+    try:
+        gpu = run["machine_info"]["gpu"]
+        return About(
+            gpu=gpu["name"],
+            driver=gpu["driver"],
+            taken=run["datetime"],
+            commit=commit,
+            planted=_own(outs),
+            gates=tuple(gate.gate for gate in gates),
+        )
+    except (KeyError, TypeError) as error:
+        raise _unlike(first, error) from error
+
+
+def _own(outs: Sequence[Path]) -> dict[Cell, float]:
+    """What the copies' own timing says was planted; empty where it was not taken."""
+    path = next((out / OWN for out in outs if (out / OWN).is_file()), None)
+    if path is None:
+        return {}
+    try:
+        return {_cell(name): float(shift) for name, shift in _json(path).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _unlike(path, error) from error
+
+
+def _judged(mutants: Measured) -> Found:
+    planted = mutants.folder / PLANTED
+    try:
+        return found(_json(planted), mutants.verdicts)
+    except (KeyError, TypeError) as error:
+        raise _unlike(planted, error) from error
 
 
 def _numbered(chosen: Sequence[Measured]) -> Iterator[Process]:
@@ -108,14 +111,32 @@ def _numbered(chosen: Sequence[Measured]) -> Iterator[Process]:
 
 
 def _measured(folder: Path) -> Measured:
-    timing = _json(folder / TIMING)
-    return Measured(
-        folder,
-        Experiment(timing["experiment"]),
-        _json(folder / FOLDER / MANIFEST),
-        _json(folder / "ab.json"),
-        timing["seconds"],
-    )
+    timing, manifest, verdicts = (_json(folder / name) for name in (TIMING, Path(FOLDER, MANIFEST), VERDICTS))
+    try:
+        rows = {row["case"]: row["verdict"] for row in verdicts["rows"]}
+        processes = [(Stage(entry["stage"]), entry["pair"], entry) for entry in manifest["processes"]]
+        pairs = {stage: {pair for of, pair, _ in processes if of is stage} for stage in Stage}
+        gate = Gate(
+            experiment=Experiment(timing["experiment"]),
+            exit_code=int(verdicts["exit_code"]),
+            cases=len(rows),
+            screening_pairs=len(pairs[Stage.SCREEN]),
+            confirming_pairs=len(pairs[Stage.CONFIRM]),
+            seconds=float(timing["seconds"]),
+            verdicts={case: verdict for case, verdict in rows.items() if verdict != Verdict.SAME},
+        )
+        screened = tuple(
+            (pair, Which(entry["which"]), folder / FOLDER / entry["file"])
+            for stage, pair, entry in processes
+            if stage is Stage.SCREEN and entry["file"]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unlike(folder, error) from error
+    return Measured(folder, gate, verdicts, screened)
+
+
+def _unlike(what: Path, error: Exception) -> PeakgateError:
+    return PeakgateError(f"{what}: not what a campaign leaves ({error!r}); measure that experiment again")
 
 
 def _cell(name: str) -> Cell:

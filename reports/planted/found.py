@@ -5,18 +5,16 @@ A case of a mutant is one whose stage is built from the changed file; the others
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from reports.planted.stored import read_record, write_record
+from suite.verdict import Verdict
 
-SCHEMA = 1
 NAME = "mutants.json"
-CAUGHT = frozenset({"SLOWER", "BELOW_FLOOR"})
+CAUGHT = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def found(planted: Mapping[str, Any], verdicts: Mapping[str, Any]) -> Found:
         for name, entry in planted["mutants"].items()
     ]
     untouched = [rows[case] for case in planted["untouched"] if case in rows]
-    return Found(tuple(mutants), len(untouched), tuple(case for case in untouched if case.verdict != "SAME"))
+    return Found(tuple(mutants), len(untouched), tuple(case for case in untouched if case.verdict != Verdict.SAME))
 
 
 def table(record: Found) -> str:
@@ -77,28 +75,20 @@ def table(record: Found) -> str:
 
 def write_found(folder: Path, record: Found) -> Path:
     """Write the record and give the path."""
-    path = folder / NAME
-    write_whole(path, json.dumps({"schema": SCHEMA} | asdict(record), indent=1) + "\n")
-    return path
+    return write_record(folder / NAME, asdict(record))
 
 
 def read_found(folder: Path) -> Found:
     """What ``write_found`` wrote there; a PeakgateError names what is wrong with it."""
-    path = folder / NAME
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["schema"] != SCHEMA:
-            raise PeakgateError(f"{path}: schema {content['schema']!r}, this version reads {SCHEMA}; collect it again")
-        mutants = (
-            Mutant(each["name"], each["reason"], tuple(Judged(**case) for case in each["cases"]))
-            for each in content["mutants"]
-        )
-        flagged = tuple(Judged(**case) for case in content["flagged"])
-        return Found(tuple(mutants), int(content["untouched"]), flagged)
-    except OSError as error:
-        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name the folder of a campaign") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise PeakgateError(f"{path}: not a record of mutants ({error!r}); restore it or collect it again") from error
+    return read_record(folder / NAME, _found)
+
+
+def _found(content: Mapping[str, Any]) -> Found:
+    mutants = (
+        Mutant(each["name"], each["reason"], tuple(Judged(**case) for case in each["cases"]))
+        for each in content["mutants"]
+    )
+    return Found(tuple(mutants), int(content["untouched"]), tuple(Judged(**case) for case in content["flagged"]))
 
 
 def _worst_first(cases: Iterable[Judged]) -> tuple[Judged, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,9 +24,9 @@ from reports.evidence import UNUSABLE
 from suite.errors import PeakgateError
 from suite.files import write_whole
 
-SAMPLE_PAIRS = 10
-MOST_SAMPLES = 240
-"""Samples are kept of the first so many pairs, and of each case the first so many: all that the suite takes."""
+SAMPLE_PAIRS = 20
+MOST_SAMPLES = 60
+"""Samples are kept of the first so many pairs, and of each case the first so many of a process: more would not fit."""
 
 LARGEST_BYTES = 2_000_000
 """A repository is no place for a file larger than this."""
@@ -127,7 +128,10 @@ def read(folder: Path, experiment: Experiment) -> Processes:
         _unpacked(path, columns)
         for path, columns in zip(_paths(folder, experiment), (SUMMARY_COLUMNS, SAMPLES_COLUMNS), strict=True)
     )
-    arrays = [np.array(text.split(), dtype=np.int64) for text in samples["samples_ns"].astype(str)]
+    try:
+        arrays = [np.array(text.split(), dtype=np.int64) for text in samples["samples_ns"].astype(str)]
+    except ValueError as error:
+        raise _unreadable(_paths(folder, experiment)[1], error) from error
     return Processes(summary, samples.assign(samples_ns=pd.Series(arrays, index=samples.index, dtype=object)))
 
 
@@ -156,13 +160,17 @@ def _packed(frame: pd.DataFrame) -> bytes:
 def _unpacked(path: Path, columns: Iterable[str]) -> pd.DataFrame:
     try:
         frame = pd.read_csv(io.BytesIO(gzip.decompress(path.read_bytes())), dtype=dict.fromkeys(TIMES_US, np.float64))
-    except (OSError, EOFError, ValueError) as error:
-        raise PeakgateError(
-            f"{path}: cannot be read ({error}); restore it, or measure with `python -m reports.planted.campaign`"
-        ) from error
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise _unreadable(path, error) from error
     if list(frame.columns) != list(columns):
         raise PeakgateError(f"{path}: columns {', '.join(map(str, frame.columns))}; expected {', '.join(columns)}")
     return frame
+
+
+def _unreadable(path: Path, error: Exception) -> PeakgateError:
+    return PeakgateError(
+        f"{path}: cannot be read ({error}); restore it, or measure with `python -m reports.planted.campaign`"
+    )
 
 
 def _refuse(process: Process, problem: str) -> NoReturn:

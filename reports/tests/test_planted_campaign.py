@@ -71,6 +71,32 @@ def test_one_mutant_leaves_unchanged_machine_code_to_be_skipped(sides: list[dict
     assert "--measure-unchanged" not in sides[0]["command"]
 
 
+def test_a_run_never_goes_into_the_folder_of_another(sides: list[dict[str, Any]], tmp_path: Path) -> None:
+    assert campaign.main([str(tmp_path), "same:3"]) == 0
+    kept = (tmp_path / "same-3" / "timing.json").stat()
+    (tmp_path / "same-1").rename(tmp_path / "aside")
+    assert campaign.main([str(tmp_path), "same:2"]) == 0
+    assert {path.name for path in tmp_path.glob("same-*")} == {f"same-{number}" for number in (1, 2, 3, 4)}
+    assert (tmp_path / "same-3" / "timing.json").stat() == kept
+    assert len(sides) == 5
+
+
+@pytest.mark.parametrize("code", [2, 130, -9])
+def test_an_ab_that_did_not_get_to_its_end_ends_the_campaign(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured, code: int
+) -> None:
+    asked = []
+
+    def run(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, code)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert campaign.main([str(tmp_path), "same:2"]) == 2
+    assert "same: was not measured to its end" in capsys.readouterr().err
+    assert len(asked) == 1
+
+
 def test_an_experiment_that_does_not_exist_is_named_before_anything_runs(
     sides: list[dict[str, Any]], tmp_path: Path, capsys: Captured
 ) -> None:
@@ -138,7 +164,9 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     [
         ("*/timing.json", "no */timing.json in it"),
         ("steps-1/*.json", "no steps-* in it"),
+        ("mutants-1/timing.json", "no mutants-* in it"),
         ("same-1/ab.json", "ab.json"),
+        ("steps-1/ab/screen-0-head.json", "screen-0-head.json: cannot be read"),
     ],
 )
 def test_a_campaign_that_lacks_a_part_is_one_line_and_nothing_is_written(
@@ -150,4 +178,27 @@ def test_a_campaign_that_lacks_a_part_is_one_line_and_nothing_is_written(
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
-    assert not (tmp_path / "record" / "planted.json").exists()
+    assert not (tmp_path / "record").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("same-1/timing.json", '{"experiment": "sane", "seconds": 1}'),
+        ("same-1/timing.json", "[]"),
+        ("same-1/ab/manifest.json", '{"processes": [{"stage": "screen"}]}'),
+        ("same-1/ab.json", '{"exit_code": 0}'),
+        ("mutants-1/planted.json", '{"mutants": {"no-padding": {}}}'),
+        ("own.json", '{"5us": 0.01}'),
+    ],
+)
+def test_a_file_of_another_form_is_named_and_nothing_is_written(
+    out: Path, tmp_path: Path, capsys: Captured, file: str, text: str
+) -> None:
+    (out / file).write_text(text)
+    assert collect.main([str(out), "--commit", "abc", "--record", str(tmp_path / "record")]) == 2
+    error = capsys.readouterr().err
+    assert "not what a campaign leaves" in error
+    assert file.split("/", maxsplit=1)[0] in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "record").exists()

@@ -60,8 +60,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     ("content", "told"),
     [
         (None, "name the folder of a campaign"),
-        ("{", "not a record of mutants"),
-        ('{"schema": 1}', "not a record of mutants"),
+        ("{", "not a campaign's record"),
+        ('{"schema": 1}', "not a campaign's record"),
+        ('{"schema": 1, "mutants": {"a": 1}}', "not a campaign's record"),
         ('{"schema": 9}', "schema 9, this version reads 1"),
     ],
 )

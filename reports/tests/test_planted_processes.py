@@ -101,7 +101,13 @@ def test_files_that_are_missing_cut_or_of_another_form_are_named(tmp_path: Path)
     summary.write_bytes(whole[:-20])
     with pytest.raises(PeakgateError, match=r"same\.csv\.gz: cannot be read"):
         read(tmp_path, Experiment.SAME)
+    summary.write_bytes(whole[:30] + b"\xff" * 20 + whole[50:])
+    with pytest.raises(PeakgateError, match=r"same\.csv\.gz: cannot be read"):
+        read(tmp_path, Experiment.SAME)
     summary.write_bytes(whole)
+    samples.write_bytes(gzip.compress(b"stage,pair,side,case,samples_ns\nscreen,0,base,a,12 x\n"))
+    with pytest.raises(PeakgateError, match=r"same-samples\.csv\.gz: cannot be read .*'x'"):
+        read(tmp_path, Experiment.SAME)
     samples.write_bytes(gzip.compress(b"pair,case\n0,a\n"))
     with pytest.raises(PeakgateError, match=r"same-samples\.csv\.gz: columns pair, case; expected stage, pair"):
         read(tmp_path, Experiment.SAME)
