@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ALPHA = 0.01
-"""Error of the whole gate: the chance that anything is called when nothing changed."""
+"""The chance that any case at all is called when nothing changed; the suite's own shift has as much, both ways."""
 
 LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
 """(share of the confirming pairs, share of ALPHA). What doubled is plain after a fifth of them; what the last pair
@@ -33,7 +33,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Decide when so many confirming pairs are in, at this share of the error of the whole gate.
+    """Decide when so many confirming pairs are in, at this share of ALPHA.
 
     ``final`` once the pairs that were asked for are in: a suspect that then leans nowhere is done with.
     """

@@ -5,26 +5,28 @@ The rule and its constants are ``reports.ab.decide``'s, so that a change there s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from reports.ab.decide import Decision, Status, decide, hodges_lehmann
+from reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
 from reports.ab.schedule import looks
+from reports.compare import FEWEST_CASES_FOR_SUITE
 from reports.noise import Floats
 from reports.planted.about import Cell, Gate, cell_of
 from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, changed, unchanged
 from reports.selftest.resample import rate_at_most
+from suite.verdict import ExitCode, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class FalseGates:
     """Gates of unchanged code.
 
-    ``alarms`` called a case slower, ``faster`` called one faster, ``left_open`` left one undecided, by number of
-    gates. ``apart`` is how many gates could be drawn that share no process; the drawn ones share theirs, so their rate
-    is known no better than from as many. ``confirming_pairs`` are those of the mean gate.
+    ``alarms`` called a case or the suite as a whole slower, ``faster`` called one faster, ``left_open`` left one
+    undecided, by number of gates. ``apart`` is how many gates could be drawn that share no process; the drawn ones
+    share theirs, so their rate is known no better than from as many. ``confirming_pairs`` are those of the mean gate.
     """
 
     gates: int
@@ -51,17 +53,10 @@ class FalseGates:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Planted copies of one cell, over all gates: how many were judged, called slower, called faster, left open.
+    """Planted copies of one cell, over all gates: how many were judged, and how many of them called slower."""
 
-    ``measured`` is ln(head / base) over all measured pairs, ``copies`` how many there are of it.
-    """
-
-    copies: int
     judged: int
     slower: int
-    faster: int
-    left_open: int
-    measured: float
 
     @property
     def rate(self) -> float:
@@ -79,17 +74,16 @@ def false_gates(
 ) -> FalseGates:
     """Draw so many gates from processes of unchanged code, and decide each as ``ab`` would."""
     lot = np.random.default_rng(seed)
-    needed = pairs + _last_look(confirming)
-    drawn = (unchanged(measured, needed, pairing, lot) for _ in range(gates))
-    judged = list(_decided(measured, drawn, pairs, confirming))
-    return FalseGates(
-        gates=gates,
-        alarms=sum(any(_called(case, 1) for case in gate) for gate in judged),
-        faster=sum(any(_called(case, -1) for case in gate) for gate in judged),
-        left_open=sum(any(case.status is Status.OPEN for case in gate if case) for gate in judged),
-        apart=measured.pairs // needed,
-        confirming_pairs=float(np.mean([_confirming(gate) for gate in judged])),
-    )
+    needed = gate_pairs(pairs, confirming)
+    alarms = faster = left_open = confirmed = 0
+    for _ in range(gates):
+        ratios = unchanged(measured, needed, pairing, lot)
+        gate, suite = _decided(measured, ratios, pairs, confirming), _suite(ratios[:, :pairs])
+        alarms += suite > 0 or any(_called(case, 1) for case in gate)
+        faster += suite < 0 or any(_called(case, -1) for case in gate)
+        left_open += any(case.status is Status.OPEN for case in gate if case)
+        confirmed += _confirming(gate)
+    return FalseGates(gates, alarms, faster, left_open, measured.pairs // needed, confirmed / gates)
 
 
 def real_gates(gates: Iterable[Gate]) -> FalseGates:
@@ -97,9 +91,9 @@ def real_gates(gates: Iterable[Gate]) -> FalseGates:
     known = list(gates)
     return FalseGates(
         gates=len(known),
-        alarms=sum(bool(gate.slower) for gate in known),
-        faster=sum("FASTER" in gate.verdicts.values() for gate in known),
-        left_open=sum("INCONCLUSIVE" in gate.verdicts.values() for gate in known),
+        alarms=sum(bool(gate.slower) or gate.exit_code == ExitCode.REGRESSION for gate in known),
+        faster=sum(Verdict.FASTER in gate.verdicts.values() for gate in known),
+        left_open=sum(Verdict.INCONCLUSIVE in gate.verdicts.values() for gate in known),
         apart=len(known),
         confirming_pairs=float(np.mean([gate.confirming_pairs for gate in known])),
     )
@@ -115,26 +109,27 @@ def detection(
 ) -> dict[Cell, Found]:
     """Draw so many gates from pairs of planted copies, and count what is found, cell by cell.
 
+    Empty where there are fewer pairs than one gate takes: a pair that has screened cannot confirm what it showed, and
+    one that confirms twice makes the same luck look like more evidence.
+
     All copies of a gate are judged together, most of them slowed: the step-down over so many suspects makes a call
     harder than where one kernel of a suite slowed.
     """
+    needed = gate_pairs(pairs, confirming)
+    if measured.pairs < needed:
+        return {}
     lot = np.random.default_rng(seed)
-    cells = [cell_of(case) for case in measured.cases]
-    drawn = (changed(measured, pairs + _last_look(confirming), lot) for _ in range(gates))
-    judged = list(_decided(measured, drawn, pairs, confirming))
+    judged = [_decided(measured, changed(measured, needed, lot), pairs, confirming) for _ in range(gates)]
     found = {}
-    for cell in sorted({cell for cell in cells if cell}):
-        rows = [row for row, each in enumerate(cells) if each == cell]
+    for cell, rows in _rows(measured).items():
         decisions = [decision for gate in judged for row in rows if (decision := gate[row])]
-        found[cell] = Found(
-            copies=len(rows),
-            judged=len(decisions),
-            slower=sum(_called(decision, 1) for decision in decisions),
-            faster=sum(_called(decision, -1) for decision in decisions),
-            left_open=sum(decision.status is Status.OPEN for decision in decisions),
-            measured=float(np.mean([_shift(measured, row) for row in rows])),
-        )
+        found[cell] = Found(len(decisions), sum(_called(decision, 1) for decision in decisions))
     return found
+
+
+def shifts(measured: Medians) -> dict[Cell, float]:
+    """What the suite measured of each cell over all pairs, as ln(head / base), the mean of its copies."""
+    return {cell: float(np.mean([_shift(measured, row) for row in rows])) for cell, rows in _rows(measured).items()}
 
 
 def real_detection(gates: Iterable[Gate], measured: Medians) -> dict[Cell, tuple[int, int]]:
@@ -149,22 +144,37 @@ def real_detection(gates: Iterable[Gate], measured: Medians) -> dict[Cell, tuple
     return found
 
 
-def accuracy(found: Mapping[Cell, Found], planted: Mapping[Cell, float]) -> dict[Cell, float]:
+def accuracy(measured: Mapping[Cell, float], planted: Mapping[Cell, float]) -> dict[Cell, float]:
     """How far the suite's shift lies from the copies' own timing, as a log ratio, where a campaign has both."""
-    return {cell: found[cell].measured - shift for cell, shift in planted.items() if cell in found}
+    return {cell: measured[cell] - shift for cell, shift in planted.items() if cell in measured}
 
 
-def _decided(
-    measured: Medians, drawn: Iterable[Floats], pairs: int, confirming: int
-) -> Iterator[list[Decision | None]]:
-    planned, log_time = looks(confirming), measured.log_time
+def gate_pairs(pairs: int = SCREENING_PAIRS, confirming: int = CONFIRMING_PAIRS) -> int:
+    """The pairs of one gate that goes on to its last look."""
+    return pairs + looks(confirming)[-1].pairs
+
+
+def _decided(measured: Medians, ratios: Floats, pairs: int, confirming: int) -> list[Decision | None]:
+    """Every case of one gate, its first ``pairs`` screening and the others confirming."""
     judged = [True] * len(measured.cases)
-    for ratios in drawn:
-        yield decide(ratios[:, :pairs], ratios[:, pairs:], log_time, planned, judged)
+    return decide(ratios[:, :pairs], ratios[:, pairs:], measured.log_time, looks(confirming), judged)
 
 
-def _last_look(confirming: int) -> int:
-    return looks(confirming)[-1].pairs
+def _suite(screened: Floats) -> int:
+    """+1 where the cases moved as one and head was slower, -1 where it was faster, else 0; ``ab`` judges it too."""
+    together = moved_together(screened)
+    if together is None or together.cases < FEWEST_CASES_FOR_SUITE or not together.moved:
+        return 0
+    return 1 if together.estimate.shift > 0 else -1
+
+
+def _rows(measured: Medians) -> dict[Cell, list[int]]:
+    """The planted copies of each cell, by row."""
+    found: dict[Cell, list[int]] = {}
+    for row, case in enumerate(measured.cases):
+        if cell := cell_of(case):
+            found.setdefault(cell, []).append(row)
+    return dict(sorted(found.items()))
 
 
 def _called(decision: Decision | None, direction: int) -> bool:

@@ -51,7 +51,7 @@ class Pairing(Enum):
 def medians(summary: pd.DataFrame) -> Medians:
     """The record's screening pairs that both sides finished, cases in the order of their ids.
 
-    A case that some pair lacks on both sides of all is left out: nothing can be said of it.
+    A case that no pair timed on both sides is left out: nothing can be said of it.
     """
     screened = summary[summary["stage"] == Stage.SCREEN]
     table = screened.pivot_table(index="case", columns=["side", "pair"], values="median_us", sort=True)

@@ -14,7 +14,7 @@ from reports.planted.attained import FalseGates
 from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, medians
 from reports.planted.found import Found, table
 from reports.planted.others import Layout, Tool
-from reports.planted.processes import SAMPLE_PAIRS, Experiment, Processes
+from reports.planted.processes import Experiment, Processes
 
 LAYOUTS = {Layout.ONE: "1", Layout.TEN: str(SCREENING_PAIRS)}
 TOOL_GATES = 100
@@ -23,7 +23,12 @@ OURS = "**`nox -s ab`**"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that the page shows; ``real`` and ``real_found`` are of whole ``ab`` runs, None and empty without any."""
+    """All that the page shows.
+
+    ``real`` and ``real_found`` are of whole ``ab`` runs, None and empty without any; ``found`` is of drawn gates, empty
+    where the pairs are too few. ``sample_pairs`` are those of unchanged code and of copies whose samples the other
+    tools' rules had, ``most_samples`` the most of a process and case.
+    """
 
     about: About
     same: Medians
@@ -32,8 +37,11 @@ class Findings:
     drawn: Mapping[Pairing, FalseGates]
     found: Mapping[Cell, attained.Found]
     real_found: Mapping[Cell, tuple[int, int]]
+    shifts: Mapping[Cell, float]
     mutants: Found
     tools: Sequence[Tool]
+    sample_pairs: tuple[int, int]
+    most_samples: int
 
 
 def findings(about: About, same: Processes, steps: Processes, mutants: Found, gates: int) -> Findings:
@@ -48,8 +56,11 @@ def findings(about: About, same: Processes, steps: Processes, mutants: Found, ga
         drawn={pairing: attained.false_gates(measured, gates, pairing) for pairing in Pairing},
         found=attained.detection(planted, gates),
         real_found=attained.real_detection(real[Experiment.STEPS], planted),
+        shifts=attained.shifts(planted),
         mutants=mutants,
         tools=others.tools(same, steps, min(gates, TOOL_GATES)),
+        sample_pairs=(same.samples["pair"].nunique(), steps.samples["pair"].nunique()),
+        most_samples=max(len(samples) for each in (same, steps) for samples in each.samples["samples_ns"]),
     )
 
 
@@ -62,7 +73,7 @@ def facts(found: Findings) -> str:
         f" {found.steps.pairs} pairs of {len(found.steps.cases)} copies."
         f" The rule: {SCREENING_PAIRS} screening pairs, suspects below p = {decide.SCREEN_P:g} and beyond"
         f" {_shift(decide.SCREEN_SHIFT)}, up to {looks(CONFIRMING_PAIRS)[-1].pairs} confirming pairs, called beyond"
-        f" {_shift(decide.SMALLEST_SHIFT)} at {_percent(ALPHA)} error of the whole gate."
+        f" {_shift(decide.SMALLEST_SHIFT)} at {_percent(ALPHA)} error of all cases together."
     )
 
 
@@ -89,26 +100,29 @@ def false_gates(found: Findings) -> str:
 
 
 def detected(found: Findings) -> str:
-    """Our rule on the planted copies: percent called slower; in brackets whole runs of ``ab``."""
+    """Our rule on the planted copies: what whole runs of ``ab`` called slower; in brackets percent of drawn gates."""
 
     def cell(at: Cell) -> str:
-        if at not in found.found or not found.found[at].judged:
-            return "–"
-        told = _percent(found.found[at].rate)
         slower, judged = found.real_found.get(at, (0, 0))
-        return f"{told} ({slower} of {judged})" if judged else told
+        whole = f"{slower} of {judged}" if judged else "–"
+        return f"{whole} ({_percent(found.found[at].rate)})" if at in found.found else whole
 
-    return _by_cell(found, cell, "planted")
+    drawn = (
+        "In brackets the share of drawn gates."
+        if found.found
+        else f"No gates are drawn: one takes {attained.gate_pairs()} pairs, and there are {found.steps.pairs}."
+    )
+    return f"{_by_cell(found, cell, 'planted')}\n\n{drawn}"
 
 
 def shifts(found: Findings) -> str:
     """What the suite measured of each cell in percent, and how far that is from the copies' own timing."""
-    off = attained.accuracy(found.found, found.about.planted)
+    off = attained.accuracy(found.shifts, found.about.planted)
 
     def cell(at: Cell) -> str:
-        if at not in found.found:
+        if at not in found.shifts:
             return "–"
-        told = f"{100 * math.expm1(found.found[at].measured):.2f} %"
+        told = f"{100 * math.expm1(found.shifts[at]):.2f} %"
         return f"{told} ({100 * off[at]:+.2f})" if at in off else told
 
     return _by_cell(found, cell, "measured")
@@ -119,14 +133,15 @@ def tools(found: Findings) -> str:
     durations = _durations(found)
     shares = [share for share in _shares(found) if share]
     ours = found.drawn[Pairing.AS_MEASURED]
+    called = {cell: (each.slower, each.judged) for cell, each in found.found.items()} or found.real_found
     rows = [
-        (OURS, "pairs", _percent(ours.rate), *(_found_line(found.found, durations, share) for share in shares)),
+        (OURS, "pairs", _percent(ours.rate), *(_rates_line(called, durations, share) for share in shares)),
         *(
             (
                 tool.rule.name,
                 LAYOUTS[tool.layout],
                 _percent(tool.rate),
-                *(_tool_line(tool, durations, share) for share in shares),
+                *(_rates_line(tool.found, durations, share) for share in shares),
             )
             for tool in found.tools
         ),
@@ -135,9 +150,10 @@ def tools(found: Findings) -> str:
     head = ("rule", "processes a side", "false gates", *(f"{share / 10:g} %" for share in shares))
     drawn = max((tool.gates for tool in found.tools), default=0)
     return (
-        _table(head, rows)
-        + f"\n\nPercent of copies called slower, of {told} µs in this order; the other rules on up to"
-        f" {drawn} drawings from the {min(SAMPLE_PAIRS, found.same.pairs)} pairs whose samples were kept."
+        _table(head, rows) + f"\n\nPercent of copies called slower, of {told} µs in this order; ours by"
+        f" {'drawn gates' if found.found else 'whole runs'}, the others on up to {drawn} drawings from the pairs whose"
+        f" samples were kept, {found.sample_pairs[0]} of unchanged code and {found.sample_pairs[1]} of copies, of each"
+        f" process and case the first {found.most_samples}."
     )
 
 
@@ -190,22 +206,18 @@ def _by_cell(found: Findings, told: Callable[[Cell], str], corner: str) -> str:
     )
 
 
-def _found_line(found: Mapping[Cell, attained.Found], durations: Sequence[int], share: int) -> str:
+def _rates_line(found: Mapping[Cell, tuple[int, int]], durations: Sequence[int], share: int) -> str:
+    """Percent called slower of those judged, a number a duration."""
     cells = [found.get(Cell(duration, share)) for duration in durations]
-    return " / ".join("–" if cell is None else f"{100 * cell.rate:.0f}" for cell in cells)
-
-
-def _tool_line(tool: Tool, durations: Sequence[int], share: int) -> str:
-    cells = [tool.found.get(Cell(duration, share)) for duration in durations]
     return " / ".join("–" if cell is None else f"{100 * cell[0] / cell[1]:.0f}" for cell in cells)
 
 
 def _durations(found: Findings) -> list[int]:
-    return sorted({cell.duration_us for cell in found.found})
+    return sorted({cell.duration_us for cell in found.shifts})
 
 
 def _shares(found: Findings) -> list[int]:
-    return sorted({cell.permille for cell in found.found})
+    return sorted({cell.permille for cell in found.shifts})
 
 
 def _shift(log_shift: float) -> str:

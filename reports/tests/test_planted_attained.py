@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from reports.noise import Floats
-from reports.planted.about import Cell, Gate
-from reports.planted.attained import FalseGates, detection, false_gates, real_detection, real_gates
+from reports.planted.about import Cell, Gate, cell_of
+from reports.planted.attained import FalseGates, detection, false_gates, real_detection, real_gates, shifts
 from reports.planted.draw import Medians, Pairing, changed, dealt, medians, unchanged
 from reports.planted.processes import SUMMARY_COLUMNS, Experiment
 
@@ -67,15 +67,33 @@ def test_gates_of_real_noise_with_nothing_changed_are_quiet(pairing: Pairing) ->
     assert found.surely_at_most == 1.0
 
 
-def test_on_real_noise_two_percent_is_found_from_8_us() -> None:
-    found = detection(h200_gate(lambda copy: (0, 0, 0, 20, 20, 30, 30, 50)[copy]), 3, seed=3)
+def test_in_twelve_pairs_of_real_noise_two_percent_is_found_from_11_us() -> None:
+    planted = h200_gate(lambda copy: (0, 0, 0, 20, 20, 30, 30, 50)[copy])
+    found, measured = detection(planted, 3, pairs=4, confirming=4, seed=3), shifts(planted)
+    assert found.keys() == measured.keys()
     for cell, each in found.items():
-        assert each.judged == 3 * each.copies
+        assert each.judged == 3 * sum(cell_of(case) == cell for case in planted.cases)
         if cell.permille == 0:
             assert each.slower == 0
-        elif cell.duration_us >= 8:
+        elif cell.duration_us >= 11:
             assert each.rate > 0.95
-            assert each.measured == pytest.approx(cell.log_shift, abs=0.005)
+            assert measured[cell] == pytest.approx(cell.log_shift, abs=0.005)
+
+
+def test_no_gate_is_drawn_from_pairs_that_would_have_to_confirm_what_they_screened() -> None:
+    planted = h200_gate(lambda _: 50)
+    assert detection(planted, 1) == detection(planted, 1, pairs=5, confirming=4) == {}
+    assert shifts(planted)
+
+
+@pytest.mark.parametrize(("together", "false"), [(0.0, False), (0.004, True)])
+def test_a_gate_whose_cases_moved_as_one_is_false_though_no_case_is_called(together: float, *, false: bool) -> None:
+    """Every pair moves all cases by 0.4 % one way or the other: four alike are seen in the median of 100 cases."""
+    cases = tuple(f"a.case{number}" for number in range(100))
+    base = np.random.default_rng(4).normal(5.0, 0.003, (len(cases), 12))
+    head = base + np.random.default_rng(5).normal(together, 0.004, base.shape)
+    found = false_gates(Medians(cases, base, head), 40, pairs=4, confirming=4)
+    assert (found.alarms > 0, found.faster > 0) == (false, false)
 
 
 def test_a_slowdown_that_was_swapped_to_either_side_by_lot_is_no_false_gate() -> None:
@@ -135,6 +153,10 @@ def test_whole_runs_are_counted_each_as_one() -> None:
     found = real_gates([gate(Experiment.SAME, a="SLOWER"), gate(Experiment.SAME, a="FASTER", b="INCONCLUSIVE")])
     assert (found.gates, found.alarms, found.faster, found.left_open, found.apart) == (2, 1, 1, 1, 2)
     assert found.rate == 0.5
+
+
+def test_a_whole_run_of_unchanged_code_that_fails_is_a_false_gate_whatever_failed_it() -> None:
+    assert real_gates([Gate(Experiment.SAME, 1, 3, 10, 0, 190.0, {})]).alarms == 1
 
 
 def test_whole_runs_on_copies_tell_how_many_of_a_cell_were_called() -> None:

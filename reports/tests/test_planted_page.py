@@ -75,7 +75,8 @@ def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(fold
     false = block(text, "planted-false")
     assert row(false, "whole runs")[1:4] == ["1", "0 (0 %)", "95 %"]
     assert row(false, "drawn: pairs")[1:3] == ["5", "0 (0 %)"]
-    assert row(block(text, "planted-found"), "150 µs") == ["150 µs", "0 % (0 of 2)", "100 % (0 of 2)"]
+    assert row(block(text, "planted-found"), "150 µs") == ["150 µs", "0 of 2", "0 of 2"]
+    assert "No gates are drawn: one takes 50 pairs, and there are 12." in text
     measured = row(block(text, "planted-shifts"), "150 µs")[2]
     assert measured.startswith("10.")
     assert measured.endswith(")")
@@ -83,10 +84,26 @@ def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(fold
     assert "1 of 1 mutants caught; of 4 untouched cases, none flagged." in text
     assert row(block(text, "planted-walls"), "slowed copies")[1:] == ["4", "10", "4", "60"]
     compared = block(text, "planted-tools")
-    assert row(compared, "**`nox -s ab`**") == ["**`nox -s ab`**", "pairs", "0 %", "100"]
+    assert row(compared, "**`nox -s ab`**") == ["**`nox -s ab`**", "pairs", "0 %", "0"]
+    assert "ours by whole runs, the others on up to 5 drawings" in text
+    assert "12 of unchanged code and 12 of copies, of each process and case the first 12." in text
     assert row(compared, "pyperf")[2:] == ["100 %", "100"]
     assert row(compared, "pytest-benchmark mean:5%")[2:] == ["0 %", "100"]
     assert sum(line.startswith("| pyperf") for line in compared) == 2
+
+
+def test_with_pairs_enough_for_a_gate_the_page_tells_what_drawn_gates_found(
+    folder: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    write(tmp_path, Experiment.STEPS, campaign(STEPS_US, 50, seed=3))
+    assert main([str(tmp_path), "--gates", "3"]) == 0
+    text = capsys.readouterr().out
+    assert row(block(text, "planted-found"), "150 µs") == ["150 µs", "0 of 2 (0 %)", "0 of 2 (100 %)"]
+    assert "In brackets the share of drawn gates." in text
+    assert row(block(text, "planted-tools"), "**`nox -s ab`**")[-1] == "100"
+    assert "ours by drawn gates" in text
 
 
 def test_written_twice_the_page_is_the_same(folder: Path, tmp_path: Path, capsys: Captured) -> None:
