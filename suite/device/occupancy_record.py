@@ -2,6 +2,7 @@
 
 ``python -m suite.device.occupancy_record FILE [--device gpu:N]`` asks the driver about all machine code of the full
 tier, with the dynamic shared memory of its cases, at every block size of whole warps and at three that are not whole.
+Exits 2, with one line and nothing written, where no GPU answers.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import cupy
+from typing import TYPE_CHECKING, Any, cast
 
 from suite import catalogue
 from suite.case import Case, Scale
-from suite.device.gpu import GpuDevice
+from suite.device.choose import open_device
+from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.verdict import ExitCode
+
+if TYPE_CHECKING:
+    from suite.device.gpu import GpuDevice
 
 SCHEMA = 1
 BLOCK_SIZES = (1, 33, *range(32, 1025, 32), 1000)
@@ -42,6 +45,8 @@ def record(device: GpuDevice) -> dict[str, Any]:
 
 def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
     """One kernel; ``blocks_per_sm`` by block size up to the kernel's own limit, beyond which the driver refuses."""
+    import cupy  # noqa: PLC0415  # a machine without a GPU need not have it
+
     built, shared = device.build(case), case.launch.shared_bytes
     function = device.function(built, case)
     most = function.max_threads_per_block
@@ -67,18 +72,32 @@ def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the record of one GPU."""
+    """Write the record of one GPU and give the exit code."""
     parser = argparse.ArgumentParser(prog="python -m suite.device.occupancy_record", description=__doc__)
     parser.add_argument("file", type=Path, help="baselines/<gpu>/occupancy.json")
-    parser.add_argument("--index", type=int, default=0, help="CUDA device index")
+    parser.add_argument("--device", default="gpu", help="gpu or gpu:N (default: gpu)")
     chosen = parser.parse_args(arguments)
-    taken = record(GpuDevice(chosen.index))
+    try:
+        taken = record(_gpu(chosen.device))
+        _write(chosen.file, taken)
+    except PeakgateError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return ExitCode.BAD_INPUT
+    print(f"{len(taken['kernels'])} kernels -> {chosen.file}")  # noqa: T201
+    return ExitCode.OK
+
+
+def _gpu(choice: str) -> GpuDevice:
+    if not choice.startswith("gpu"):
+        raise PeakgateError(f"--device {choice}: only a GPU's driver can be asked; expected gpu or gpu:N")
+    return cast("GpuDevice", open_device(choice)[0])
+
+
+def _write(path: Path, taken: dict[str, Any]) -> None:
     head = json.dumps({key: value for key, value in taken.items() if key != "kernels"}, indent=1)
     # A line a kernel: a diff then shows which ones were recorded anew.
     rows = ",\n".join(f"  {json.dumps(kernel)}" for kernel in taken["kernels"])
-    write_whole(chosen.file, f'{head[:-2]},\n "kernels": [\n{rows}\n ]\n}}\n')
-    print(f"{len(taken['kernels'])} kernels -> {chosen.file}")  # noqa: T201
-    return ExitCode.OK
+    write_whole(path, f'{head[:-2]},\n "kernels": [\n{rows}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

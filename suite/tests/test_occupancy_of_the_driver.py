@@ -7,6 +7,7 @@ import pytest
 
 from suite.case import Scale
 from suite.catalogue import cases
+from suite.device import driver, occupancy_record
 from suite.occupancy import max_potential_block_size, occupancy
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/occupancy.json"))
@@ -50,6 +51,25 @@ def test_the_best_block_size_is_the_drivers(record):
 def test_the_compilers_log_and_the_loaded_kernel_tell_the_same_resources(record):
     for kernel in record["kernels"]:
         assert kernel["compiled_for"] == {name: kernel[name] for name in kernel["compiled_for"]}, kernel["kernel"]
+
+
+@pytest.mark.parametrize(("device", "told"), [("gpu", "no GPU answers"), ("cpu", "expected gpu or gpu:N")])
+def test_without_a_gpu_to_ask_nothing_is_written(monkeypatch, tmp_path, capsys, device, told):
+    monkeypatch.setattr(driver, "gpu_count", lambda: 0)
+    assert occupancy_record.main([str(tmp_path / "occupancy.json"), "--device", device]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_written_is_the_record_a_kernel_a_line(monkeypatch, tmp_path, record):
+    monkeypatch.setattr(occupancy_record, "open_device", lambda _choice: (None, None))
+    monkeypatch.setattr(occupancy_record, "record", lambda _device: record)
+    path = tmp_path / "occupancy.json"
+    assert occupancy_record.main([str(path)]) == 0
+    assert json.loads(path.read_text()) == record
+    assert sum(line.startswith('  {"kernel"') for line in path.read_text().splitlines()) == len(record["kernels"])
 
 
 def test_a_gpu_was_asked_about_every_kernel_of_the_suite():
