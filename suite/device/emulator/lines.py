@@ -32,14 +32,15 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
     # Version 5 counts files from 0, those before it from 1.
     first_file = 0 if program["version"] >= 5 else 1
     before = None
-    line = 0
+    place = ""
     for entry in program.get_entries():
         state = entry.state
         if state is None:
             continue
         if before is not None and before.address < state.address:
-            name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
-            # Code that clang cannot assign to a line has line 0: it belongs to what comes before it.
-            line = before.line or line
-            yield before.address, state.address, f"{name}:{line}"
-        before, line = (None, 0) if state.end_sequence else (state, line)
+            # Code that clang cannot assign to a line has line 0: it belongs to what comes before it, file and all.
+            if before.line or not place:
+                name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
+                place = f"{name}:{before.line}"
+            yield before.address, state.address, place
+        before, place = (None, "") if state.end_sequence else (state, place)
