@@ -107,7 +107,7 @@ def load_record(folder: Path) -> Record:
             notes=[str(note) for note in document["notes"]],
             stopped=document["stopped"],
         )
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise PeakgateError(
             f"{path}: not a whole manifest ({type(error).__name__}: {error}); restore it or measure again"
         ) from None

@@ -55,7 +55,10 @@ def read(path: Path = MUTANTS) -> tuple[Mutant, ...]:
         raise PeakgateError(f"{path}: expected planted mutants in TOML ({error})") from error
     if unknown := sorted(table.keys() - {"mutant"}):
         raise PeakgateError(f"{path}: unknown key {unknown[0]!r}; expected [[mutant]] entries")
-    found = tuple(_mutant(entry, f"{path}: mutant {n}") for n, entry in enumerate(table.get("mutant", []), 1))
+    entries = table.get("mutant", [])
+    if not _are_tables(entries):
+        raise PeakgateError(f"{path}: mutant is {entries!r}; expected [[mutant]] entries")
+    found = tuple(_mutant(entry, f"{path}: mutant {n}") for n, entry in enumerate(entries, 1))
     for what, values in (("name", [mutant.name for mutant in found]), ("file", [mutant.file for mutant in found])):
         if twice := sorted({value for value in values if values.count(value) > 1}):
             raise PeakgateError(f"{path}: {what} {twice[0]!r} is used twice; expected a mutant a {what}")
@@ -175,6 +178,10 @@ def _text(path: Path) -> str:
         raise PeakgateError(f"{path}: cannot be read ({error}); expected the kernels of this tree") from error
 
 
+def _are_tables(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
 def _mutant(entry: Mapping[str, Any], where: str) -> Mutant:
     if unknown := sorted(entry.keys() - {*_TEXTS, _EDITS}):
         raise PeakgateError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join(_TEXTS)} and [[mutant.edit]]")
@@ -182,11 +189,14 @@ def _mutant(entry: Mapping[str, Any], where: str) -> Mutant:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise PeakgateError(f"{where}: {key} is {entry.get(key)!r}; expected a text that is not empty")
     edits = entry.get(_EDITS, [])
-    if not edits:
+    if not edits or not _are_tables(edits):
         raise PeakgateError(f"{where}: changes nothing; expected [[mutant.edit]] with old and new")
     for edit in edits:
-        if edit.keys() != {"old", "new"} or not edit["old"] or edit["old"] == edit["new"]:
-            raise PeakgateError(f"{where}: an edit has {', '.join(edit)}; expected old, not empty, and another new")
+        texts = edit.keys() == {"old", "new"} and all(isinstance(text, str) for text in edit.values())
+        if not texts or not edit["old"] or edit["old"] == edit["new"]:
+            raise PeakgateError(
+                f"{where}: an edit has {', '.join(edit)}; expected texts: old, not empty, and another new"
+            )
     name, file, reason = (entry[key] for key in _TEXTS)
     return Mutant(name, file, reason, tuple(Edit(edit["old"], edit["new"]) for edit in edits))
 

@@ -1,20 +1,23 @@
 """How much the planted copies are slowed by their own timing: slowed and plain in turns within one process.
 
-``python -m reports.planted.own_timing FILE`` measures on GPU 0. What differs between processes is not in it: it says
-what was planted, not what an A/B sees of it.
+``python -m reports.planted.own_timing FILE`` measures on GPU 0 and exits 2 where none answers. What differs between
+processes is not in it: it says what was planted, not what an A/B sees of it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from reports.planted.families import steps
 from suite.device.choose import open_device
 from suite.device.interface import Launchable
+from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.sampling import SamplingPlan
 from suite.verdict import ExitCode
@@ -24,7 +27,7 @@ PLAN = SamplingPlan(min_samples=24, max_samples=24, budget_us=math.inf)
 
 
 def measured() -> dict[str, float]:
-    """ln(slowed / plain) by ``<duration>us-<share>pm``, from the means of ROUNDS turns of 24 samples each."""
+    """ln(slowed / plain) by ``<duration>us-<share>pm``: the median of ROUNDS turns, each of 24 samples a copy."""
     device, _ = open_device("gpu")
     device.warm_up()
     found = {}
@@ -49,6 +52,18 @@ def _typical_us(copy: Launchable) -> float:
     return statistics.fmean(times_us[quarter:-quarter])
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write what was measured and give the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m reports.planted.own_timing", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="takes the shifts as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        write_whole(options.file, json.dumps(measured(), indent=1) + "\n")
+    except PeakgateError as error:
+        sys.stderr.write(" ".join(str(error).split()) + "\n")
+        return ExitCode.BAD_INPUT
+    return ExitCode.OK
+
+
 if __name__ == "__main__":
-    write_whole(Path(sys.argv[1]), json.dumps(measured(), indent=1) + "\n")
-    sys.exit(ExitCode.OK)
+    sys.exit(main())

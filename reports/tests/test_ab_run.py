@@ -226,8 +226,14 @@ def test_a_folder_without_pairs_cannot_be_decided(tmp_path: Path, capsys: Captur
     assert "no manifest.json in it; name the output folder of `python -m reports ab`" in capsys.readouterr().err
 
 
-def test_half_a_manifest_is_named(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "manifest.json").write_text('{"schema": 1, "base": ')
+SIDE = {"label": "a", "commit": None}
+SETTINGS = {"tier": "gate", "device": "gpu", "pairs": 10, "confirm_pairs": 20}
+NO_TABLE = {"schema": 1, "base": SIDE, "head": SIDE, "settings": SETTINGS, "plan": [], "processes": [], "notes": []}
+
+
+@pytest.mark.parametrize("text", ['{"schema": 1, "base": ', "[]", json.dumps(NO_TABLE)])
+def test_what_is_no_whole_manifest_is_named(tmp_path: Path, capsys: Captured, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
     assert main(["decide", str(tmp_path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 
 from reports.ab.store import FOLDER, MANIFEST
-from reports.planted import campaign, collect
+from reports.planted import campaign, collect, own_timing
 from reports.planted.about import Cell, read_about
 from reports.planted.families import steps
 from reports.planted.found import read_found
 from reports.planted.processes import Experiment, read
+from suite.case import Case, Scalar
+from suite.errors import PeakgateError
+from suite.sampling import Samples, SamplingPlan
 
 Captured = pytest.CaptureFixture[str]
 PADDED = Path("kernels", "transpose", "smem_pad.cu")
@@ -103,6 +107,52 @@ def test_an_experiment_that_does_not_exist_is_named_before_anything_runs(
     assert campaign.main([str(tmp_path), "same", "stepps:2"]) == 2
     assert "'stepps:2': expected one of own, same, steps" in capsys.readouterr().err
     assert sides == []
+
+
+class Copy:
+    """A copy that takes 100 us and 20 ns a link."""
+
+    def __init__(self, case: Case) -> None:
+        links = case.arguments[-1]
+        assert isinstance(links, Scalar)
+        self.time_us = 100 + 0.02 * links.value
+
+    def sample(self, plan: SamplingPlan) -> Samples:
+        times_us = [self.time_us] * (plan.max_samples - 4) + [9 * self.time_us] * 4
+        return Samples(tuple(times_us), (None,) * plan.max_samples, 0, "made up")
+
+
+class Copies:
+    """A device that does nothing but copy."""
+
+    def warm_up(self) -> None:
+        pass
+
+    def prepare(self, case: Case) -> Copy:
+        return Copy(case)
+
+
+def test_own_timing_tells_the_shift_of_every_cell_and_disturbed_samples_do_not_show(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(own_timing, "open_device", lambda _choice: (Copies(), None))
+    assert own_timing.main([str(tmp_path / "own.json")]) == 0
+    found = json.loads((tmp_path / "own.json").read_text())
+    assert len(found) == len(steps.QUADS_BY_DURATION) * len(steps.PER_MILLE)
+    assert found["150us-0pm"] == 0
+    assert found["150us-20pm"] == pytest.approx(math.log1p(0.02 * steps.links(150, 20) / 100))
+
+
+def test_own_timing_without_a_gpu_is_one_line_and_exit_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    def none_there(_choice: str) -> None:
+        raise PeakgateError("no GPU answers")
+
+    monkeypatch.setattr(own_timing, "open_device", none_there)
+    assert own_timing.main([str(tmp_path / "own.json")]) == 2
+    assert capsys.readouterr().err == "no GPU answers\n"
+    assert not list(tmp_path.iterdir())
 
 
 def run_file(case: str, time_us: float) -> dict[str, Any]:

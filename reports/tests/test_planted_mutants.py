@@ -146,6 +146,9 @@ def test_the_tree_that_the_command_runs_from_is_never_changed() -> None:
         (('[[mutant]]\nname = "a"\nfile = ""',), "mutant 1: file is ''"),
         (('[[mutant]]\nname = "a"\nfile = "b"\nreason = "c"',), "mutant 1: changes nothing"),
         ((ENTRY.format(name="a", old="x", new="x"),), "mutant 1: an edit"),
+        (('[mutant]\nname = "a"',), r"expected \[\[mutant\]\] entries"),
+        (('[[mutant]]\nname = "a"\nfile = "b"\nreason = "c"\nedit = "d"',), "mutant 1: changes nothing"),
+        (('[[mutant]]\nname = "a"\nfile = "b"\nreason = "c"\n[[mutant.edit]]\nold = 1\nnew = 2',), "expected texts"),
         (
             (ENTRY.format(name="a", old="x", new="y"), ENTRY.format(name="a", old="x", new="y")),
             "name 'a' is used twice",
