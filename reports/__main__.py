@@ -20,7 +20,7 @@ from reports.render import faces, terminal
 from reports.render.page import of_run
 from reports.selftest import command as selftest
 from suite.baseline import load_floors
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.verdict import ExitCode
 
@@ -33,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: ExitCode = options.run(options)
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     return code

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from suite.verdict import ExitCode
+
 
 class PeakgateError(Exception):
     """Bad input or a missing prerequisite.
@@ -9,3 +13,9 @@ class PeakgateError(Exception):
     The message is one line: what was given, what was expected, where to look, what to do next. Commands print it
     without a traceback and exit with ``ExitCode.BAD_INPUT``.
     """
+
+
+def refused(error: PeakgateError) -> ExitCode:
+    """Tell a user's error in one line on stderr, whatever line breaks its message quotes, and give the exit code."""
+    sys.stderr.write(" ".join(str(error).split()) + "\n")
+    return ExitCode.BAD_INPUT

@@ -17,7 +17,7 @@ from suite import catalogue
 from suite.build import BuildError, cubin
 from suite.case import Case, Scale, Tier
 from suite.device import driver
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.verdict import ExitCode
 
 
@@ -45,8 +45,7 @@ def main(arguments: list[str]) -> int:
         capability = _capability(options.capability)
         found = fingerprints(catalogue.cases(Scale.BENCH, Tier(options.tier)), capability)
     except PeakgateError as error:
-        print(error, file=sys.stderr)
-        return ExitCode.BAD_INPUT
+        return refused(error)
     print(json.dumps(found, indent=1))
     return ExitCode.OK
 

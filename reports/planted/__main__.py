@@ -15,7 +15,7 @@ from reports.planted.about import read_about
 from reports.planted.found import read_found
 from reports.planted.page import BLOCKS, findings
 from reports.planted.processes import Experiment, read
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.verdict import ExitCode
 
@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.write:
             write_whole(options.page, text)
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
     sys.stdout.write(f"written: {options.page}\n" if options.write else text)
     return ExitCode.OK
 

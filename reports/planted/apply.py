@@ -19,7 +19,7 @@ from typing import Any
 from suite import catalogue
 from suite.build import source_files
 from suite.case import Case, Scale, Tier
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.families.paths import KERNELS
 from suite.files import write_whole
 from suite.verdict import ExitCode
@@ -157,8 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         found = described(mutants, catalogue.cases(Scale.BENCH, Tier.GATE))
         apply(options.tree, mutants)
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
     sys.stdout.write(json.dumps(found, indent=1) + "\n" if options.json else _lines(found))
     return ExitCode.OK
 

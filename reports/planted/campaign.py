@@ -23,7 +23,7 @@ from reports.planted.apply import apply, described, read
 from reports.planted.families import steps
 from suite import catalogue
 from suite.case import Scale, Tier
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.verdict import ExitCode
 
@@ -103,7 +103,7 @@ def _copied(target: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for, one after the other, until an ``ab`` cannot measure or is interrupted; 2 then."""
+    """Run what is asked for, one after the other, until an ``ab`` does not get to its end; 2 then, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m reports.planted.campaign", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
     parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of own, {', '.join(EXPERIMENTS)}")
@@ -113,8 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for _ in range(count):
                 _run(name, options.out)
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
     return ExitCode.OK
 
 

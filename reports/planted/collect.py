@@ -21,7 +21,7 @@ from reports.planted.about import About, Cell, Gate, write_about
 from reports.planted.campaign import OWN, PLANTED, TIMING, VERDICTS
 from reports.planted.found import Found, found, write_found
 from reports.planted.processes import Experiment, Process, from_runs, write
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.verdict import ExitCode, Verdict
 
 NEEDED = (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS)
@@ -163,8 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in collect(options.outs, options.commit, options.record):
             sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
     return ExitCode.OK
 
 

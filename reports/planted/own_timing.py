@@ -17,7 +17,7 @@ from pathlib import Path
 from reports.planted.families import steps
 from suite.device.choose import open_device
 from suite.device.interface import Launchable
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.sampling import SamplingPlan
 from suite.verdict import ExitCode
@@ -60,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         write_whole(options.file, json.dumps(measured(), indent=1) + "\n")
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
     return ExitCode.OK
 
 

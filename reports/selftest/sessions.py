@@ -15,7 +15,7 @@ from pathlib import Path
 from reports.__main__ import main as reports_main
 from reports.runfile import load_run
 from reports.selftest.resample import FEWEST_SESSIONS
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.verdict import ExitCode
 
 RUNS = "runs"
@@ -33,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         measure(folder, options.sessions, for_suite)
     except PeakgateError as error:
-        sys.stderr.write(" ".join(str(error).split()) + "\n")
-        return ExitCode.BAD_INPUT
+        return refused(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     saving = ["--save"] if options.save else []

@@ -101,6 +101,14 @@ def test_an_ab_that_did_not_get_to_its_end_ends_the_campaign(
     assert len(asked) == 1
 
 
+def test_ctrl_c_ends_a_campaign_with_130(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(_command: list[str], **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert campaign.main([str(tmp_path), "same"]) == 130
+
+
 def test_an_experiment_that_does_not_exist_is_named_before_anything_runs(
     sides: list[dict[str, Any]], tmp_path: Path, capsys: Captured
 ) -> None:

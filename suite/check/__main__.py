@@ -25,7 +25,7 @@ from suite.check import digests, hunt, lane, launchfile, report, survivors, work
 from suite.check.lane import BuildKey, BuildReport, Finding
 from suite.device import emulator
 from suite.device.choose import open_device
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.sanitize.problems import problems
 from suite.verdict import ExitCode
@@ -157,5 +157,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except PeakgateError as error:
-        print(error, file=sys.stderr)  # noqa: T201
-        sys.exit(ExitCode.BAD_INPUT)
+        sys.exit(refused(error))

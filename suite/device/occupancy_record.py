@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from suite import catalogue
 from suite.case import Case, Scale
 from suite.device.choose import open_device
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.verdict import ExitCode
 
@@ -81,8 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         taken = record(_gpu(chosen.device))
         _write(chosen.file, taken)
     except PeakgateError as error:
-        print(error, file=sys.stderr)  # noqa: T201
-        return ExitCode.BAD_INPUT
+        return refused(error)
     print(f"{len(taken['kernels'])} kernels -> {chosen.file}")  # noqa: T201
     return ExitCode.OK
 

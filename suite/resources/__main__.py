@@ -18,7 +18,7 @@ from pathlib import Path
 
 from suite import catalogue
 from suite.case import Scale, Tier
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.resources import baseline
 from suite.resources.compare import REGRESSIONS, Finding, compare, exit_code, incomparable
@@ -135,5 +135,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except PeakgateError as error:
-        print(error, file=sys.stderr)  # noqa: T201
-        sys.exit(ExitCode.BAD_INPUT)
+        sys.exit(refused(error))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.device import driver
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.sanitize import tool
 from suite.sanitize.problems import problems
@@ -144,5 +144,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except PeakgateError as error:
-        print(error, file=sys.stderr)  # noqa: T201
-        sys.exit(ExitCode.BAD_INPUT)
+        sys.exit(refused(error))

@@ -21,7 +21,7 @@ from suite.case import Case, Role
 from suite.device.gpu import GpuDevice
 from suite.device.interface import KernelFault
 from suite.device.launchable import FAULTS, GpuLaunchable
-from suite.errors import PeakgateError
+from suite.errors import PeakgateError, refused
 from suite.sanitize.problems import kernel_name, problems
 from suite.verdict import ExitCode
 
@@ -82,5 +82,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except PeakgateError as error:
-        print(error, file=sys.stderr)  # noqa: T201
-        sys.exit(ExitCode.BAD_INPUT)
+        sys.exit(refused(error))
