@@ -1,7 +1,7 @@
 """How long reports take here: wall and CPU seconds, and how many times an interpreter that only imports SciPy.
 
-``nox -s speed``. Every command runs once to warm up, then three times;
-the quickest counts. The ratio is what to compare between machines or under load: both were measured in the same minute.
+``nox -s speed``. Every command runs once to warm up, then three times; the quickest counts. The ratio is what to
+compare between machines or under load: both were measured in the same minute.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ sys.path.insert(0, str(ROOT))
 from reports.tests.synthetic import document, save  # noqa: E402  # the repository is no installed package
 
 REPEATS = 3
+VERDICTS = (0, 1, 3)
+"""How a comparison ends that was made: pass, regression, could not decide."""
+
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -46,7 +49,10 @@ def measure(arguments: Sequence[str], cache: Path, *, cold: bool = False) -> tup
             (cache / "history.json").unlink(missing_ok=True)
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         environment = os.environ | {"PEAKGATE_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": ""}
-        subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, check=False)
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode not in VERDICTS or "Traceback" in done.stderr:
+            sys.exit(f"{' '.join(arguments)}: exits {done.returncode}, so its time says nothing: {done.stderr}")
         wall_s, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         found.append((wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
     return min(found[1:])

@@ -47,7 +47,11 @@ def add_commands(commands: Any, out: Path) -> None:
     measuring.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
     measuring.add_argument("--pairs", type=_at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
     measuring.add_argument(
-        "--confirm-pairs", type=_at_least(2), default=20, metavar="N", help="fresh pairs for suspects (default: 20)"
+        "--confirm-pairs",
+        type=_at_least(2),
+        default=20,
+        metavar="N",
+        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
     )
     measuring.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
     measuring.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")

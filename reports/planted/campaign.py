@@ -1,4 +1,4 @@
-"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT [same:5] [steps:2] [mutants]``.
+"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT [same:5] [steps:5] [mutants]``.
 
 Each experiment is a whole ``ab`` of two copies of this tree, and leaves its folder under OUT; ``own`` times the planted
 copies by themselves. ``python -m reports.planted.collect OUT`` makes the committed record of it.
