@@ -36,7 +36,7 @@ class Reading:
 
 def read_sessions(files: Sequence[Path], index: Path) -> Reading:
     """Every run among ``files``; what is no run is passed over with a note. ``index`` is brought up to date."""
-    known = (from_text(index.read_bytes()) if index.is_file() else None) or {}
+    known = _known(index)
     states = {str(file.absolute()): file.stat() for file in files}
     entries = {
         name: known[name]
@@ -53,6 +53,13 @@ def read_sessions(files: Sequence[Path], index: Path) -> Reading:
         except PeakgateError as error:
             notes.append(f"every run will be read again next time: {error}")
     return Reading(tuple(each for each in found if isinstance(each, Session)), tuple(notes))
+
+
+def _known(index: Path) -> Entries:
+    try:
+        return from_text(index.read_bytes()) or {}
+    except OSError:
+        return {}
 
 
 def read_here(names: Sequence[str]) -> Entries:

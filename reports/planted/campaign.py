@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.planted.apply import apply, described, read
+from reports.planted.apply import apply, chosen, described, read
 from reports.planted.families import steps
 from suite import catalogue
 from suite.case import Scale, Tier
@@ -59,7 +59,7 @@ def _mutate(tree: Path) -> None:
 
 
 def _mutate_one(tree: Path) -> None:
-    apply(tree, [mutant for mutant in read() if mutant.name == ONE_KERNEL])
+    apply(tree, chosen(read(), [ONE_KERNEL]))
 
 
 EXPERIMENTS = {
@@ -73,7 +73,10 @@ EXPERIMENTS = {
 
 
 def measure(name: str, out: Path) -> int:
-    """Run one experiment into ``out`` and give the exit code of its ``ab``; its wall time goes into TIMING."""
+    """Run one experiment into ``out`` and give the exit code of its ``ab``.
+
+    Its wall time goes into TIMING; a run that did not get to its end has none, and is no part of a record.
+    """
     experiment = EXPERIMENTS[name]
     with tempfile.TemporaryDirectory(prefix="peakgate-planted-") as scratch:
         base, head = (_copied(Path(scratch, side)) for side in ("base", "head"))
@@ -85,6 +88,8 @@ def measure(name: str, out: Path) -> int:
         start = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, env=os.environ | dict(experiment.environment), check=False)
         seconds = time.monotonic() - start
+    if done.returncode not in DECIDED:
+        return done.returncode
     timing = {"experiment": name, "exit_code": done.returncode, "seconds": round(seconds, 1)}
     write_whole(out / TIMING, json.dumps(timing) + "\n")
     if name == "mutants":

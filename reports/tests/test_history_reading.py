@@ -107,6 +107,12 @@ def test_a_broken_index_is_made_anew(text: str, runs: list[Path], index: Path) -
     assert set(json.loads(index.read_text())["records"]) == {str(run) for run in runs}
 
 
+def test_an_index_that_can_be_neither_read_nor_written_costs_no_answer(runs: list[Path]) -> None:
+    found = read_sessions(runs, Path("/proc/self/mem"))  # whose first page nobody can read
+    assert len(found.sessions) == 3
+    assert [note.partition(":")[0] for note in found.notes] == ["every run will be read again next time"]
+
+
 def test_an_index_of_half_a_record_is_made_anew(runs: list[Path], index: Path) -> None:
     expected = read_sessions(runs, index)
     content: dict[str, Any] = json.loads(index.read_text())

@@ -99,6 +99,7 @@ def test_an_ab_that_did_not_get_to_its_end_ends_the_campaign(
     assert campaign.main([str(tmp_path), "same:2"]) == 2
     assert "same: was not measured to its end" in capsys.readouterr().err
     assert len(asked) == 1
+    assert not list(tmp_path.glob("*/timing.json"))
 
 
 def test_ctrl_c_ends_a_campaign_with_130(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
