@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_about(there, about)
     write_found(there, Found((Mutant("no-padding", "Padding dropped.", (Judged("a.b-1", "SLOWER", 3.21),)),), 4, ()))
     return there
+
+
+@pytest.fixture(scope="module")
+def one_gate_of_the_record(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page as it would be written from the committed record with a single drawn gate."""
+    page = tmp_path_factory.mktemp("page") / "page.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert main(["--gates", "1", "--page", str(page), "--write"]) == 0
+    return page.read_text(encoding="utf-8")
 
 
 def block(text: str, name: str) -> list[str]:
@@ -120,6 +130,17 @@ def test_written_twice_the_page_is_the_same(folder: Path, tmp_path: Path, capsys
 def test_the_committed_page_has_a_place_for_every_table() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert all(f"<!-- ladder:{name} -->" in text for name in BLOCKS)
+
+
+@pytest.mark.parametrize("name", ["facts", "found", "shifts", "mutants", "walls"])
+def test_the_committed_page_says_what_the_record_says_as_far_as_no_drawing_is_needed(
+    name: str, one_gate_of_the_record: str
+) -> None:
+    committed, written = (
+        [re.sub(r" \([\d.]+ %\)", "", line) for line in block(text, f"planted-{name}")]  # the share of drawn gates
+        for text in (PAGE.read_text(encoding="utf-8"), one_gate_of_the_record)
+    )
+    assert committed == written
 
 
 def test_a_folder_without_a_campaign_and_a_page_with_another_block_exit_2(
