@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reports.cause import causes
 from reports.evidence import CaseEvidence
-from reports.result import Shift, percent
+from reports.result import Shift, percent, probability
 
 
 def moved(case: CaseEvidence, shift: Shift) -> str:
@@ -12,7 +12,9 @@ def moved(case: CaseEvidence, shift: Shift) -> str:
     base, new = case.base.results[-1], case.new.results[-1]
     told = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
     if shift.p_value is not None:
-        told = f"{shift} over {len(case.base.results)} and {len(case.new.results)} sessions, p = {shift.p_value:.1g}"
+        told = (
+            f"{shift} over {len(case.base.results)} and {len(case.new.results)} sessions, {probability(shift.p_value)}"
+        )
     return "; ".join([told, *causes(base, new)])
 
 

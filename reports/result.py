@@ -18,6 +18,14 @@ WORST_FIRST = (
     *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
 )
 
+LEAST_P = 1e-6
+"""Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure."""
+
+
+def probability(p_value: float) -> str:
+    """``p = 0.003``; below ``LEAST_P`` it is ``p < 1e-06``."""
+    return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
+
 
 def percent(value: float) -> str:
     """Two significant digits, and no exponent: ``0.58 %``, ``1.3 %``, ``240 %``."""

@@ -19,11 +19,10 @@ from reports.cause import causes
 from reports.compare import FEWEST_CASES_FOR_SUITE
 from reports.locate import Side
 from reports.provenance import differences
-from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent
+from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
 from reports.runfile import CaseResult, Run
 from suite.verdict import Judgement, Verdict
 
-LEAST_P = 1e-6
 WIDEST_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
 
@@ -125,7 +124,8 @@ def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Ju
     shift, told = _shift(decision), _told(decision.estimate)
     if decision.status is Status.CALLED:
         also = causes(_known(base), _known(head))
-        certain = f"{shift}, {told}, {_surely(decision.p_value)}"
+        assert decision.p_value is not None, "a case is called at a look, and a look gives it one"
+        certain = f"{shift}, {told}, {probability(decision.p_value)}"
         return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
     if decision.status is Status.OPEN:
         why = record.stopped or "more pairs would tell: raise --confirm-pairs"
@@ -180,12 +180,6 @@ def _told(estimate: Estimate) -> str:
     low, high = (100 * math.expm1(bound) for bound in estimate.interval())
     shift = 100 * math.expm1(estimate.shift)
     return f"{shift:+.2f} % over {estimate.pairs} pairs (99 % interval {low:+.2f} to {high:+.2f})"
-
-
-def _surely(p_value: float | None) -> str:
-    """The p-value; the far tail of no distribution is known well enough for a figure."""
-    assert p_value is not None, "a case is called at a look, and a look gives it one"
-    return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
 
 
 def _suite(record: Record) -> SuiteShift | None:

@@ -23,7 +23,7 @@ from reports.compare import ALPHA, SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from reports.history.series import History
 from reports.history.steps import Step, locate
 from reports.noise import Floats
-from reports.result import WORST_FIRST, Shift, percent
+from reports.result import WORST_FIRST, Shift, percent, probability
 from suite.verdict import Judgement, Verdict
 
 NEWEST = 5
@@ -169,7 +169,8 @@ def _finding(case: str, window: Window, shift: Shift, sd: float, history: Histor
 
 def _judgement(shift: Shift, older: int, step: Step | None) -> Judgement:
     if step is not None:
-        told = f"{shift} in the last {NEWEST} sessions than in {older} before, p = {shift.p_value:.1g}"
+        assert shift.p_value is not None, "a step is looked for where a shift was called"
+        told = f"{shift} in the last {NEWEST} sessions than in {older} before, {probability(shift.p_value)}"
         verdict = Verdict.SLOWER if shift.log_ratio > 0 else Verdict.FASTER
         return Judgement(verdict, "; ".join([told, *step.facts]))
     least = percent(shift.resolvable_percent)

@@ -22,6 +22,7 @@ from reports.render.words import UNCHANGED, one_line
 from suite.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 SCHEMA = 1
+FOLDED = UNDECIDED | {Verdict.NEW}
 MOST_ALIKE = 5
 MOST_MARKS = 5
 CHANGE_WIDTH = len("10.00x slower") + 2
@@ -32,6 +33,7 @@ SECTIONS = (
     ("Regressions", REGRESSIONS, False),
     ("Undecided", UNDECIDED, True),
     ("Faster", frozenset({Verdict.FASTER}), False),
+    ("New", frozenset({Verdict.NEW}), True),
     ("Unchanged", UNCHANGED, True),
 )
 
@@ -132,10 +134,10 @@ def _reason(finding: Finding) -> str:
 
 
 def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Undecided findings that give one reason, together; each other by itself."""
+    """Findings of FOLDED verdicts that give one reason, together; each other by itself."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        key = (finding.verdict, finding.judgement.reason if finding.verdict in UNDECIDED else finding.case)
+        key = (finding.verdict, finding.judgement.reason if finding.verdict in FOLDED else finding.case)
         groups.setdefault(key, []).append(finding)
     return list(groups.values())
 

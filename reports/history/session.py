@@ -6,6 +6,7 @@ It imports little: processes that do nothing but read start often and should sta
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ INDEX_SCHEMA = 1
 UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
 LONGEST_S = 1e6
 """A median beyond any kernel's, and below infinity."""
+
+UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 State = tuple[int, int]
 """A file's time of change in nanoseconds and its size in bytes."""
@@ -47,6 +50,12 @@ class Session:
     whole: bool
     times_us: Mapping[str, float]
     fingerprints: Mapping[str, str]
+
+
+def shortly(name: str) -> str:
+    """A driver as it is, a chip by the first part of its uuid: ``GPU-820987e0`` is enough to tell chips apart."""
+    found = UUID.fullmatch(name)
+    return found["short"] if found else name
 
 
 Entries = dict[str, tuple[State, Session | str]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.evidence import NO_COMMIT
-from reports.history.session import Session
+from reports.history.session import Session, shortly
 from reports.noise import Floats
 
 FARTHEST_SDS = 3.0
@@ -79,5 +79,5 @@ def _changes(case: str, good: Session, bad: Session) -> list[str]:
         facts.append("same code: environment" if prints[0] == prints[1] else "its code changed")
     for what, before, after in (("driver", good.driver, bad.driver), ("chip", good.uuid, bad.uuid)):
         if before and after and before != after:
-            facts.append(f"{what} {before} to {after}")
+            facts.append(f"{what} {shortly(before)} to {shortly(after)}")
     return facts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from reports.history.detect import Finding
 from reports.history.series import History, Mark
-from reports.history.session import Session
+from reports.history.session import Session, shortly
 from reports.history.steps import Step
 from reports.render.words import one_line
 from reports.result import WORST_FIRST
@@ -59,7 +59,7 @@ def mark(mark: Mark, history: History) -> str:
     """A change of driver or chip: when, at which session, from what to what."""
     session = history.sessions[mark.index]
     where = f"{session.taken:%Y-%m-%d %H:%M}, session {mark.index + 1} of {len(history.sessions)}"
-    return one_line(f"{mark.what} {mark.before} to {mark.after} ({where}, {name(session)})")
+    return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {name(session)})")
 
 
 def counts(told: Told) -> str:

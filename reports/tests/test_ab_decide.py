@@ -18,9 +18,9 @@ from reports.ab.decide import (
     moved_together,
     suspects,
 )
-from reports.ab.report import LEAST_P
 from reports.ab.schedule import ALPHA, looks
 from reports.noise import Floats
+from reports.result import LEAST_P
 
 CASES = 30
 LOOKS = looks(20)

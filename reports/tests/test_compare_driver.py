@@ -120,8 +120,8 @@ def test_an_upgrade_that_changed_nothing_passes(tmp_path: Path, capsys: Captured
 @pytest.mark.parametrize(
     ("edits", "verdict", "reason", "code"),
     [
-        ((UNTOUCHED, Edit(factors={CASE: 1.02})), "SLOWER", "1.02x slower over 5 and 5 sessions, p = ", 1),
-        ((UNTOUCHED, Edit(factors={CASE: 0.97})), "FASTER", "1.03x faster over 5 and 5 sessions, p = ", 0),
+        ((UNTOUCHED, Edit(factors={CASE: 1.02})), "SLOWER", "1.02x slower over 5 and 5 sessions, p ", 1),
+        ((UNTOUCHED, Edit(factors={CASE: 0.97})), "FASTER", "1.03x faster over 5 and 5 sessions, p ", 0),
         ((UNTOUCHED, Edit(factors={CASE: 1.002})), "SAME", "these runs can resolve", 0),
         ((UNTOUCHED, Edit(told=LEFT_OPEN)), "INCONCLUSIVE", "new: 30 of 42 samples ran throttled", 3),
         ((Edit(told=LEFT_OPEN), UNTOUCHED), "INCONCLUSIVE", "base: 30 of 42 samples ran throttled", 3),

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reports.ab.report import LEAST_P
 from reports.compare import compare
 from reports.locate import Side
-from reports.result import Comparison
+from reports.result import LEAST_P, Comparison
 from reports.runfile import Run
 from reports.tests.comparing import PAD, Saved, row, shift
 from reports.tests.synthetic import LADDER, slower

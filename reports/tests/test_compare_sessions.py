@@ -18,7 +18,7 @@ def test_repeated_sessions_resolve_a_shift_that_single_runs_cannot(saved: Saved)
     new = Side("new", saved.sessions(4, 0.001, seed=2, factor={PAD: 1.02}))
     result = compare(base, new)
     assert row(result).verdict is Verdict.SLOWER
-    assert "6 and 4 sessions, p = " in row(result).reason
+    assert "6 and 4 sessions, p " in row(result).reason
     assert result.counts[Verdict.SAME] == len(LADDER) - 1
     assert shift(result, "transpose.smem-8192-32x8").resolvable_percent < 1
 

@@ -67,6 +67,32 @@ def test_too_few_sessions_exit_3_and_fold_into_one_line(tmp_path: Path, capsys: 
     assert shown.count("8 sessions have it, 11 are needed: 3 more") == 1
 
 
+def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_path: Path, capsys: Captured) -> None:
+    runs = archive(tmp_path / "runs")
+    fresh = {f"transpose.fresh-{size}": 100.0 for size in range(9)}
+    save(runs, "tier", document({**LADDER, **fresh}, day=21, commit="ab" * 20, driver="590.44.01"))
+    assert main(["history", "--runs", str(runs), "--out", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "NEW           9 cases, transpose.fresh-0 the first" in shown
+    assert shown.count("1 session has it, 11 are needed: 10 more") == 1
+    text = Path("out/history.md").read_text(encoding="utf-8")
+    assert "<summary>New (9)</summary>" in text
+    assert "`transpose.fresh-8`" in text
+
+
+def test_a_chip_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Captured) -> None:
+    first, second = (f"GPU-{part}-7ea8-edaf-bddd-93f4cd76e459" for part in ("820987e0", "e01a041c"))
+    for day in range(1, 13):
+        times = slower(PAD, 1.05) if day > 6 else LADDER
+        save(tmp_path / "runs", f"r{day:02d}", document(times, day=day, uuid=second if day > 6 else first))
+    main(["history", "--runs", "runs", "--out", "out"])
+    shown = capsys.readouterr().out
+    assert "chip GPU-820987e0 to GPU-e01a041c (2026-11-07" in shown
+    assert "; chip GPU-820987e0 to GPU-e01a041c" in shown
+    assert first not in shown
+    assert json.loads(Path("out/history.json").read_text())["marks"][0]["before"] == first
+
+
 def test_the_csv_is_the_series_a_row_a_session(tmp_path: Path) -> None:
     runs = archive(tmp_path / "runs", sessions=12)
     save(runs, "part", document({PAD: 100.0}, day=20, whole=False))
