@@ -68,7 +68,7 @@ class Curve:
 class Curves:
     """Measured and predicted curves; ``doubling`` axes are logarithmic, ticks of fractions read as percentages.
 
-    ``steps`` draws predicted curves as steps, for what has no values in between.
+    ``steps`` is for what has no values in between: predicted curves are drawn as steps, measured ones as points.
     """
 
     title: str
@@ -244,6 +244,8 @@ def _draw_curves(figure: Figure, picture: Curves) -> None:
     axes = figure.add_subplot()
     for curve in picture.curves:
         look = LOOK_OF_PREDICTED if curve.predicted else {"marker": POINT_SHAPES[curve.colour], "zorder": 3}
+        if picture.steps and not curve.predicted:
+            look["linestyle"] = "none"
         drawstyle = "steps-mid" if curve.predicted and picture.steps else "default"
         x = [point[0] for point in curve.points]
         y = [point[1] for point in curve.points]

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports.charts import Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty, rendered, shows, svg
+from reports.charts import COLOURS, Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty, rendered, shows, svg
 
 CURVES = Curves(
     title="Strided access",
@@ -66,3 +66,13 @@ def test_a_picture_without_measured_data_is_empty() -> None:
     assert is_empty(replace(BARS, bars=()))
     assert is_empty(replace(GROUPS, sizes=()))
     assert not any(is_empty(picture) for picture in (CURVES, BARS, GROUPS))
+
+
+def test_measured_points_are_not_joined_where_nothing_lies_between_them() -> None:
+    measured, model = CURVES.curves
+    stepped = replace(CURVES, curves=(measured, model), steps=True)
+
+    def lines(picture: Picture) -> int:
+        return svg(picture).count(f"fill: none; stroke: {COLOURS[0]}")
+
+    assert lines(CURVES) > lines(stepped)
