@@ -12,8 +12,9 @@ from pathlib import Path
 
 from reports.markers import fill, read_document
 from reports.planted.about import read_about
+from reports.planted.findings import findings
 from reports.planted.found import read_found
-from reports.planted.page import BLOCKS, findings
+from reports.planted.page import BLOCKS
 from reports.planted.processes import Experiment, read
 from suite.errors import PeakgateError, refused
 from suite.files import write_whole

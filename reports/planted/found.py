@@ -25,6 +25,11 @@ class Judged:
     verdict: str
     change_percent: float | None
 
+    @property
+    def percent_slower(self) -> float:
+        """By how much its time rose; 0 where that is not known."""
+        return self.change_percent or 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -62,10 +67,11 @@ def found(planted: Mapping[str, Any], verdicts: Mapping[str, Any]) -> Found:
 
 def table(record: Found) -> str:
     """A row a mutant, the most slowed first, as Markdown, and a line on the untouched cases."""
-    rows = sorted(record.mutants, key=lambda mutant: -_change(mutant.cases[0]) if mutant.cases else 0.0)
-    lines = ["| mutant | what it is | most slowed case | slower by | called |", "|---|---|---|---|---|"]
+    rows = sorted(record.mutants, key=lambda mutant: -mutant.cases[0].percent_slower if mutant.cases else 0.0)
+    lines = ["| mutant | what it is | most slowed case | slower by | cases called |", "|---|---|---|---|---|"]
     for mutant in rows:
-        worst = f"{mutant.cases[0].case} | {_change(mutant.cases[0]):.1f} %" if mutant.cases else "not measured |"
+        first = mutant.cases[0] if mutant.cases else None
+        worst = f"{first.case} | {first.percent_slower:.1f} %" if first else "not measured |"
         lines.append(f"| {mutant.name} | {mutant.reason} | {worst} | {mutant.caught} of {len(mutant.cases)} |")
     caught = sum(mutant.caught > 0 for mutant in record.mutants)
     flagged = ", ".join(f"{case.case} {case.verdict}" for case in record.flagged) or "none flagged"
@@ -92,8 +98,4 @@ def _found(content: Mapping[str, Any]) -> Found:
 
 
 def _worst_first(cases: Iterable[Judged]) -> tuple[Judged, ...]:
-    return tuple(sorted(cases, key=_change, reverse=True))
-
-
-def _change(case: Judged) -> float:
-    return case.change_percent if case.change_percent is not None else 0.0
+    return tuple(sorted(cases, key=lambda case: case.percent_slower, reverse=True))

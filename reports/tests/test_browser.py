@@ -93,7 +93,7 @@ def test_text_family_and_verdict_filter_the_rows_together(opened: Page) -> None:
     opened.select_option("#family", "sgemm")
     assert cases(opened) == []
     opened.click("text=Clear")
-    opened.wait_for_function(f"document.getElementById('shown').textContent === '{everything} cases'")
+    playwright.expect(opened.locator("#shown")).to_have_text(f"{everything} cases")
 
 
 def test_a_count_in_the_header_filters_by_its_verdict_and_back(opened: Page) -> None:

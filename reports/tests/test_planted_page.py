@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from reports.ab.schedule import Which
+from reports.planted import attained
 from reports.planted.__main__ import PAGE, main
 from reports.planted.about import About, Cell, Gate, write_about
+from reports.planted.attained import FalseGates
+from reports.planted.draw import Medians, Pairing
+from reports.planted.findings import Findings
 from reports.planted.found import Found, Judged, Mutant, write_found
-from reports.planted.others import Layout, sampled, tools
+from reports.planted.others import Layout, Tool, sampled, tools
 from reports.planted.page import BLOCKS
 from reports.planted.processes import Experiment, Process, Processes, from_runs, write
+from reports.planted.rules import RULES
+from reports.planted.sentences import compared
 
 SAME_US = {f"transpose.stage{number}-8192": 20.0 * (1 + number) for number in range(12)}
 STEPS_US = {f"steps.copy_float-150us-{permille}pm-{repeat}": 150.0 for permille in (0, 100) for repeat in range(2)}
@@ -94,12 +100,19 @@ def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(fold
     assert "1 of 1 mutants caught; of 4 untouched cases, none flagged." in text
     assert row(block(text, "planted-walls"), "slowed copies")[1:] == ["4", "10", "4", "60"]
     compared = block(text, "planted-tools")
-    assert row(compared, "**`nox -s ab`**") == ["**`nox -s ab`**", "pairs", "0 %", "0"]
-    assert "ours by whole runs, the others on up to 5 drawings" in text
+    assert row(compared, "**`nox -s ab`**") == ["**`nox -s ab`**", "10 to 50", "0 %", "0 %"]
+    assert "by whole runs of ours; the other rules were asked up to 5 times" in text
     assert "12 of unchanged code and 12 of copies, of each process and case the first 12." in text
-    assert row(compared, "pyperf")[2:] == ["100 %", "100"]
-    assert row(compared, "pytest-benchmark mean:5%")[2:] == ["0 %", "100"]
-    assert sum(line.startswith("| pyperf") for line in compared) == 2
+    assert row(compared, "pyperf")[2:] == ["100 %", "100 %"]
+    assert row(compared, "pytest-benchmark mean:5%")[2:] == ["0 %", "100 %"]
+    by_duration = compared[compared.index("| --- | --- | --- |") :]
+    assert row(by_duration, "pyperf") == ["pyperf t test 95 %", "1", "100"]
+    assert sum(line.startswith("| pyperf") for line in by_duration) == 2
+    short = " ".join(block(text, "planted-short"))
+    assert "A case was called slower in 0 of 1 whole runs of `ab`, and in 0 of 5 gates" in short
+    assert "95 % or more were called slower, in 1 whole run of `ab`: 150 µs at no share that was planted." in short
+    assert "1 of 1 planted mistakes were called slower, the least of them by 3.2 %; of 4 untouched" in short
+    assert "A whole run of `ab` took 190 s with everything measured though nothing changed." in short
 
 
 def test_with_pairs_enough_for_a_gate_the_page_tells_what_drawn_gates_found(
@@ -112,8 +125,9 @@ def test_with_pairs_enough_for_a_gate_the_page_tells_what_drawn_gates_found(
     text = capsys.readouterr().out
     assert row(block(text, "planted-found"), "150 µs") == ["150 µs", "0 of 2 (0 %)", "0 of 2 (100 %)"]
     assert "In brackets the share of drawn gates." in text
-    assert row(block(text, "planted-tools"), "**`nox -s ab`**")[-1] == "100"
-    assert "ours by drawn gates" in text
+    assert "called slower in 95 % of drawn gates or more: 150 µs from 10 %." in text
+    assert row(block(text, "planted-tools"), "**`nox -s ab`**")[-1] == "100 %"
+    assert "by drawn gates of ours" in text
 
 
 def test_written_twice_the_page_is_the_same(folder: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -178,3 +192,37 @@ def test_samples_are_compared_of_cases_that_every_process_has_and_of_whole_pairs
     assert len(sampled(measured).base) == len(sampled(measured).head) == 2
     assert sampled(Processes(measured.summary, partly)).cases == tuple(sorted(SAME_US))[1:]
     assert len(sampled(Processes(measured.summary, lone)).base) == 1
+
+
+def told(*rates: tuple[float, int]) -> str:
+    """What is said of rules with such rates of false gates that found so many of 100 copies slowed by 5 %."""
+    cell, rule = Cell(150, 50), RULES[0]
+    gates = FalseGates(1000, 4, 0, 0, 1, 17.5)
+    return compared(
+        Findings(
+            about=About("NVIDIA H200", "580", "2026-11-21", COMMITS, {}, ()),
+            same=Medians((), np.empty((0, 0)), np.empty((0, 0))),
+            steps=Medians((), np.empty((0, 0)), np.empty((0, 0))),
+            real=None,
+            drawn={Pairing.AS_MEASURED: gates},
+            found={cell: attained.Found(100, 98)},
+            real_found={},
+            shifts={cell: 0.05},
+            mutants=Found((), 0, ()),
+            tools=[
+                Tool(rule, Layout.ONE, 100, round(100 * rate), rate, {cell: (slower, 100)}) for rate, slower in rates
+            ],
+            sample_pairs=(20, 10),
+            most_samples=60,
+        )
+    )
+
+
+def test_the_sentence_on_other_rules_sets_quiet_ones_apart_from_loud_ones() -> None:
+    silent = "With nothing changed `nox -s ab` called a case slower in 0.4 % of gates"
+    ours = f"{silent}; of copies slowed by 5 % it found 98 %."
+    assert told() == ours
+    both = told((0.0, 3), (0.05, 7), (0.06, 90), (1.0, 100))
+    assert "2 did so in 5 % of gates or fewer, and found 7 % of the copies slowed by 5 % at best." in both
+    assert both.endswith("The remaining 2 called unchanged code slower in 6 to 100 % of gates.")
+    assert told((0.2, 9), (0.2, 9)) == f"{ours} The other 2 rules called unchanged code slower in 20 % of gates."
