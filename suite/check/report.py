@@ -57,15 +57,19 @@ def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float)
     said += [f"{report.kernel}: skipped: {report.skipped}" for report in reports if report.skipped]
     defects = sum(len(report.defects) for report in reports)
     problems, launches = (sum(getattr(report, what) for report in reports) for what in ("problems", "launches"))
-    verdict = f"{defects} defect{'' if defects == 1 else 's'}" if defects else "no defect"
+    verdict = _many(defects, "defect") if defects else "no defect"
     broken = sum(bool(report.broken) for report in reports)
     if broken:
         verdict += f", {broken} not checked"
-    said.append(
-        f"{len(reports)} kernels, {problems} problems in {len(orders)} orders of threads, {launches} launches: "
-        f"{verdict} ({wall_s:.0f} s)"
+    counts = (
+        f"{_many(len(reports), 'kernel')}, {_many(problems, 'problem')} in {_many(len(orders), 'order')} of threads"
     )
+    said.append(f"{counts}, {_many(launches, 'launch', 'launches')}: {verdict} ({wall_s:.0f} s)")
     return said
+
+
+def _many(count: int, one: str, more: str = "") -> str:
+    return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float) -> dict[str, Any]:

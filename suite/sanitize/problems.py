@@ -7,6 +7,7 @@ from typing import Any
 from suite import catalogue
 from suite.case import Case, Scale
 from suite.errors import PeakgateError
+from suite.families.paths import KERNELS
 
 
 def problems(text: str = "") -> list[Case]:
@@ -17,13 +18,22 @@ def problems(text: str = "") -> list[Case]:
     """
     chosen = [case for case in catalogue.cases(Scale.SMALL) if case.stage.source is not None and text in case.id]
     if not chosen:
-        raise PeakgateError(f"-k {text!r}: no small case with a kernel has this in its id; try a family's name")
+        raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
     distinct: dict[Any, Case] = {}
     for case in chosen:
         for problem in (case, *catalogue.probes(case)):
             key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
             distinct.setdefault(key, problem)
     return list(distinct.values())
+
+
+def _why_none(text: str) -> str:
+    """A kernel file that no family lists yet is the likely slip."""
+    family, _, stage = text.partition(".")
+    file = KERNELS / family / f"{stage}.cu"
+    if stage and file.is_file():
+        return f"no stage is built from kernels/{family}/{stage}.cu; add its entry to suite/families/{family}.py"
+    return "no small case with a kernel has this in its id; try a family's name"
 
 
 def kernel_name(case: Case) -> str:

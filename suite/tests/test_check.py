@@ -57,7 +57,7 @@ def mine(tmp_path):
 def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
     code, said, verdict = check(*mine("in[i]"))
     assert code == verdict["exit_code"] == 0
-    assert "1 kernels, 1 problems in 2 orders of threads, 2 launches: no defect" in said
+    assert "1 kernel, 1 problem in 2 orders of threads, 2 launches: no defect" in said
     assert verdict["schedules"] == [0, 2]
 
 
@@ -105,7 +105,7 @@ def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):
     code, said, verdict = check("-k", "transpose.copy_row")
     assert code == 0
     assert [kernel["kernel"] for kernel in verdict["kernels"]] == ["transpose.copy_row"]
-    assert "1 kernels, " in said
+    assert "1 kernel, " in said
 
 
 def test_the_mutants_of_a_stage_are_hunted_and_its_known_survivor_is_no_complaint(check):

@@ -187,6 +187,14 @@ def test_a_text_that_no_case_has_is_told(tmp_path):
         problems("no such kernel")
 
 
+def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, monkeypatch):
+    (tmp_path / "transpose").mkdir()
+    (tmp_path / "transpose" / "fresh.cu").write_text("")
+    monkeypatch.setattr("suite.sanitize.problems.KERNELS", tmp_path)
+    with pytest.raises(PeakgateError, match=r"kernels/transpose/fresh\.cu; add its entry to suite/families/transpose"):
+        problems("transpose.fresh")
+
+
 def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
     lines = {name: tool.command("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"]) for name in tool.TOOLS}
     assert "--kernel-name" not in lines["initcheck"]
