@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,13 @@ def test_the_page_lists_every_case_worst_first_with_its_change_drawn(tmp_path: P
 def test_the_page_says_what_else_differs(tmp_path: Path) -> None:
     text = html.comparison_page(comparison(tmp_path, slower(PAD, 1.22)))
     assert "<td>&lt;b&gt;2&lt;/b&gt;</td>" in text
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, True), (5, True), (6, False)])
+def test_a_few_notes_stand_open_and_many_are_folded(tmp_path: Path, count: int, shown: bool) -> None:
+    found = replace(comparison(tmp_path, LADDER), notes=tuple(f"note {number}" for number in range(count)))
+    (notes,) = (each for each in Document(html.comparison_page(found)).named("details") if each.get("class") == "notes")
+    assert ("open" in notes) is shown
 
 
 def test_nothing_on_the_page_asks_for_anything_outside_it(tmp_path: Path) -> None:
