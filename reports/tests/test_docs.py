@@ -14,8 +14,8 @@ SOURCES = [
     *(ROOT / "suite").rglob("*.cpp"),
     ROOT / ".github" / "verdict.py",
 ]
-OTHERS = {"SyntaxError", "floors.toml"}
-"""Words of Python and of a path."""
+OTHERS = {"SyntaxError", "floors.toml", "invalid peer certificate", "UnknownIssuer"}
+"""Words of Python, of a path and of uv."""
 
 
 def troubleshooting() -> str:
