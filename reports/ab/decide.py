@@ -38,7 +38,6 @@ HOPELESS_PAIRS = 10
 LEANING_P = 0.01
 """A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""
 
-TOGETHER_SHIFT = math.log1p(0.0025)
 FEWEST_CASES_TOGETHER = 3
 
 
@@ -210,7 +209,7 @@ def decide(
     return decided
 
 
-def moved_together(log_ratios: Floats, smallest: float = SMALLEST_SHIFT) -> Together | None:
+def moved_together(log_ratios: Floats) -> Together | None:
     """Whether the median case moved, one number a pair; None with too few cases or pairs to tell."""
     rows = log_ratios[np.isfinite(log_ratios).any(axis=1)]
     columns = rows[:, np.isfinite(rows).any(axis=0)]
@@ -219,8 +218,8 @@ def moved_together(log_ratios: Floats, smallest: float = SMALLEST_SHIFT) -> Toge
     estimate = estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1))[0]
     assert estimate is not None
     direction = 1 if estimate.shift > 0 else -1
-    moved = estimate.p_value(direction) < ALPHA / 2 and abs(estimate.shift) > smallest
-    return Together(estimate, len(columns), moved, max(smallest, estimate.half_width(ALPHA / 2)))
+    moved = estimate.p_value(direction) < ALPHA / 2 and abs(estimate.shift) > SMALLEST_SHIFT
+    return Together(estimate, len(columns), moved, max(SMALLEST_SHIFT, estimate.half_width(ALPHA / 2)))
 
 
 def _look(

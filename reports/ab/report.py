@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from reports.ab.decide import TOGETHER_SHIFT, Decision, Estimate, Status, Together, moved_together
+from reports.ab.decide import Decision, Estimate, Status, Together, moved_together
 from reports.ab.experiment import INTERRUPTED
 from reports.ab.folders import Folder
 from reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
@@ -217,7 +217,7 @@ def _sentinels(record: Record) -> Together | None:
     if not record.plan.sentinels:
         return None
     pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Stage.SCREEN, Stage.CONFIRM)]
-    return moved_together(np.concatenate(pairs, axis=1), TOGETHER_SHIFT)
+    return moved_together(np.concatenate(pairs, axis=1))
 
 
 def _environment(watched: Together) -> str:

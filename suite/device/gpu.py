@@ -22,8 +22,10 @@ from suite.placement import random_offsets
 from suite.preflight import Preflight
 from suite.sampling import SamplingPlan
 
-_MEMORY_SHARE = 0.85
-"""The largest share of the GPU's memory the arguments of one case and its reference may take."""
+_MEMORY_SHARE = 0.7
+"""The largest share of the GPU's memory the arguments of one case and its reference may take; the rest is for the room
+below, the flush and the context."""
+
 _CACHED_INPUT_SHARE = 0.25
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
 """Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
@@ -164,6 +166,6 @@ class GpuDevice:
 
     def sample_stream(self, batch: int) -> SampleStream:
         """The stream all samples are taken on, for batches of up to this size."""
-        if self._stream is None:
+        if self._stream is None or self._stream.largest_batch < batch:
             self._stream = SampleStream(self.facts.l2_bytes, batch)
         return self._stream

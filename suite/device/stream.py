@@ -20,6 +20,7 @@ class SampleStream:
     """Queues batches of samples behind a hold and reads their times and SM clocks."""
 
     def __init__(self, l2_bytes: int, largest_batch: int) -> None:
+        self.largest_batch = largest_batch
         self._stream = cupy.cuda.get_current_stream()
         module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
         self._hold, self._stamp = module.get_function("hold"), module.get_function("stamp")
