@@ -84,31 +84,48 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
 
     Raises BuildError with the compiler's first message when the source does not compile.
     """
-    if stage.source is None:
-        raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
     from suite import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
 
-    options = [*OPTIONS, f"--gpu-architecture=sm_{capability[0]}{capability[1]}"]
-    options += [f"--define-macro={name}={value}" for name, value in defines]
-    options.append(f"--include-path={stage.source.parent}")
-    key = _key(stage.source, options, nvrtc.version())
+    source, options = _source_and_options(stage, defines, capability)
+    key = _key(source, options, nvrtc.version())
     stem = cache_folder() / "cubin" / f"{stage.name}-{key}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
     if notes.exists() and code.exists():
         saved = json.loads(notes.read_text(encoding="utf-8"))
         return Cubin(code, saved["fingerprint"], Resources(**saved["resources"]))
-    try:
-        machine_code, log = nvrtc.compile_to_cubin(
-            stage.source.read_text(encoding="utf-8"), f"{stage.name}.cu", options
-        )
-    except nvrtc.CompilationFailed as failure:
-        raise BuildError(_first_error(str(failure), stage.source)) from None
-    resources = parse_resources(log, stage.name)
+    machine_code, resources = _compiled(stage.name, source, options)
     fingerprint = hashlib.sha256(machine_code).hexdigest()[:16]
     write_whole(code, machine_code)
     described = json.dumps({"fingerprint": fingerprint, "resources": asdict(resources), "options": options})
     write_whole(notes, described)
     return Cubin(code, fingerprint, resources)
+
+
+def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
+    """What the compiler gives a stage this time, whatever is in the cache, which is left as it is.
+
+    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to lie.
+    Raises BuildError as ``cubin`` does.
+    """
+    return _compiled(stage.name, *_source_and_options(stage, defines, capability))[1]
+
+
+def _source_and_options(stage: Stage, defines: Defines, capability: tuple[int, int]) -> tuple[Path, list[str]]:
+    if stage.source is None:
+        raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
+    options = [*OPTIONS, f"--gpu-architecture=sm_{capability[0]}{capability[1]}"]
+    options += [f"--define-macro={name}={value}" for name, value in defines]
+    return stage.source, [*options, f"--include-path={stage.source.parent}"]
+
+
+def _compiled(name: str, source: Path, options: Sequence[str]) -> tuple[bytes, Resources]:
+    from suite import nvrtc  # noqa: PLC0415
+
+    try:
+        machine_code, log = nvrtc.compile_to_cubin(source.read_text(encoding="utf-8"), f"{name}.cu", options)
+    except nvrtc.CompilationFailed as failure:
+        raise BuildError(_first_error(str(failure), source)) from None
+    return machine_code, parse_resources(log, name)
 
 
 def parse_resources(log: str, kernel: str) -> Resources:

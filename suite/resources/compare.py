@@ -18,6 +18,7 @@ class Kind(StrEnum):
     NEW_SPILLS = "NEW_SPILLS"
     LOST_OCCUPANCY = "LOST_OCCUPANCY"
     CHANGED = "CHANGED"
+    VARIES = "VARIES"
     NEW = "NEW"
     REMOVED = "REMOVED"
 
@@ -61,6 +62,22 @@ def compare(baseline: Survey, current: Survey) -> list[Finding]:
             found.append((told[0], target, told[1]))
     gone = baseline.usage.keys() - current.usage.keys() - current.broken.keys()
     found += [(Kind.REMOVED, target, "in the baseline, no longer built") for target in gone]
+    return _merged(found)
+
+
+def differing(baseline: Survey, current: Survey) -> list[Target]:
+    """What compiles on both sides and takes something else."""
+    return [target for target, usage in current.usage.items() if baseline.usage.get(target, usage) != usage]
+
+
+def varying(seen: Mapping[Target, tuple[Usage, Usage]]) -> list[Finding]:
+    """What the compiler gives now as it was and now otherwise: (the baseline's, the other), said and not judged."""
+    found = []
+    for target, (before, other) in seen.items():
+        moved = _moved(before, other)
+        if moved is not None:
+            text = f"the compiler gives the same text one time what the baseline has, another time {moved[1]}"
+            found.append((Kind.VARIES, target, text))
     return _merged(found)
 
 
