@@ -290,7 +290,7 @@ def _machine(run: Run) -> tuple[str, str, str]:
 
 def _provenance(run: Run, folder: Path) -> str:
     facts = [*_machine(run), f"NVRTC {run.gpu.get('nvrtc') or 'unknown'}", f"tier {run.tier or 'unknown'}"]
-    facts.append(f"commit {run.commit[:12]}{' with changes' if run.dirty else ''}")
+    facts.append(f"commit {run.commit_label}")
     told = ", ".join(escape(fact) for fact in facts)
     path = _in_repository(run)
     return f"{told}; run file [`{path.as_posix()}`]({link(path, folder)})."

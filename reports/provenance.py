@@ -16,7 +16,7 @@ def _gpu(name: str) -> Reader:
 
 
 FACTS: Mapping[str, Reader] = {
-    "commit": lambda run: run.commit[:12] + (" with uncommitted changes" if run.dirty else ""),
+    "commit": lambda run: run.commit_label,
     "tier": lambda run: run.tier,
     "GPU": _gpu("slug"),
     "GPU uuid": _gpu("uuid"),

@@ -97,6 +97,11 @@ class Run:
     notes: tuple[str, ...] = ()
 
     @property
+    def commit_label(self) -> str:
+        """The commit's first twelve digits, and whether the tree had changes on top of it."""
+        return self.commit[:12] + (" with uncommitted changes" if self.dirty else "")
+
+    @property
     def slug(self) -> str:
         return str(self.gpu["slug"])
 

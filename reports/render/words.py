@@ -18,8 +18,8 @@ def counts(comparison: Comparison) -> str:
 def side(side: Side) -> str:
     """A side in one line: how it was asked for, sessions, commit, driver, when."""
     last = side.runs[-1]
-    commits = {run.commit for run in side.runs}
-    commit = f"commit {last.commit[:12]}" if len(commits) == 1 else f"{len(commits)} commits"
+    commits = {run.commit_label for run in side.runs}
+    commit = f"commit {last.commit_label}" if len(commits) == 1 else f"{len(commits)} commits"
     sessions = "1 session" if len(side.runs) == 1 else f"{len(side.runs)} sessions"
     name = str(last.gpu.get("name") or last.slug)
     driver = f"driver {last.driver or 'unknown'}"

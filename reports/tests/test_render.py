@@ -14,7 +14,7 @@ from rich.console import Console
 from reports.compare import compare
 from reports.frame import tidy
 from reports.locate import Side
-from reports.render import machine, markdown, tables, terminal
+from reports.render import machine, markdown, tables, terminal, words
 from reports.result import Comparison
 from reports.runfile import load_run
 from reports.tests.synthetic import LADDER, document, save, slower
@@ -166,3 +166,11 @@ def test_markdown_shows_the_command_that_measures_again_as_code(tmp_path: Path) 
     (again,) = [line for line in lines if "measure again" in line]
     assert again.startswith('- measure again: `nox -s bench -- --tier full -k "')
     assert again.endswith('"`')
+
+
+@pytest.mark.parametrize(("dirty", "told"), [(True, "commit a1b2c3d4e5f6 with uncommitted changes, "), (False, None)])
+def test_a_side_says_when_its_tree_had_changes_on_top_of_the_commit(
+    tmp_path: Path, dirty: bool, told: str | None
+) -> None:
+    run = load_run(save(tmp_path, "0001", document(LADDER, commit="a1b2c3d4e5f6a7", dirty=dirty)))
+    assert (told or "commit a1b2c3d4e5f6, ") in words.side(Side("head", (run,)))
