@@ -1,14 +1,28 @@
-"""Write a file whole or not at all."""
+"""Write a file whole or not at all, and JSON so that its diffs can be read."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from suite.errors import PeakgateError
 
 _DEFAULT_MODE = 0o644
+
+
+def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
+    """``head`` as JSON with one entry more, whose members stand a line each: a diff shows which of them changed."""
+    if isinstance(members, Mapping):
+        rows, (opening, closing) = [f"{json.dumps(key)}: {json.dumps(member)}" for key, member in members.items()], "{}"
+    else:
+        rows, (opening, closing) = [json.dumps(member) for member in members], "[]"
+    text = json.dumps(head, indent=1).removesuffix("\n}")
+    lines = ",\n".join(f"  {row}" for row in rows)
+    return f"{text},\n {json.dumps(name)}: {opening}\n{lines}\n {closing}\n}}\n"
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -98,21 +98,17 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N")
     base, head = _wanted(options)
-    progress = Progress(sys.stderr)
     budget = Budget(options.budget)
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
     try:
         with _terminated_like_interrupted(), folders(base, head) as placed:
-            means = Means(_empty(options.out), budget, progress)
+            means = Means(_empty(options.out), budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
         if broken.which == Which.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
-        progress.clear()
         return _broken_head(broken, options.out)
-    finally:
-        progress.clear()
     code = _report(record, options)
     return ExitCode.INTERRUPTED if interrupted(record) else code
 

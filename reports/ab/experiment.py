@@ -75,6 +75,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
     with ExitStack() as stack:
+        stack.callback(means.progress.clear)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
         environments = [side_environment(folder.path) for folder in folders]
         sides = {
@@ -100,7 +101,6 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
         except KeyboardInterrupt:
             record.stopped = INTERRUPTED
         finally:
-            means.progress.clear()
             record.save(means.out)
     return record
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from reports.planted.apply import apply, chosen, described, read
 from reports.planted.families import steps
+from reports.planted.processes import Experiment
 from suite import catalogue
 from suite.case import Scale, Tier
 from suite.errors import PeakgateError, refused
@@ -38,7 +39,7 @@ Change = Callable[[Path], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class Trial:
     """An ``ab``: what is done to head's tree, and the arguments and environment it runs with."""
 
     change: Change
@@ -62,37 +63,37 @@ def _mutate_one(tree: Path) -> None:
     apply(tree, chosen(read(), [ONE_KERNEL]))
 
 
-EXPERIMENTS = {
-    "same": Experiment(_nothing),
-    "steps": Experiment(
+TRIALS = {
+    Experiment.SAME: Trial(_nothing),
+    Experiment.STEPS: Trial(
         _mark, ("--measure-unchanged", "-k", f"{steps.NAME}."), (("PEAKGATE_FAMILIES", str(FAMILIES)),)
     ),
-    "mutants": Experiment(_mutate),
-    "one": Experiment(_mutate_one, ()),
+    Experiment.MUTANTS: Trial(_mutate),
+    Experiment.ONE: Trial(_mutate_one, ()),
 }
 
 
-def measure(name: str, out: Path) -> int:
+def measure(experiment: Experiment, out: Path) -> int:
     """Run one experiment into ``out`` and give the exit code of its ``ab``.
 
     Its wall time goes into TIMING; a run that did not get to its end has none, and is no part of a record.
     """
-    experiment = EXPERIMENTS[name]
+    trial = TRIALS[experiment]
     with tempfile.TemporaryDirectory(prefix="peakgate-planted-") as scratch:
         base, head = (_copied(Path(scratch, side)) for side in ("base", "head"))
-        experiment.change(head)
+        trial.change(head)
         command = [
             *(sys.executable, "-m", "reports", "ab", "--base-dir", str(base), "--head-dir", str(head)),
-            *(*experiment.arguments, "--out", str(out)),
+            *(*trial.arguments, "--out", str(out)),
         ]
         start = time.monotonic()
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | dict(experiment.environment), check=False)
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | dict(trial.environment), check=False)
         seconds = time.monotonic() - start
     if done.returncode not in DECIDED:
         return done.returncode
-    timing = {"experiment": name, "exit_code": done.returncode, "seconds": round(seconds, 1)}
+    timing = {"experiment": experiment, "exit_code": done.returncode, "seconds": round(seconds, 1)}
     write_whole(out / TIMING, json.dumps(timing) + "\n")
-    if name == "mutants":
+    if experiment is Experiment.MUTANTS:
         found = described(read(), catalogue.cases(Scale.BENCH, Tier.GATE))
         write_whole(out / PLANTED, json.dumps(found, indent=1) + "\n")
     return done.returncode
@@ -111,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for, one after the other, until an ``ab`` does not get to its end; 2 then, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m reports.planted.campaign", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
-    parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of own, {', '.join(EXPERIMENTS)}")
+    parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of own, {', '.join(Experiment)}")
     options = parser.parse_args(arguments)
     try:
         for name, count in [_wanted(text) for text in options.wanted]:
@@ -131,7 +132,7 @@ def _run(name: str, out: Path) -> None:
         )
         failed = done.returncode != 0
     else:
-        failed = measure(name, _unused(out, name)) not in DECIDED
+        failed = measure(Experiment(name), _unused(out, name)) not in DECIDED
     if failed:
         raise PeakgateError(f"{name}: was not measured to its end; see what was said above")
 
@@ -143,8 +144,8 @@ def _unused(out: Path, name: str) -> Path:
 
 def _wanted(text: str) -> tuple[str, int]:
     name, _, times = text.partition(":")
-    if name not in (*EXPERIMENTS, "own") or not (times or "1").isdecimal():
-        raise PeakgateError(f"{text!r}: expected one of own, {', '.join(EXPERIMENTS)}, with :TIMES or without")
+    if name not in (*Experiment, "own") or not (times or "1").isdecimal():
+        raise PeakgateError(f"{text!r}: expected one of own, {', '.join(Experiment)}, with :TIMES or without")
     return name, int(times or 1)
 
 

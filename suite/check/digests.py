@@ -22,7 +22,7 @@ from suite.correctness import check
 from suite.data import random_array
 from suite.device.interface import Device, Launchable
 from suite.errors import PeakgateError
-from suite.files import write_whole
+from suite.files import a_line_each, write_whole
 
 SCHEMA = 1
 SAMPLES = 16
@@ -109,10 +109,8 @@ def write(path: Path, taken: Record) -> None:
     problems = {
         case: {"problem": found.problem, "outputs": list(found.outputs)} for case, found in taken.problems.items()
     }
-    head = json.dumps({"peakgate_digests": SCHEMA, "device": taken.device}, indent=1)
-    # A line a problem: a diff then shows which ones were recorded anew.
-    rows = ",\n".join(f"  {json.dumps(case)}: {json.dumps(problems[case])}" for case in sorted(problems))
-    write_whole(path, f'{head[:-2]},\n "problems": {{\n{rows}\n }}\n}}\n')
+    head = {"peakgate_digests": SCHEMA, "device": taken.device}
+    write_whole(path, a_line_each(head, "problems", dict(sorted(problems.items()))))
 
 
 def read(path: Path) -> Record:

@@ -8,7 +8,6 @@ Exits 2, with one line and nothing written, where no GPU answers.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from suite import catalogue
 from suite.case import Case, Scale
 from suite.device.choose import open_device
 from suite.errors import PeakgateError, refused
-from suite.files import write_whole
+from suite.files import a_line_each, write_whole
 from suite.verdict import ExitCode
 
 if TYPE_CHECKING:
@@ -79,7 +78,8 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     try:
         taken = record(_gpu(chosen.device))
-        _write(chosen.file, taken)
+        head = {name: value for name, value in taken.items() if name != "kernels"}
+        write_whole(chosen.file, a_line_each(head, "kernels", taken["kernels"]))
     except PeakgateError as error:
         return refused(error)
     print(f"{len(taken['kernels'])} kernels -> {chosen.file}")  # noqa: T201
@@ -90,13 +90,6 @@ def _gpu(choice: str) -> GpuDevice:
     if not choice.startswith("gpu"):
         raise PeakgateError(f"--device {choice}: only a GPU's driver can be asked; expected gpu or gpu:N")
     return cast("GpuDevice", open_device(choice)[0])
-
-
-def _write(path: Path, taken: dict[str, Any]) -> None:
-    head = json.dumps({key: value for key, value in taken.items() if key != "kernels"}, indent=1)
-    # A line a kernel: a diff then shows which ones were recorded anew.
-    rows = ",\n".join(f"  {json.dumps(kernel)}" for kernel in taken["kernels"])
-    write_whole(path, f'{head[:-2]},\n "kernels": [\n{rows}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
+import json
+
 import pytest
 
 from suite.errors import PeakgateError
-from suite.files import write_whole
+from suite.files import a_line_each, write_whole
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -38,3 +40,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PeakgateError, match=r"file/below: cannot be written \(.*\)"):
         write_whole(tmp_path / "file" / "below", "text")
+
+
+@pytest.mark.parametrize("members", [{"b": {"x": 1}, "a": [2, "ä"]}, [{"x": 1}, [2]]])
+def test_members_stand_a_line_each_and_read_back_in_their_order(members):
+    text = a_line_each({"schema": 1, "device": {"name": "X"}}, "members", members)
+    assert json.loads(text) == {"schema": 1, "device": {"name": "X"}, "members": members}
+    assert list(json.loads(text)["members"]) == list(members)
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if "members" in line)
+    assert len(lines[first + 1 : -2]) == len(members)
+    assert text.endswith("\n")
