@@ -1,4 +1,4 @@
-"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT [same:5] [steps:5] [mutants]``.
+"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT [same:5] [steps:2] [mutants]``.
 
 Each experiment is a whole ``ab`` of two copies of this tree, and leaves its folder under OUT; ``own`` times the planted
 copies by themselves. ``python -m reports.planted.collect OUT`` makes the committed record of it.
@@ -35,6 +35,9 @@ ONE_KERNEL = "smem_pad-no-padding"
 DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 """How an ``ab`` exits that was measured to its end."""
 
+COPIES = ("--measure-unchanged", "-k", f"{steps.NAME}.")
+FOUND_THERE = (("PEAKGATE_FAMILIES", str(FAMILIES)),)
+
 Change = Callable[[Path], None]
 
 
@@ -65,9 +68,8 @@ def _mutate_one(tree: Path) -> None:
 
 TRIALS = {
     Experiment.SAME: Trial(_nothing),
-    Experiment.STEPS: Trial(
-        _mark, ("--measure-unchanged", "-k", f"{steps.NAME}."), (("PEAKGATE_FAMILIES", str(FAMILIES)),)
-    ),
+    Experiment.STEPS: Trial(_mark, COPIES, FOUND_THERE),
+    Experiment.PAIRS: Trial(_mark, (*COPIES, "--pairs", "100", "--confirm-pairs", "2"), FOUND_THERE),
     Experiment.MUTANTS: Trial(_mutate),
     Experiment.ONE: Trial(_mutate_one, ()),
 }

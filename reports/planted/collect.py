@@ -27,6 +27,9 @@ from suite.verdict import ExitCode, Verdict
 NEEDED = (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS)
 """What a record cannot do without."""
 
+MORE = {Experiment.STEPS: Experiment.PAIRS}
+"""Whose processes stand in whose record too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -54,7 +57,7 @@ def measured(out: Path) -> list[Measured]:
 def collect(outs: Sequence[Path], commit: str, target: Path) -> list[Path]:
     """Write the record into ``target`` and give the paths; PeakgateError where a campaign lacks a part."""
     gates = [gate for out in outs for gate in measured(out)]
-    of = {each: [gate for gate in gates if gate.gate.experiment is each] for each in NEEDED}
+    of = {needed: [gate for gate in gates if gate.gate.experiment in (needed, MORE.get(needed))] for needed in NEEDED}
     for experiment, chosen in of.items():
         if not any(gate.screened for gate in chosen):
             raise PeakgateError(f"{', '.join(map(str, outs))}: no {experiment}-* in it with pairs; measure it first")

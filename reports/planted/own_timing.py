@@ -1,7 +1,7 @@
-"""How much the planted copies are slowed by their own timing: slowed and plain in turns within one process.
+"""How much the planted copies are slowed by the clock inside their own kernel.
 
-``python -m reports.planted.own_timing FILE`` measures on GPU 0 and exits 2 where none answers. What differs between
-processes is not in it: it says what was planted, not what an A/B sees of it.
+``python -m reports.planted.own_timing FILE`` measures on GPU 0 and exits 2 where none answers. No launch is timed
+against another: what disturbs whole launches is not in it.
 """
 
 from __future__ import annotations
@@ -12,44 +12,54 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from reports.planted.families import steps
+from suite.case import Buffer, Case, Role
 from suite.device.choose import open_device
-from suite.device.interface import Launchable
+from suite.device.interface import Device
 from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.sampling import SamplingPlan
 from suite.verdict import ExitCode
 
-ROUNDS = 40
-PLAN = SamplingPlan(min_samples=24, max_samples=24, budget_us=math.inf)
+WARM = 3
+PLAN = SamplingPlan(min_samples=96, max_samples=96, budget_us=math.inf)
 
 
 def measured() -> dict[str, float]:
-    """ln(slowed / plain) by ``<duration>us-<share>pm``: the median of ROUNDS turns, each of 24 samples a copy."""
+    """ln(slowed / plain) by ``<duration>us-<share>pm``, from the cycles that a slowed copy begins later.
+
+    How long a cycle is, and the plain copy, the samples of the plain copy tell.
+    """
     device, _ = open_device("gpu")
     device.warm_up()
     found = {}
     for duration_us in steps.QUADS_BY_DURATION:
-        plain = device.prepare(steps.copy(duration_us, 0, 0, slower=False))
+        plain = device.prepare(steps.copy(duration_us, 0, 0, slower=False)).sample(PLAN)
+        mhz = plain.median_sm_clock_mhz
+        if mhz is None:
+            raise PeakgateError(f"{duration_us} us: no SM clock was told with the samples; see `nox -s bench`")
+        none = _cycles(device, steps.copy(duration_us, 0, 0, slower=True))
         for per_mille in steps.PER_MILLE:
-            slowed = device.prepare(steps.copy(duration_us, per_mille, 0, slower=True))
-            turns = [_shift(plain, slowed) for _ in range(ROUNDS)]
-            found[f"{duration_us}us-{per_mille}pm"] = statistics.median(turns)
+            more = _cycles(device, steps.copy(duration_us, per_mille, 0, slower=True)) - none
+            found[f"{duration_us}us-{per_mille}pm"] = math.log1p(more / mhz / plain.median_us)
     return found
 
 
-def _shift(plain: Launchable, slowed: Launchable) -> float:
-    before, middle, after = (_typical_us(copy) for copy in (plain, slowed, plain))
-    return math.log(2 * middle / (before + after))
+def clocked(copy: Case) -> Case:
+    """The same copy, telling the cycles before it begins in one more argument: an int64 for each block."""
+    cycles = Buffer(Role.OUT, (steps.BLOCKS,), "int64")
+    return replace(copy, defines=(("CLOCKED", "1"),), arguments=(*copy.arguments, cycles))
 
 
-def _typical_us(copy: Launchable) -> float:
-    """The mean of the middle half: the clock of the events ticks too coarsely for the median of short copies."""
-    times_us = sorted(copy.sample(PLAN).times_us)
-    quarter = len(times_us) // 4
-    return statistics.fmean(times_us[quarter:-quarter])
+def _cycles(device: Device, copy: Case) -> float:
+    """The median block's, of a launch whose code is in the caches."""
+    launchable = device.prepare(clocked(copy))
+    for _ in range(WARM):
+        launchable.run()
+    return float(statistics.median(launchable.outputs[-1].tolist()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -159,6 +159,7 @@ def walls(found: Findings) -> str:
 HEADS = {
     Experiment.SAME: "the same, all measured",
     Experiment.STEPS: "slowed copies, nothing else measured",
+    Experiment.PAIRS: "slowed copies, pairs to draw gates from",
     Experiment.MUTANTS: "all mutants, all measured",
     Experiment.ONE: "one mutant, the unchanged skipped",
 }

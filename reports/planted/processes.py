@@ -51,11 +51,13 @@ SIGNIFICANT = 7
 class Experiment(StrEnum):
     """What was measured: one tree against itself, against one with slowed copies, with all mutants, with one mutant.
 
-    Processes are kept of the first two.
+    PAIRS are many more screening pairs of the slowed copies than a gate takes, to draw gates from. Processes are kept
+    of SAME, and of STEPS and PAIRS together.
     """
 
     SAME = "same"
     STEPS = "steps"
+    PAIRS = "pairs"
     MUTANTS = "mutants"
     ONE = "one"
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reports.ab.store import FOLDER, MANIFEST
@@ -57,6 +58,15 @@ def test_steps_marks_head_alone_and_measures_the_planted_copies(sides: list[dict
         1,
         1,
     ]
+
+
+def test_pairs_measures_the_same_copies_many_times_and_hardly_confirms(
+    sides: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    assert campaign.main([str(tmp_path), "pairs"]) == 0
+    command = sides[0]["command"]
+    assert sides[0]["marks"] == [False, True]
+    assert [command[command.index(name) + 1] for name in ("-k", "--pairs", "--confirm-pairs")] == ["steps.", "100", "2"]
 
 
 def test_mutants_changes_heads_kernels_alone_and_leaves_what_was_planted(
@@ -119,29 +129,41 @@ def test_an_experiment_that_does_not_exist_is_named_before_anything_runs(
 
 
 class Copy:
-    """A copy that takes 100 us and 20 ns a link."""
+    """A copy that takes 100 us at 2 GHz, and begins 50 cycles after its launch and 40 more a link.
 
-    def __init__(self, case: Case) -> None:
-        links = case.arguments[-1]
-        assert isinstance(links, Scalar)
-        self.time_us = 100 + 0.02 * links.value
+    The first launch is late, and so are some blocks and samples of each.
+    """
+
+    def __init__(self, case: Case, mhz: float | None) -> None:
+        self.mhz = mhz
+        self.cycles = 50 + 40 * next(int(each.value) for each in case.arguments[3:] if isinstance(each, Scalar))
+        self.outputs = [np.zeros(4), np.zeros(steps.BLOCKS if ("CLOCKED", "1") in case.defines else 0, dtype=np.int64)]
+        self.late = 1000
+
+    def run(self) -> None:
+        self.outputs[1][:] = self.cycles + self.late
+        self.outputs[1][: steps.BLOCKS // 3] += 500
+        self.late = 0
 
     def sample(self, plan: SamplingPlan) -> Samples:
-        times_us = [self.time_us] * (plan.max_samples - 4) + [9 * self.time_us] * 4
-        return Samples(tuple(times_us), (None,) * plan.max_samples, 0, "made up")
+        times_us = [100.0] * (plan.max_samples - 4) + [900.0] * 4
+        return Samples(tuple(times_us), (self.mhz,) * plan.max_samples, 0, "made up")
 
 
 class Copies:
     """A device that does nothing but copy."""
 
+    def __init__(self, mhz: float | None = 2000.0) -> None:
+        self.mhz = mhz
+
     def warm_up(self) -> None:
         pass
 
     def prepare(self, case: Case) -> Copy:
-        return Copy(case)
+        return Copy(case, self.mhz)
 
 
-def test_own_timing_tells_the_shift_of_every_cell_and_disturbed_samples_do_not_show(
+def test_own_timing_tells_the_shift_of_every_cell_and_what_is_late_does_not_show(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(own_timing, "open_device", lambda _choice: (Copies(), None))
@@ -150,6 +172,15 @@ def test_own_timing_tells_the_shift_of_every_cell_and_disturbed_samples_do_not_s
     assert len(found) == len(steps.QUADS_BY_DURATION) * len(steps.PER_MILLE)
     assert found["150us-0pm"] == 0
     assert found["150us-20pm"] == pytest.approx(math.log1p(0.02 * steps.links(150, 20) / 100))
+
+
+def test_own_timing_without_a_clock_is_one_line_and_exit_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    monkeypatch.setattr(own_timing, "open_device", lambda _choice: (Copies(mhz=None), None))
+    assert own_timing.main([str(tmp_path / "own.json")]) == 2
+    assert capsys.readouterr().err.startswith("5 us: no SM clock was told with the samples")
+    assert not list(tmp_path.iterdir())
 
 
 def test_own_timing_without_a_gpu_is_one_line_and_exit_2(
@@ -195,6 +226,7 @@ def out(tmp_path: Path) -> Path:
     there = tmp_path / "campaign"
     for number in (1, 2):
         measured(there / f"same-{number}", "same", "t.copy-1", "SAME")
+    measured(there / "pairs-1", "pairs", "steps.delayed_copy-5us-10pm-0", "SLOWER")
     measured(there / "steps-1", "steps", "steps.delayed_copy-5us-10pm-0", "SLOWER")
     measured(there / "mutants-1", "mutants", "t.pad-1", "SLOWER")
     planted = {"mutants": {"no-padding": {"reason": "x", "cases": ["t.pad-1"]}}, "untouched": []}
@@ -210,6 +242,8 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     same = read(record, Experiment.SAME).summary
     assert sorted(same["pair"].unique()) == [0, 1, 2, 3]
     assert set(same["case"]) == {"t.copy-1"}
+    copies = read(record, Experiment.STEPS).summary
+    assert sorted(copies["pair"].unique()) == [0, 1, 2, 3], "pairs to draw from join those of whole runs"
     about = read_about(record)
     assert (about.gpu, about.commit, about.planted) == ("NVIDIA H200", "abc", {Cell(5, 10): 0.011})
     steps_gate = next(gate for gate in about.gates if gate.experiment is Experiment.STEPS)
@@ -222,7 +256,7 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     ("lost", "told"),
     [
         ("*/timing.json", "no */timing.json in it"),
-        ("steps-1/*.json", "no steps-* in it"),
+        ("*[pr]s-1/*.json", "no steps-* in it"),
         ("mutants-1/timing.json", "no mutants-* in it"),
         ("same-1/ab.json", "ab.json"),
         ("steps-1/ab/screen-0-head.json", "screen-0-head.json: cannot be read"),

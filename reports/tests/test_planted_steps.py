@@ -6,6 +6,7 @@ import pytest
 
 from reports import planted
 from reports.planted import own_timing
+from reports.planted.families import steps
 from suite import catalogue
 from suite.case import Case, Scalar, Scale
 from suite.errors import PeakgateError
@@ -33,7 +34,7 @@ def test_a_marked_tree_has_the_same_copies_delayed_by_the_planted_share(
     assert plain.keys() == marked.keys()
     assert not any(links(case) for case in plain.values())
     assert {case for case in marked if not links(marked[case])} == {case for case in marked if "-0pm-" in case}
-    delay_ns = links(marked["steps.delayed_copy-150us-20pm-0"]) * 17.4
+    delay_ns = links(marked["steps.delayed_copy-150us-20pm-0"]) * steps.NS_PER_LINK
     assert delay_ns == pytest.approx(0.02 * 150_000, rel=0.01)
     assert {case.launch for case in plain.values()} == {case.launch for case in marked.values()}
     assert catalogue.cases(Scale.SMALL, folders=[FOLDER]) == []
