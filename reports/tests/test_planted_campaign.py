@@ -17,7 +17,7 @@ from reports.planted.about import Cell, read_about
 from reports.planted.families import steps
 from reports.planted.found import read_found
 from reports.planted.processes import Experiment, read
-from suite.case import Case, Scalar
+from suite.case import Case, Role, Scalar
 from suite.errors import PeakgateError
 from suite.sampling import Samples, SamplingPlan
 
@@ -136,13 +136,16 @@ class Copy:
 
     def __init__(self, case: Case, mhz: float | None) -> None:
         self.mhz = mhz
-        self.cycles = 50 + 40 * next(int(each.value) for each in case.arguments[3:] if isinstance(each, Scalar))
-        self.outputs = [np.zeros(4), np.zeros(steps.BLOCKS if ("CLOCKED", "1") in case.defines else 0, dtype=np.int64)]
+        chain = case.arguments[3]
+        assert isinstance(chain, Scalar)
+        self.cycles = 50 + 40 * int(chain.value)
+        self.outputs = [np.zeros(each.shape, each.dtype) for each in case.buffers if each.role is Role.OUT][1:]
         self.late = 1000
 
     def run(self) -> None:
-        self.outputs[1][:] = self.cycles + self.late
-        self.outputs[1][: steps.BLOCKS // 3] += 500
+        (told,) = self.outputs
+        told[:] = self.cycles + self.late
+        told[: steps.BLOCKS // 3] += 500
         self.late = 0
 
     def sample(self, plan: SamplingPlan) -> Samples:

@@ -19,9 +19,9 @@ def listed() -> dict[str, Case]:
 
 
 def links(case: Case) -> float:
-    last = case.arguments[-1]
-    assert isinstance(last, Scalar)
-    return last.value
+    chain = case.arguments[3]
+    assert isinstance(chain, Scalar)
+    return chain.value
 
 
 def test_a_marked_tree_has_the_same_copies_delayed_by_the_planted_share(
