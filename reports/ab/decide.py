@@ -27,6 +27,9 @@ SCREEN_SHIFT = math.log1p(0.0015)
 TO_BE_FOUND = math.log1p(0.005)
 """The effect that is looked for: a suspect whose fresh pairs rule it out is done with."""
 
+RULED_OUT_P = 0.001
+"""The chance, at each look, of giving up on a slowdown that is just as large as what is looked for."""
+
 SMALLEST_SHIFT = math.log1p(0.0025)
 """No smaller shift is called, however sure: half of what is looked for, since a floor at that itself would miss every
 second one of its size."""
@@ -251,7 +254,7 @@ def _look(
 def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
     """Whether more pairs would be wasted on a suspect that was not called."""
     shift = direction * estimate.shift
-    if shift + estimate.half_width(LEANING_P) < TO_BE_FOUND:
+    if shift + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND:
         return True
     if estimate.pairs >= HOPELESS_PAIRS and estimate.p_value(direction) > HOPELESS_P:
         return True

@@ -1,6 +1,6 @@
-"""What a planted-truth campaign says of itself: where it ran, how much slower its copies really were, its whole gates.
+"""What a planted-truth campaign says of itself, in ``planted.json`` beside the processes.
 
-It is ``planted.json`` beside the processes.
+Where it ran, which commits it measured, how much slower its copies really were, what its whole gates said.
 """
 
 from __future__ import annotations
@@ -52,16 +52,23 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The commit that an experiment measured, and when (ISO 8601) it began."""
+
+    commit: str
+    taken: str
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """Facts of one campaign.
 
-    ``planted`` are shifts ln(head / base) as the copies' own timing, apart from the suite's, tells them.
+    ``planted`` are shifts ln(head / base) as the clock in the copies' own kernel, apart from the suite's, tells them.
     """
 
     gpu: str
     driver: str
-    taken: str
-    commit: str
+    origins: Mapping[Experiment, Origin]
     planted: Mapping[Cell, float]
     gates: tuple[Gate, ...]
 
@@ -85,7 +92,9 @@ def read_about(folder: Path) -> About:
 
 def _about(content: Mapping[str, Any]) -> About:
     return About(
-        **{name: content[name] for name in ("gpu", "driver", "taken", "commit")},
+        gpu=content["gpu"],
+        driver=content["driver"],
+        origins={Experiment(name): Origin(**each) for name, each in content["origins"].items()},
         planted={Cell(each["duration_us"], each["permille"]): each["log_shift"] for each in content["planted"]},
         gates=tuple(_gate(gate) for gate in content["gates"]),
     )

@@ -1,6 +1,7 @@
-"""``python -m reports.planted.collect OUT... [--commit ID]``: make the committed record of measured campaigns.
+"""``python -m reports.planted.collect OUT... --commit ID``: make the committed record of measured campaigns.
 
-Each OUT is the folder of a ``reports.planted.campaign``; several are put together. Run files are condensed to the
+Each OUT is the folder of a ``reports.planted.campaign``; several are put together. An experiment that they measured
+takes the place of what the record had of it; the others stay as they are there. Run files are condensed to the
 statistics of each process and case, and the samples of the first pairs.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from reports.ab.schedule import Stage, Which
 from reports.ab.store import FOLDER, MANIFEST
 from reports.planted.__main__ import FOLDER as RECORD
-from reports.planted.about import About, Cell, Gate, write_about
+from reports.planted.about import NAME, About, Cell, Gate, Origin, read_about, write_about
 from reports.planted.campaign import OWN, PLANTED, TIMING, VERDICTS
 from reports.planted.found import Found, found, write_found
 from reports.planted.processes import Experiment, Process, from_runs, write
@@ -27,18 +28,29 @@ from suite.verdict import ExitCode, Verdict
 NEEDED = (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS)
 """What a record cannot do without."""
 
-MORE = {Experiment.STEPS: Experiment.PAIRS}
-"""Whose processes stand in whose record too."""
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One whole ``ab`` of a campaign: its folder, what it said, its verdicts, its screening processes' run files."""
+    """One ``ab`` of a campaign: its folder, its screening processes' run files, and what it said.
+
+    ``gate`` and ``verdicts`` are None of pairs to draw gates from: they decide nothing, so they may end anywhere.
+    """
 
     folder: Path
-    gate: Gate
-    verdicts: dict[str, Any]
+    experiment: Experiment
     screened: tuple[tuple[int, Which, Path], ...]
+    gate: Gate | None = None
+    verdicts: Mapping[str, Any] | None = None
+
+    @property
+    def record(self) -> Experiment:
+        """In whose record it stands."""
+        return Experiment.STEPS if self.experiment is Experiment.PAIRS else self.experiment
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs began."""
+        return len({pair for pair, _, _ in self.screened})
 
     def processes(self, first_pair: int) -> Iterator[Process]:
         """Its screening processes, read one by one, with pairs counted from ``first_pair``."""
@@ -47,51 +59,72 @@ class Measured:
 
 
 def measured(out: Path) -> list[Measured]:
-    """Every ``ab`` of a campaign, by its folder's name; a PeakgateError names what cannot be read."""
-    folders = sorted(path.parent for path in out.glob(f"*/{TIMING}"))
-    if not folders:
+    """Every ``ab`` of a campaign, whole ones first, by folder; a PeakgateError names what cannot be read."""
+    timed = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
+    whole = [_whole(folder) for folder in timed if not folder.name.startswith(f"{Experiment.PAIRS}-")]
+    drawn_from = [_pairs(path.parents[1]) for path in sorted(out.glob(f"{Experiment.PAIRS}-*/{FOLDER}/{MANIFEST}"))]
+    if not whole and not drawn_from:
         raise PeakgateError(f"{out}: no */{TIMING} in it; name the folder of a `python -m reports.planted.campaign`")
-    return [_measured(folder) for folder in folders]
+    return [*whole, *drawn_from]
 
 
 def collect(outs: Sequence[Path], commit: str, target: Path) -> list[Path]:
-    """Write the record into ``target`` and give the paths; PeakgateError where a campaign lacks a part."""
-    gates = [gate for out in outs for gate in measured(out)]
-    of = {needed: [gate for gate in gates if gate.gate.experiment in (needed, MORE.get(needed))] for needed in NEEDED}
-    for experiment, chosen in of.items():
-        if not any(gate.screened for gate in chosen):
-            raise PeakgateError(f"{', '.join(map(str, outs))}: no {experiment}-* in it with pairs; measure it first")
-    about = _about(outs, commit, gates)
-    mutants = of[Experiment.MUTANTS][-1]
-    judged = _judged(mutants)
-    records = {each: from_runs(_numbered(of[each])) for each in (Experiment.SAME, Experiment.STEPS)}
+    """Write what was measured into the record ``target`` and give the paths.
+
+    A PeakgateError tells what neither the campaigns nor the record have, and a record of another GPU or driver.
+    """
+    fresh = [each for out in outs for each in measured(out)]
+    of = {needed: [each for each in fresh if each.record is needed] for needed in NEEDED}
+    of = {needed: chosen for needed, chosen in of.items() if any(each.screened for each in chosen)}
+    known = read_about(target) if (target / NAME).is_file() else None
+    for needed in NEEDED:
+        if needed not in of and (known is None or needed not in known.origins):
+            raise PeakgateError(f"{', '.join(map(str, outs))}: no {needed}-* in it with pairs; measure it first")
+    about = _about(outs, commit, fresh, known)
+    judged = _judged(of[Experiment.MUTANTS][-1]) if Experiment.MUTANTS in of else None
+    records = {each: from_runs(_numbered(of[each])) for each in (Experiment.SAME, Experiment.STEPS) if each in of}
     written = [path for experiment, record in records.items() for path in write(target, experiment, record)]
-    return [*written, write_found(target, judged), write_about(target, about)]
+    return [*written, *([write_found(target, judged)] if judged else []), write_about(target, about)]
 
 
-def _about(outs: Sequence[Path], commit: str, gates: Sequence[Measured]) -> About:
-    """The campaign's facts; machine and date are those of its first process."""
-    first = next(file for gate in gates for _, _, file in gate.screened)
-    run = _json(first)
+def _about(outs: Sequence[Path], commit: str, fresh: Sequence[Measured], known: About | None) -> About:
+    """The record's facts: those of what was measured, and of the rest what is known."""
+    first = {each.record: each.screened[0][2] for each in reversed(fresh) if each.screened}
+    if not first:
+        raise PeakgateError(f"{', '.join(map(str, outs))}: no pair was measured in it; measure it first")
+    runs = {record: (file, _json(file)) for record, file in first.items()}
+    machines = {_machine(file, run) for file, run in runs.values()}
+    if known is not None and not known.origins.keys() <= runs.keys():
+        machines.add((known.gpu, known.driver))
+    if len(machines) > 1:
+        there = " and ".join(f"{gpu} with driver {driver}" for gpu, driver in sorted(machines))
+        raise PeakgateError(f"a record is of one GPU model and driver, this would be of {there}; give another --record")
+    ((gpu, driver),) = machines
+    kept = [gate for gate in known.gates if gate.experiment not in runs] if known else []
+    return About(
+        gpu=gpu,
+        driver=driver,
+        origins=(dict(known.origins) if known else {})
+        | {record: Origin(commit, str(run["datetime"])) for record, (_, run) in runs.items()},
+        planted=_own(outs, known if Experiment.STEPS not in runs else None),
+        gates=(*kept, *(each.gate for each in fresh if each.gate)),
+    )
+
+
+def _machine(file: Path, run: Mapping[str, Any]) -> tuple[str, str]:
     try:
         gpu = run["machine_info"]["gpu"]
-        return About(
-            gpu=gpu["name"],
-            driver=gpu["driver"],
-            taken=run["datetime"],
-            commit=commit,
-            planted=_own(outs),
-            gates=tuple(gate.gate for gate in gates),
-        )
+        run["datetime"]
+        return gpu["name"], gpu["driver"]
     except (KeyError, TypeError) as error:
-        raise _unlike(first, error) from error
+        raise _unlike(file, error) from error
 
 
-def _own(outs: Sequence[Path]) -> dict[Cell, float]:
-    """What the copies' own timing says was planted; empty where it was not taken."""
+def _own(outs: Sequence[Path], known: About | None) -> Mapping[Cell, float]:
+    """What the clock in the copies' kernel says was planted; empty where it was never asked."""
     path = next((out / OWN for out in outs if (out / OWN).is_file()), None)
     if path is None:
-        return {}
+        return known.planted if known else {}
     try:
         return {_cell(name): float(shift) for name, shift in _json(path).items()}
     except (AttributeError, TypeError, ValueError) as error:
@@ -99,6 +132,7 @@ def _own(outs: Sequence[Path]) -> dict[Cell, float]:
 
 
 def _judged(mutants: Measured) -> Found:
+    assert mutants.verdicts is not None, "only pairs to draw from go without"
     planted = mutants.folder / PLANTED
     try:
         return found(_json(planted), mutants.verdicts)
@@ -108,17 +142,17 @@ def _judged(mutants: Measured) -> Found:
 
 def _numbered(chosen: Sequence[Measured]) -> Iterator[Process]:
     first = 0
-    for gate in chosen:
-        yield from gate.processes(first)
-        first += gate.gate.screening_pairs
+    for each in chosen:
+        yield from each.processes(first)
+        first += each.pairs
 
 
-def _measured(folder: Path) -> Measured:
+def _whole(folder: Path) -> Measured:
+    """An ``ab`` that came to its end."""
     timing, manifest, verdicts = (_json(folder / name) for name in (TIMING, Path(FOLDER, MANIFEST), VERDICTS))
     try:
         rows = {row["case"]: row["verdict"] for row in verdicts["rows"]}
-        processes = [(Stage(entry["stage"]), entry["pair"], entry) for entry in manifest["processes"]]
-        pairs = {stage: {pair for of, pair, _ in processes if of is stage} for stage in Stage}
+        pairs = {stage: {each["pair"] for each in manifest["processes"] if each["stage"] == stage} for stage in Stage}
         gate = Gate(
             experiment=Experiment(timing["experiment"]),
             exit_code=int(verdicts["exit_code"]),
@@ -128,14 +162,25 @@ def _measured(folder: Path) -> Measured:
             seconds=float(timing["seconds"]),
             verdicts={case: verdict for case, verdict in rows.items() if verdict != Verdict.SAME},
         )
-        screened = tuple(
-            (pair, Which(entry["which"]), folder / FOLDER / entry["file"])
-            for stage, pair, entry in processes
-            if stage is Stage.SCREEN and entry["file"]
-        )
+        return Measured(folder, gate.experiment, _screened(folder, manifest), gate, verdicts)
     except (KeyError, TypeError, ValueError) as error:
         raise _unlike(folder, error) from error
-    return Measured(folder, gate, verdicts, screened)
+
+
+def _pairs(folder: Path) -> Measured:
+    """Pairs to draw gates from, as far as they were measured."""
+    try:
+        return Measured(folder, Experiment.PAIRS, _screened(folder, _json(folder / FOLDER / MANIFEST)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unlike(folder, error) from error
+
+
+def _screened(folder: Path, manifest: Mapping[str, Any]) -> tuple[tuple[int, Which, Path], ...]:
+    return tuple(
+        (int(each["pair"]), Which(each["which"]), folder / FOLDER / each["file"])
+        for each in manifest["processes"]
+        if Stage(each["stage"]) is Stage.SCREEN and each["file"]
+    )
 
 
 def _unlike(what: Path, error: Exception) -> PeakgateError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from reports.ab import decide
 from reports.ab.schedule import ALPHA, looks
 from reports.planted import attained
-from reports.planted.about import Cell
+from reports.planted.about import Cell, Origin
 from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Pairing
 from reports.planted.findings import Findings
 from reports.planted.found import table
@@ -24,10 +24,14 @@ OUR_PROCESSES = f"{SCREENING_PAIRS} to {SCREENING_PAIRS + looks(CONFIRMING_PAIRS
 def facts(found: Findings) -> str:
     """Where and how much was measured, and the rule's constants."""
     about = found.about
+    measured = {
+        Experiment.SAME: f"{found.same.pairs} pairs of the gate tier ({len(found.same.cases)} cases), nothing changed",
+        Experiment.STEPS: f"{found.steps.pairs} pairs of {len(found.steps.cases)} copies",
+        Experiment.MUTANTS: f"{len(found.mutants.mutants)} mutants",
+    }
+    told = [f"{what} ({_origin(about.origins[each])})" for each, what in measured.items() if each in about.origins]
     return (
-        f"{about.gpu}, driver {about.driver}, {about.taken[:10]}, commit {about.commit}: {found.same.pairs} pairs"
-        f" of processes of the gate tier ({len(found.same.cases)} cases) with nothing changed,"
-        f" {found.steps.pairs} pairs of {len(found.steps.cases)} copies."
+        f"{about.gpu}, driver {about.driver}, pairs of processes: {'; '.join(told)}."
         f" The rule: {SCREENING_PAIRS} screening pairs, suspects below p = {decide.SCREEN_P:g} and beyond"
         f" {_shift(decide.SCREEN_SHIFT)}, up to {looks(CONFIRMING_PAIRS)[-1].pairs} confirming pairs, called beyond"
         f" {_shift(decide.SMALLEST_SHIFT)} at {percent(ALPHA)} error of all cases together."
@@ -159,7 +163,6 @@ def walls(found: Findings) -> str:
 HEADS = {
     Experiment.SAME: "the same, all measured",
     Experiment.STEPS: "slowed copies, nothing else measured",
-    Experiment.PAIRS: "slowed copies, pairs to draw gates from",
     Experiment.MUTANTS: "all mutants, all measured",
     Experiment.ONE: "one mutant, the unchanged skipped",
 }
@@ -189,6 +192,10 @@ def _rates_line(called: Mapping[Cell, tuple[int, int]], found: Findings, share: 
     """Percent called slower of those judged, a number a duration."""
     cells = [called.get(Cell(duration, share)) for duration in found.durations_us]
     return " / ".join("–" if cell is None else f"{100 * cell[0] / cell[1]:.0f}" for cell in cells)
+
+
+def _origin(origin: Origin) -> str:
+    return f"{origin.taken[:10]}, commit {origin.commit}"
 
 
 def _shift(log_shift: float) -> str:

@@ -51,8 +51,8 @@ SIGNIFICANT = 7
 class Experiment(StrEnum):
     """What was measured: one tree against itself, against one with slowed copies, with all mutants, with one mutant.
 
-    PAIRS are many more screening pairs of the slowed copies than a gate takes, to draw gates from. Processes are kept
-    of SAME, and of STEPS and PAIRS together.
+    PAIRS are many more screening pairs of the slowed copies than a gate takes, to draw gates from; they decide nothing.
+    Processes are kept of SAME, and of STEPS and PAIRS together.
     """
 
     SAME = "same"

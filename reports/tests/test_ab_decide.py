@@ -138,6 +138,16 @@ def test_a_suspect_that_does_not_lean_its_way_after_ten_fresh_pairs_is_given_up(
     assert (found.status, found.estimate.pairs) == (Status.CLEARED, HOPELESS_PAIRS)
 
 
+def test_a_slowdown_whose_first_fresh_pairs_come_out_low_is_measured_further_and_found() -> None:
+    screen, confirm = experiment(2)
+    screen[5] += 0.006
+    confirm[5] = np.tile([0.002, -0.002], LOOKS[-1].pairs // 2) + 0.007
+    confirm[5, : LOOKS[0].pairs] -= 0.0048
+    assert decided(screen, confirm[:, : LOOKS[0].pairs])[5].status is Status.OPEN
+    found = decided(screen, confirm)[5]
+    assert (found.status, found.estimate.pairs) == (Status.CALLED, LOOKS[1].pairs)
+
+
 def test_a_case_that_scattered_while_it_was_screened_is_not_called_on_four_pairs_that_happen_to_agree() -> None:
     screen, confirm = experiment(2)
     agreeing = np.full(LOOKS[-1].pairs, 0.02) + np.tile([1e-4, -1e-4], LOOKS[-1].pairs // 2)

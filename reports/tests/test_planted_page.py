@@ -12,7 +12,7 @@ import pytest
 from reports.ab.schedule import Which
 from reports.planted import attained
 from reports.planted.__main__ import PAGE, main
-from reports.planted.about import About, Cell, Gate, write_about
+from reports.planted.about import About, Cell, Gate, Origin, write_about
 from reports.planted.attained import FalseGates
 from reports.planted.draw import Medians, Pairing
 from reports.planted.findings import Findings
@@ -56,9 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(there, Experiment.SAME, campaign(SAME_US, 12, seed=1))
     write(there, Experiment.STEPS, campaign(STEPS_US, 12, seed=2))
     gates = [Gate(Experiment.SAME, 0, 12, 10, 4, 190.0, {}), Gate(Experiment.STEPS, 1, 4, 10, 4, 60.0, {})]
-    about = About(
-        "NVIDIA H200", "580.159.04", "2026-11-21T10:00:00", "a1a1a1a to b2b2b2b", {Cell(150, 100): 0.0950}, tuple(gates)
-    )
+    origins = {Experiment.SAME: Origin(COMMITS, "2026-11-21T10:00:00")}
+    about = About("NVIDIA H200", "580.159.04", origins, {Cell(150, 100): 0.0950}, tuple(gates))
     write_about(there, about)
     write_found(there, Found((Mutant("no-padding", "Padding dropped.", (Judged("a.b-1", "SLOWER", 3.21),)),), 4, ()))
     return there
@@ -85,9 +84,9 @@ def row(lines: list[str], starting: str) -> list[str]:
 def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(folder: Path, capsys: Captured) -> None:
     assert main([str(folder), "--gates", "5"]) == 0
     text = capsys.readouterr().out
-    assert f"NVIDIA H200, driver 580.159.04, 2026-11-21, commit {COMMITS}: 12 pairs" in "".join(
-        block(text, "planted-facts")
-    )
+    facts = "".join(block(text, "planted-facts"))
+    assert facts.startswith("NVIDIA H200, driver 580.159.04, pairs of processes: 12 pairs of the gate tier (12 cases)")
+    assert f"nothing changed (2026-11-21, commit {COMMITS}). The rule" in facts, "copies and mutants: origin unknown"
     false = block(text, "planted-false")
     assert row(false, "whole runs")[1:4] == ["1", "0 (0 %)", "95 %"]
     assert row(false, "drawn: pairs")[1:3] == ["5", "0 (0 %)"]
@@ -110,7 +109,7 @@ def test_the_page_tells_false_gates_what_was_found_and_what_other_rules_say(fold
     assert sum(line.startswith("| pyperf") for line in by_duration) == 2
     short = " ".join(block(text, "planted-short"))
     assert "A case was called slower in 0 of 1 whole runs of `ab`, and in 0 of 5 gates" in short
-    assert "95 % or more were called slower, in 1 whole run of `ab`: 150 µs at no share that was planted." in short
+    assert "99 % or more were called slower, in 1 whole run of `ab`: 150 µs at no share that was planted." in short
     assert "1 of 1 planted mistakes were called slower, the least of them by 3.2 %; of 4 untouched" in short
     assert "A whole run of `ab` took 190 s with everything measured though nothing changed." in short
 
@@ -125,7 +124,7 @@ def test_with_pairs_enough_for_a_gate_the_page_tells_what_drawn_gates_found(
     text = capsys.readouterr().out
     assert row(block(text, "planted-found"), "150 µs") == ["150 µs", "0 of 2 (0 %)", "0 of 2 (100 %)"]
     assert "In brackets the share of drawn gates." in text
-    assert "called slower in 95 % of drawn gates or more: 150 µs from 10 %." in text
+    assert "called slower in 99 % of drawn gates or more: 150 µs from 10 %." in text
     assert row(block(text, "planted-tools"), "**`nox -s ab`**")[-1] == "100 %"
     assert "by drawn gates of ours" in text
 
@@ -200,7 +199,7 @@ def told(*rates: tuple[float, int]) -> str:
     gates = FalseGates(1000, 4, 0, 0, 1, 17.5)
     return compared(
         Findings(
-            about=About("NVIDIA H200", "580", "2026-11-21", COMMITS, {}, ()),
+            about=About("NVIDIA H200", "580", {}, {}, ()),
             same=Medians((), np.empty((0, 0)), np.empty((0, 0))),
             steps=Medians((), np.empty((0, 0)), np.empty((0, 0))),
             real=None,

@@ -10,7 +10,7 @@ import pytest
 
 from reports.ab.schedule import Stage, Which
 from reports.planted import processes
-from reports.planted.about import About, Cell, Gate, cell_of, read_about, write_about
+from reports.planted.about import About, Cell, Gate, Origin, cell_of, read_about, write_about
 from reports.planted.processes import Experiment, Process, from_runs, read, write
 from reports.tests.synthetic import document
 from suite.errors import PeakgateError
@@ -116,8 +116,7 @@ def test_files_that_are_missing_cut_or_of_another_form_are_named(tmp_path: Path)
 ABOUT = About(
     gpu="NVIDIA H200",
     driver="580.159.04",
-    taken="2026-11-21T10:00:00+00:00",
-    commit="a1b2c3d4e5f6",
+    origins={Experiment.SAME: Origin("a1b2c3d4e5f6", "2026-11-21T10:00:00+00:00")},
     planted={Cell(150, 10): 0.0099, Cell(5, 50): 0.048},
     gates=(Gate(Experiment.SAME, 1, 186, 10, 20, 190.5, {PAD: "SLOWER", SMEM: "INCONCLUSIVE"}),),
 )
