@@ -24,7 +24,7 @@ def test_kernel(
         launchable = session.prepare(case)
         proof = session.prove(launchable)
         samples = session.sample(launchable)
-    except (WrongResult, KernelFault, DeviceLost, PeakgateError) as error:
+    except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
         outcome = session.failed(case, error)
     else:
         outcome = session.gate(launchable, proof, samples)

@@ -22,7 +22,7 @@ from suite.device.driver import gpu_count
 from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.schema import SCHEMA
-from suite.session import Session
+from suite.session import Session, no_room
 from suite.status_line import StatusLine
 from suite.verdict import ExitCode, exit_code
 
@@ -113,7 +113,10 @@ def begin_session(request: pytest.FixtureRequest) -> Session:
     session.wall_s["start"] = _seconds_since_process_start()
     if (found := session.look()) and request.config.option.strict_gate:
         pytest.exit(f"not measured under --strict-gate: {'; '.join(found)}", returncode=int(ExitCode.UNDECIDED))
-    session.begin(selected)
+    try:
+        session.begin(selected)
+    except MemoryError as full:
+        pytest.exit(f"not measured: {no_room(full)}", returncode=int(ExitCode.UNDECIDED))
     request.config.stash[_STATUS].built()
     return session
 

@@ -28,6 +28,12 @@ class WrongResult(Exception):
     """A kernel whose output is not what it must be; the message says where."""
 
 
+def no_room(full: MemoryError) -> str:
+    """What went wrong on a device without memory left, and where to look."""
+    told = " ".join(str(full).split()) or "it did not say how much was asked for"
+    return f"no room in the device's memory ({told}); see what else holds it, on a GPU with nvidia-smi"
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A case found right: its largest relative error, and on how many ragged problems its build was right too."""
@@ -138,9 +144,16 @@ class Session:
         return outcome
 
     def failed(self, case: Case, error: Exception) -> Outcome:
-        """Keep a case that gave no figures: wrong or faulted, or not reached because the device was lost."""
-        verdict = Verdict.INCONCLUSIVE if isinstance(error, DeviceLost) else Verdict.WRONG
-        reason = f"not run: {error}" if isinstance(error, DeviceLost) else " ".join(str(error).split())
+        """Keep a case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
+        told = " ".join(str(error).split())
+        match error:
+            case DeviceLost():
+                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {told}"
+            case MemoryError():
+                self._reference = None  # the next case may need its room
+                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {no_room(error)}"
+            case _:
+                verdict, reason = Verdict.WRONG, told
         outcome = Outcome(case, Judgement(verdict, reason), floor=self.floors.get(case.id))
         self.outcomes.append(outcome)
         return outcome

@@ -160,6 +160,38 @@ def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, monkeypatch
     assert "Traceback" not in done.stdout + done.stderr
 
 
+FULL = """
+from pathlib import Path
+from suite.case import Buffer, Case, Family, Launch, Role, Stage, Tier, Work
+from suite.device.cpu import CpuDevice
+STAGE = Stage("full", "asks for more than there is", Path(__file__).with_name("full.cu"))
+def full(*arguments):
+    raise MemoryError("Out of memory allocating 4,294,967,296 bytes")
+def cases(scale):
+    buffer = Buffer(Role.OUT, (1,))
+    yield Case("full", STAGE, Launch((1, 1, 1), (1, 1, 1)), (buffer,), Work(4), full, tier=Tier.GATE)
+FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("at_the_start", "told"),
+    [
+        ("", "full.full on cpu-emulator: INCONCLUSIVE, not run: no room in the device's memory (Out of memory"),
+        ("CpuDevice.warm_up = full", "not measured: no room in the device's memory (Out of memory allocating"),
+    ],
+)
+def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, monkeypatch, at_the_start, told):
+    (tmp_path / "full.py").write_text(FULL + at_the_start)
+    (tmp_path / "full.cu").write_text('extern "C" __global__ void full(float *out) { out[0] = 0.0f; }')
+    monkeypatch.setenv("PEAKGATE_FAMILIES", str(tmp_path))
+    done = run(tmp_path, "-k", "full.full or memcpy")
+    assert done.returncode == 3
+    assert told in done.stdout + done.stderr
+    assert ("memcpy" in done.stdout) is not bool(at_the_start), "what has room is measured"
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 @pytest.mark.gpu
 def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_free_there(tmp_path):
     done = run(tmp_path, "-k", "unguarded", planted=True, device="gpu")
