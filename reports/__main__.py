@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from reports.ab.command import add_commands
 from reports.compare import compare
 from reports.history import command as history
@@ -17,6 +15,7 @@ from reports.keep import keep
 from reports.locate import FORMS, Archive, apart, find_history, find_side, without_copies
 from reports.protect import command as protect
 from reports.render import faces, terminal
+from reports.render.console import VerdictConsole
 from reports.render.page import of_run
 from reports.selftest import command as selftest
 from suite.baseline import load_floors
@@ -45,7 +44,7 @@ def _compare(options: argparse.Namespace) -> ExitCode:
     others = find_history(archive, sides)
     remarks = selftest.remarks(sides[1], options.out)
     comparison = compare(*sides, others, across_gpus=options.across_gpus, remarks=remarks)
-    console = Console(highlight=False)
+    console = VerdictConsole()
     terminal.show(comparison, console, everything=options.all)
     texts: Mapping[str, str] = {}
     if not options.no_files:

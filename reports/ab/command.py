@@ -13,8 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rich.console import Console
-
 from reports.ab.experiment import Budget, Choice, Means, run_experiment
 from reports.ab.folders import Wanted, folders
 from reports.ab.process import SideBroken
@@ -23,6 +21,7 @@ from reports.ab.schedule import Which
 from reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
 from reports.locate import Archive
 from reports.render import faces, machine, terminal
+from reports.render.console import VerdictConsole
 from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.progress import Progress
@@ -162,7 +161,7 @@ def _report(record: Record, options: argparse.Namespace) -> ExitCode:
     for name, text in texts.items():
         write_whole(options.out / name, text)
     faces.summarize(found, strict=options.strict)
-    console = Console(highlight=False)
+    console = VerdictConsole()
     terminal.show(found, console, everything=options.all)
     terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
     return found.exit_code(strict=options.strict)

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from reports.locate import Archive
+from reports.render.console import VerdictConsole
 from suite.files import write_whole
 from suite.verdict import ExitCode
 
@@ -54,7 +53,7 @@ def _history(options: argparse.Namespace) -> ExitCode:
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
     told = Told(found, detect(found), detect_together(found), archive.notes())
-    console = Console(highlight=False)
+    console = VerdictConsole()
     faces.show(told, console, everything=options.all)
     texts = {
         "history.md": faces.markdown(told),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
+from reports.render.console import VerdictConsole
 from reports.render.words import one_line
 from reports.result import percent
 from reports.selftest.record import MOST_FALSE_ALARMS, Selftest
@@ -40,7 +39,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
         ],
     )
     lines.append(f"{found.verdict}; {', '.join(str(path) for path in written)}")
-    console = Console(highlight=False, markup=False)
+    console = VerdictConsole(markup=False)
     for line in lines:
         console.print(one_line(line), soft_wrap=True)
 

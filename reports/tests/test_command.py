@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from reports.__main__ import main
 from reports.tests.synthetic import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
+ROOT = Path(__file__).parents[2]
 Captured = pytest.CaptureFixture[str]
 
 
@@ -93,6 +95,24 @@ def test_no_file_is_left_half_written(tmp_path: Path) -> None:
     (tmp_path / "out" / "compare.csv").mkdir(parents=True)
     assert main(["compare", str(run), str(run), "--out", str(tmp_path / "out")]) == 2
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.05, 1)])
+def test_a_reader_that_has_gone_changes_neither_verdict_nor_files(tmp_path: Path, factor: float, code: int) -> None:
+    base, new = save(tmp_path, "base", document()), save(tmp_path, "new", document(slower(PAD, factor)))
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "reports", "compare", str(base), str(new), "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        command,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert json.loads((tmp_path / "out" / "compare.json").read_text())["exit_code"] == code
 
 
 def test_strict_makes_a_missing_floor_undecided(tmp_path: Path) -> None:
