@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from reports import planted
-from reports.planted import own_timing
 from reports.planted.families import steps
 from suite import catalogue
 from suite.case import Case, Scalar, Scale
-from suite.errors import PeakgateError
 
 FOLDER = Path(planted.__file__).parent / "families"
 
@@ -38,15 +36,3 @@ def test_a_marked_tree_has_the_same_copies_delayed_by_the_planted_share(
     assert delay_ns == pytest.approx(0.02 * 150_000, rel=0.01)
     assert {case.launch for case in plain.values()} == {case.launch for case in marked.values()}
     assert catalogue.cases(Scale.SMALL, folders=[FOLDER]) == []
-
-
-def test_their_own_timing_says_in_one_line_that_no_gpu_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def none(wanted: str) -> None:
-        raise PeakgateError(f"--device {wanted}: no GPU answers on this machine")
-
-    monkeypatch.setattr(own_timing, "open_device", none)
-    assert own_timing.main([str(tmp_path / "timing.json")]) == 2
-    assert capsys.readouterr().err == "--device gpu: no GPU answers on this machine\n"
-    assert not (tmp_path / "timing.json").exists()
