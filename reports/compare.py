@@ -4,9 +4,12 @@ Two rules decide whether a case's time moved:
 
 - Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
   mean log times against the spread between sessions, steadied across cases, Holm-adjusted at 1 %, and more than .5 %.
-  With less than 4 degrees of freedom a case, or two GPUs of one model, the second rule has to agree.
+  With less than 4 degrees of freedom a case, or more than one GPU, the second rule has to agree.
 - One run against one: beyond 3 % (more for kernels under 10 µs or noisy samples). Below that is SAME *within what the
   pair can resolve*, which the reason states.
+
+Where the runs are not all known to be of one and the same GPU, what chips of one model may lie apart comes on top of
+either rule: no shift that the chips alone could make is called, and the smallest change that is says so.
 
 A case that cannot resolve 15 % is INCONCLUSIVE where nothing is known of the spread between its sessions, or where it
 moved further than it does by itself once in a hundred times; a case known to scatter that stays within its scatter is
@@ -22,13 +25,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reports import noise
 from reports.evidence import CaseEvidence, gather, repeated_sessions
-from reports.explain import below_floor, moved, unmoved
+from reports.explain import below_floor, moved, several_chips, unmoved
 from reports.locate import Side
 from reports.noise import Floats
 from reports.provenance import differences, machine_code
@@ -53,12 +56,14 @@ FEWEST_CASES_FOR_SUITE = 10
 class Rules:
     """What holds for all cases of one comparison.
 
-    ``refusal`` says why times are not compared; None when they are. ``same_chip`` is False for two GPUs of a model.
+    ``refusal`` says why times are not compared; None when they are. ``same_chip`` is True where all runs of both sides
+    are known to be of one GPU, ``several_chips`` where they are not, and of one model.
     """
 
     refusal: str | None
     other_model: bool
     same_chip: bool
+    several_chips: bool
 
 
 def compare(
@@ -80,6 +85,8 @@ def compare(
         residuals, df, np.array([(case.base.log_time + case.new.log_time) / 2 for case in timed])
     )
     shifts = _shifts(timed, df, spread, rules)
+    if rules.several_chips:
+        shifts = [_between_chips(shift) for shift in shifts]
     rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
     rows += [_row(case, _judge(case, shift), shift) for case, shift in zip(timed, shifts, strict=True)]
     return Comparison(
@@ -116,7 +123,8 @@ def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:
     elif any(run.emulated for run in (*base.runs, *new.runs)):
         refusal = "emulated times are not judged"
     uuids = {run.uuid for run in (*base.runs, *new.runs)}
-    return Rules(refusal, other_model and not across_gpus, len(uuids) == 1)
+    same_chip = len(uuids) == 1 and None not in uuids
+    return Rules(refusal, other_model and not across_gpus, same_chip, several_chips=not (same_chip or other_model))
 
 
 def _settled(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
@@ -187,6 +195,12 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
             p_alone=float(p_alone),
         )
     return shifts
+
+
+def _between_chips(shift: Shift) -> Shift:
+    """The same shift where the two sides' chips may have their part in it."""
+    resolvable = noise.between_chips(shift.resolvable)
+    return replace(shift, resolvable=resolvable, called=shift.called and abs(shift.log_ratio) > resolvable)
 
 
 def _fixed_resolvable(case: CaseEvidence) -> float:
@@ -269,7 +283,9 @@ def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -
         notes.append(code)
     if {run.path.resolve() for run in base.runs} & {run.path.resolve() for run in new.runs}:
         notes.append("a run is on both sides: it cannot differ from itself")
-    if not rules.same_chip and not rules.refusal:
+    if rules.several_chips and not rules.refusal:
+        notes.append(several_chips((*base.runs, *new.runs)))
+    elif not rules.same_chip and not rules.refusal:
         notes.append("the sides are not one and the same GPU: chips differ by more than sessions do")
     from_history = np.isfinite(residuals[:, len(base.runs) + len(new.runs) :]).any(axis=0)
     if from_history.any():

@@ -1,10 +1,15 @@
-"""The reasons beside the verdicts, each one line."""
+"""The reasons beside the verdicts and what a note explains, each one line."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from reports import noise
 from reports.cause import causes
 from reports.evidence import CaseEvidence
 from reports.result import Shift, percent, probability
+from reports.runfile import Run
 
 
 def moved(case: CaseEvidence, shift: Shift) -> str:
@@ -29,3 +34,13 @@ def below_floor(case: CaseEvidence) -> str:
     if result.peak_fraction is None or result.floor is None:
         return result.reason or "below its floor"
     return f"{result.peak_fraction:.3f} of peak, floor {result.floor:.3f}"
+
+
+def several_chips(runs: Sequence[Run]) -> str:
+    """What it means for the reader that the runs of both sides are not known to be of one GPU."""
+    known = "known to be " if any(run.uuid is None for run in runs) else ""
+    apart = percent(100 * math.expm1(noise.BETWEEN_CHIPS))
+    return (
+        f"the runs are not {known}of one and the same GPU: chips of one model may lie {apart} apart in a case, so no"
+        " smaller change of a case is called; to see one, measure both sides on one GPU (`nox -s ab`)"
+    )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.intp]
 
 SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
 """What one run against one other can resolve at best, when nothing is known of the spread between sessions."""
@@ -27,6 +28,10 @@ and 0.7 %."""
 
 SINGLE_RUN_SDS = 5.0
 """Resolvable shift in SDs of one session: 3.5 SDs of the difference of two sessions."""
+
+BETWEEN_CHIPS = math.log1p(0.05)
+"""What two chips of one model may lie apart in a case, with the same machine code and driver. Of three H200s, ten gate
+sessions each (baselines/nvidia-h200/runs), single cases lay up to 4.7 % apart, the median case up to 1.1 %."""
 
 SAMPLING_ERRORS = 4.0
 """Resolvable shift in standard errors of the difference, from the samples within the two runs."""
@@ -96,6 +101,14 @@ def fixed_resolvable(time_us: float, sampling_error: float, base_sessions: int =
     narrowed = math.sqrt((1 / base_sessions + 1 / new_sessions) / 2)
     between = max(SINGLE_RUN_RESOLVABLE, SINGLE_RUN_SDS * short_kernel_sd(time_us))
     return max(narrowed * between, SAMPLING_ERRORS * sampling_error)
+
+
+def between_chips(resolvable: float) -> float:
+    """The smallest log shift to trust between two chips of a model, from the smallest on one.
+
+    What chips differ by and what sessions differ by have nothing to do with each other, so they add by their squares.
+    """
+    return math.hypot(resolvable, BETWEEN_CHIPS)
 
 
 def short_kernel_sd(time_us: float) -> float:

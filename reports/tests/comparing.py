@@ -33,14 +33,16 @@ class Saved:
         runs = tuple(self.run(times, **content) for times in times_us or (LADDER,))
         return Side("side", runs)
 
-    def sessions(self, count: int, sd: float, seed: int, factor: Mapping[str, float] | None = None) -> tuple[Run, ...]:
+    def sessions(
+        self, count: int, sd: float, seed: int, factor: Mapping[str, float] | None = None, **content: Any
+    ) -> tuple[Run, ...]:
         """Sessions of the ladder whose medians scatter by ``sd``; some cases slower by a factor."""
         rng = np.random.default_rng(seed)
         factors = factor or {}
         return tuple(
             self.run(
                 {case: us * factors.get(case, 1) * math.exp(sd * rng.standard_normal()) for case, us in LADDER.items()},
-                day=1 + number,
+                **{"day": 1 + number, **content},
             )
             for number in range(count)
         )

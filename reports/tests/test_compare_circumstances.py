@@ -18,14 +18,6 @@ def test_another_gpu_model_is_incomparable_unless_asked(saved: Saved) -> None:
     assert verdicts(compare(base, new, across_gpus=True)) == {Verdict.SAME, Verdict.NEW}
 
 
-def test_another_chip_of_the_model_is_compared_said_and_held_to_the_single_run_rule(saved: Saved) -> None:
-    history = saved.sessions(8, 0.0005, seed=3)
-    result = compare(saved.side(), saved.side(slower(PAD, 1.02), uuid="GPU-0002"), history)
-    assert row(result).verdict is Verdict.SAME
-    assert "GPU uuid" in {difference.name for difference in result.differences}
-    assert any("not one and the same GPU" in note for note in result.notes)
-
-
 def test_emulated_times_are_not_judged_but_cases_are_counted(saved: Saved) -> None:
     base = saved.side({"a.b": 10.0, "a.gone": 10.0}, slug="cpu-emulator")
     result = compare(base, saved.side({"a.b": 90.0, "a.new": 1.0}, slug="cpu-emulator"), across_gpus=True)

@@ -162,11 +162,17 @@ def test_an_upgrade_onto_another_gpu_model_is_incomparable(tmp_path: Path) -> No
     assert "nvidia-l40s against nvidia-h200" in runner.row()["reason"]
 
 
-def test_another_chip_of_the_model_is_said_and_held_to_the_wider_rule(tmp_path: Path) -> None:
-    runner = upgraded(tmp_path, Edit(gpu={"uuid": "GPU-0002"}, factors={CASE: 1.01}))
-    assert runner.compare() == 0
-    assert runner.row()["verdict"] == "SAME"
-    assert any("not one and the same GPU" in note for note in runner.told["notes"])
+@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.045, "SAME", 0), (1.08, "SLOWER", 1)])
+def test_another_chip_of_the_model_is_said_and_held_to_the_wider_rule(
+    tmp_path: Path, capsys: Captured, factor: float, verdict: str, code: int
+) -> None:
+    runner = upgraded(tmp_path, Edit(gpu={"uuid": "GPU-0002"}, factors={CASE: factor}))
+    assert runner.compare() == code
+    assert runner.row()["verdict"] == verdict
+    assert runner.row()["smallest_detectable_change_percent"] == pytest.approx(5.1, abs=0.2)
+    said = "the runs are not of one and the same GPU: chips of one model may lie 5 % apart in a case"
+    assert f"note: {said}" in capsys.readouterr().out
+    assert f"note: {said}" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("factor", "verdict", "code"), [(1.01, "SLOWER", 1), (0.99, "FASTER", 0), (1.001, "SAME", 0)])

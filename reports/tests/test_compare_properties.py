@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reports import noise
 from reports.compare import compare
 from reports.locate import Side
 from reports.result import LEAST_P, Comparison
@@ -145,3 +146,29 @@ def test_more_noise_within_two_runs_never_makes_a_shift_surer(
     assert shift(loud).resolvable >= shift(quiet).resolvable
     if row(quiet).verdict not in MOVED:
         assert row(loud).verdict not in MOVED
+
+
+@some_examples
+@given(
+    seed=SEEDS,
+    sessions=st.integers(1, 3),
+    sd=st.floats(0.0005, 0.02),
+    factors=st.lists(st.floats(0.9, 1.1), min_size=len(LADDER), max_size=len(LADDER)),
+)
+def test_another_chip_never_makes_a_shift_surer_and_what_chips_may_lie_apart_is_never_called(
+    tmp_path: Path, seed: int, sessions: int, sd: float, factors: Sequence[float]
+) -> None:
+    saved = Saved(tmp_path)
+    moved = dict(zip(LADDER, factors, strict=True))
+    base = Side("a", saved.sessions(sessions, sd, seed))
+    here, there = (
+        Side("b", saved.sessions(sessions, sd, seed + 1, moved, uuid=uuid)) for uuid in ("GPU-0001", "GPU-0002")
+    )
+    one, two = compare(base, here), compare(base, there)
+    assert_mirrored(two, compare(there, base))
+    for case in LADDER:
+        alone, between = shift(one, case), shift(two, case)
+        assert between.log_ratio == alone.log_ratio
+        assert between.resolvable >= math.hypot(alone.resolvable, noise.BETWEEN_CHIPS) * (1 - 1e-9)
+        assert alone.called or not between.called
+        assert abs(between.log_ratio) > noise.BETWEEN_CHIPS or not between.called

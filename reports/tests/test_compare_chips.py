@@ -1,0 +1,147 @@
+"""Chips of one model: what lies between them is not taken for a change of the code."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import noise
+from reports.compare import compare
+from reports.locate import Side
+from reports.provenance import machine_code
+from reports.runfile import Run, load_run
+from reports.tests.comparing import PAD, Saved, row, shift, verdicts
+from reports.tests.synthetic import slower
+from suite.verdict import ExitCode, Verdict, exit_code
+
+KEPT = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
+TENS = {"first": "20261120T17*-gate.json", "second": "20261120T194[2-4]*-gate.json", "third": "20261121T13*-gate.json"}
+"""Ten gate sessions each of three H200s, of one code and one driver."""
+
+UNKNOWN: Mapping[str, Any] = {"uuid": None}
+ONE: Mapping[str, Any] = {"uuid": "GPU-0001"}
+OTHER: Mapping[str, Any] = {"uuid": "GPU-0002"}
+each_way = pytest.mark.parametrize(("base", "new"), list(itertools.permutations(TENS, 2)))
+
+
+@cache
+def ten(chip: str) -> tuple[Run, ...]:
+    return tuple(load_run(path) for path in sorted(KEPT.glob(TENS[chip])))
+
+
+def slowed(run: Run, case: str, factor: float) -> Run:
+    result = run.cases[case]
+    return replace(run, cases={**run.cases, case: replace(result, time_us=result.time_us * factor)})
+
+
+def test_the_kept_sessions_are_of_three_chips_and_one_machine_code() -> None:
+    assert [len(ten(chip)) for chip in TENS] == [10, 10, 10]
+    assert len({run.uuid for chip in TENS for run in ten(chip)}) == len(TENS)
+    assert {run.driver for chip in TENS for run in ten(chip)} == {"580.159.04"}
+    for base, new in itertools.combinations(TENS, 2):
+        assert machine_code(ten(base), ten(new)) == "machine code: the same in all 179 cases that tell it"
+
+
+@each_way
+def test_no_chip_of_the_kept_sessions_is_slower_than_another(base: str, new: str) -> None:
+    """Two transfers left the gate in between, and are missing or new."""
+    result = compare(Side(base, ten(base)), Side(new, ten(new)))
+    assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
+    assert result.counts[Verdict.SAME] == 186
+    assert result.suite is not None
+    assert result.suite.judgement.verdict is Verdict.SAME
+    assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
+    assert result.detectable_percent is not None
+    assert 5 < result.detectable_percent[0] < 5.5
+
+
+@each_way
+def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_chips(base: str, new: str) -> None:
+    planted = tuple(slowed(run, PAD, 1.08) for run in ten(new))
+    result = compare(Side(base, ten(base)), Side(new, planted))
+    assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [PAD]
+    assert result.exit_code() == ExitCode.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(1.055, Verdict.SAME), (1 / 1.055, Verdict.SAME), (1.062, Verdict.SLOWER), (1 / 1.062, Verdict.FASTER)],
+)
+def test_one_run_against_one_of_another_chip_adds_both_by_their_squares(
+    saved: Saved, factor: float, verdict: Verdict
+) -> None:
+    result = compare(saved.side(**ONE), saved.side(slower(PAD, factor), **OTHER))
+    assert row(result).verdict is verdict
+    assert shift(result).resolvable == pytest.approx(math.hypot(math.log1p(0.03), math.log1p(0.05)))
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.045, Verdict.SAME), (1.08, Verdict.SLOWER)])
+def test_a_known_spread_between_sessions_says_nothing_of_another_chip(
+    saved: Saved, factor: float, verdict: Verdict
+) -> None:
+    base = Side("base", saved.sessions(8, 0.0005, 1))
+    new = Side("new", saved.sessions(8, 0.0005, 2, {PAD: factor}, **OTHER))
+    result = compare(base, new)
+    assert row(result).verdict is verdict
+    assert shift(result).p_value is not None
+    assert shift(result).resolvable > noise.BETWEEN_CHIPS
+
+
+def test_nor_does_history_of_one_of_the_chips(saved: Saved) -> None:
+    history = saved.sessions(8, 0.0005, seed=3)
+    result = compare(saved.side(), saved.side(slower(PAD, 1.045), **OTHER), history)
+    assert row(result).verdict is Verdict.SAME
+    assert "GPU uuid" in {difference.name for difference in result.differences}
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "known"),
+    [
+        ((ONE,), (OTHER,), True),
+        ((ONE, OTHER), (ONE, OTHER), True),
+        ((ONE, ONE), (ONE, OTHER), True),
+        ((UNKNOWN,), (UNKNOWN,), False),
+        ((ONE,), (UNKNOWN,), False),
+        ((ONE, UNKNOWN), (ONE, OTHER), False),
+    ],
+)
+def test_runs_that_are_not_known_to_be_of_one_chip_are_of_several(
+    saved: Saved, base: tuple[Mapping[str, Any], ...], new: tuple[Mapping[str, Any], ...], known: bool
+) -> None:
+    """The same chips on both sides are several all the same: a case may owe its shift to how often each measured it."""
+    result = compare(
+        Side("base", tuple(saved.run(**chip) for chip in base)),
+        Side("new", tuple(saved.run(slower(PAD, 1.045), **chip) for chip in new)),
+    )
+    assert row(result).verdict is Verdict.SAME
+    assert shift(result).resolvable > noise.BETWEEN_CHIPS
+    said = "the runs are not of one" if known else "the runs are not known to be of one"
+    assert [note for note in result.notes if note.startswith(said) and note.endswith("on one GPU (`nox -s ab`)")]
+
+
+def test_on_one_chip_nothing_is_added(saved: Saved) -> None:
+    result = compare(saved.side(**ONE), saved.side(slower(PAD, 1.045), **ONE))
+    assert row(result).verdict is Verdict.SLOWER
+    assert not any("GPU" in note for note in result.notes)
+
+
+def test_two_gpu_models_that_are_compared_on_request_are_judged_as_sessions_are(saved: Saved) -> None:
+    """Their difference is what was asked for, whoever made it."""
+    other = saved.side(slower(PAD, 1.045), slug="nvidia-l4", **OTHER)
+    result = compare(saved.side(**ONE), other, across_gpus=True)
+    assert row(result).verdict is Verdict.SLOWER
+    assert "the sides are not one and the same GPU: chips differ by more than sessions do" in result.notes
+
+
+def test_a_floor_holds_on_every_chip(saved: Saved) -> None:
+    below = {PAD: {"verdict": "BELOW_FLOOR", "peak_fraction": 0.61, "floor": 0.70}}
+    result = compare(saved.side(**ONE), saved.side(slower(PAD, 1.045), extra=below, **OTHER))
+    assert row(result).verdict is Verdict.BELOW_FLOOR
+    assert result.exit_code() == ExitCode.REGRESSION
