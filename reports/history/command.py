@@ -18,7 +18,8 @@ def add_commands(commands: Any, out: Path) -> None:
         "history",
         help="say what got slower over the saved runs of one GPU model, and between which commits",
         description="Say what got slower over the saved runs of one GPU model, in the order they were taken: the last "
-        "5 sessions against the 30 before. Name the runs of one branch with --runs where others are saved too.",
+        "5 sessions against the 30 before, all of the chip that measured a case last. Name the runs of one branch with"
+        " --runs where others are saved too.",
         epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide",
     )
     looking.set_defaults(run=_history)

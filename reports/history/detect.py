@@ -1,6 +1,8 @@
 """Which cases got slower lately, and between which sessions it happened; pure.
 
 The rule: the median of the last 5 sessions that have a case against the median of up to 30 before them, at least 6.
+All of them are of one chip, that of the newest session that has the case: chips of one model differ by more than their
+sessions do (noise.BETWEEN_CHIPS), and no step is looked for between two. Sessions whose chip is unknown are a chip.
 The spread of the older ones is read from their median absolute deviation, which a few odd sessions do not widen, and
 steadied across cases; a shift counts when it is more than .5 % and its p, Holm-adjusted over the cases, is below 1 %.
 It is a trigger, not a proof: sessions lie days apart, and much else changes in days. What it finds, two commits
@@ -21,14 +23,16 @@ import numpy as np
 from reports import noise
 from reports.compare import ALPHA, SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from reports.history.series import History
+from reports.history.session import chip
 from reports.history.steps import Step, locate
-from reports.noise import Floats
+from reports.noise import Floats, Numbers
 from reports.result import WORST_FIRST, Shift, percent, probability
 from suite.verdict import Judgement, Verdict
 
 NEWEST = 5
 MOST_OLDER = 30
 FEWEST_OLDER = 6
+FEWEST = NEWEST + FEWEST_OLDER
 FEWEST_CASES_FOR_SUITE = 10
 
 MEDIAN_OF_NEWEST = 1.434
@@ -41,7 +45,7 @@ MAD_EFFICIENCY = 0.37
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One case at the end of its history.
+    """One case at the end of its history, on the chip that measured it last.
 
     ``recent_us`` are the sessions judged, oldest first, the last ``NEWEST`` of them the new ones; times are medians.
     ``shift`` is None where there were too few, ``step`` None where nothing was called.
@@ -62,10 +66,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The sessions of one case that are judged: their numbers in the history and their log times, oldest first."""
+    """The sessions of one case that are judged, all of one chip: their numbers in the history and their log times.
+
+    ``of_chip`` names the chip in a reason, empty where the history is of one; ``elsewhere`` counts the sessions of
+    other chips that have the case.
+    """
 
     sessions: tuple[int, ...]
     log_time: Floats
+    of_chip: str = ""
+    elsewhere: int = 0
+
+    @property
+    def enough(self) -> bool:
+        return len(self.log_time) >= FEWEST
 
     @property
     def older(self) -> Floats:
@@ -78,13 +92,13 @@ class Window:
 
 def detect(history: History) -> tuple[Finding, ...]:
     """Every case, worst first."""
-    windows = [_window(row) for row in history.log_time]
-    enough = [len(window.log_time) >= NEWEST + FEWEST_OLDER for window in windows]
-    judged = [window for window, known in zip(windows, enough, strict=True) if known]
+    chips, names = _chips(history), _names(history)
+    windows = [_window(row, chips, names) for row in history.log_time]
+    judged = [window for window in windows if window.enough]
     shifts = iter(_shifts(judged))
     findings = [
-        _finding(case, window, *next(shifts), history) if known else _too_few(case, window, alone=any(enough))
-        for case, window, known in zip(history.cases, windows, enough, strict=True)
+        _finding(case, window, *next(shifts), history) if window.enough else _too_few(case, window, beside=bool(judged))
+        for case, window in zip(history.cases, windows, strict=True)
     ]
     return tuple(sorted(findings, key=_badness))
 
@@ -92,35 +106,60 @@ def detect(history: History) -> tuple[Finding, ...]:
 def detect_together(history: History) -> Finding | None:
     """What moved the median case: a history of its own, of the sessions that have most of the cases; None of too few.
 
-    Its times are relative: 1 µs stands for what a case usually takes. A session that has less than half of the cases
-    says nothing of all of them.
+    Its sessions are those of the newest whole one's chip. Its times are relative: 1 µs stands for what a case usually
+    takes. A session that has less than half of the cases says nothing of all of them.
     """
-    whole = [index for index, session in enumerate(history.sessions) if session.whole][-(NEWEST + MOST_OLDER) :]
+    whole = _of_last_chip(np.flatnonzero([session.whole for session in history.sessions]), _chips(history))
+    whole = whole[-(NEWEST + MOST_OLDER) :]
     there = np.isfinite(history.log_time[:, whole])
-    known = history.log_time[:, whole][there.mean(axis=1) > 0.5] if whole else np.empty((0, 0))
+    known = history.log_time[:, whole][there.mean(axis=1) > 0.5] if len(whole) else np.empty((0, 0))
     if len(known) < FEWEST_CASES_FOR_SUITE:
         return None
     relative = known - np.nanmedian(known, axis=1, keepdims=True)
     told = np.isfinite(relative).mean(axis=0) > 0.5
     together = np.nanmedian(relative[:, told], axis=0)
-    window = Window(tuple(np.array(whole)[told].tolist()), together)
-    if len(together) < NEWEST + FEWEST_OLDER:
+    window = Window(tuple(whole[told].tolist()), together, _names(history)[whole[-1]])
+    if not window.enough:
         return None
     return _finding("", window, *_shifts([window])[0], history)
 
 
-def _window(row: Floats) -> Window:
-    sessions = np.flatnonzero(np.isfinite(row))[-(NEWEST + MOST_OLDER) :]
-    return Window(tuple(sessions.tolist()), row[sessions])
+def _chips(history: History) -> Numbers:
+    """A number for each session's chip; those whose chip is not known share one."""
+    numbers: dict[str | None, int] = {}
+    return np.array([numbers.setdefault(session.uuid, len(numbers)) for session in history.sessions], dtype=np.intp)
 
 
-def _too_few(case: str, window: Window, *, alone: bool) -> Finding:
-    """A case that is not judged: NEW beside others that are, INCONCLUSIVE where the whole history is too short."""
-    have, needed = len(window.log_time), NEWEST + FEWEST_OLDER
-    reason = f"{have} {'session has' if have == 1 else 'sessions have'} it, {needed} are needed: {needed - have} more"
-    return Finding(
-        case, Judgement(Verdict.NEW if alone else Verdict.INCONCLUSIVE, reason), tuple(np.exp(window.log_time).tolist())
-    )
+def _names(history: History) -> list[str]:
+    """How a reason names each session's chip: `` of chip GPU-820987e0``, nothing where the history is of one."""
+    several = history.chips > 1
+    return [f" of {chip(session.uuid)}" if several else "" for session in history.sessions]
+
+
+def _of_last_chip(sessions: Numbers, chips: Numbers) -> Numbers:
+    """Those of the sessions, given by number and oldest first, that are of the last one's chip."""
+    last: Numbers = sessions[chips[sessions] == chips[sessions[-1:]]]
+    return last
+
+
+def _window(row: Floats, chips: Numbers, names: Sequence[str]) -> Window:
+    there = np.flatnonzero(np.isfinite(row))
+    of_chip = _of_last_chip(there, chips)
+    sessions = of_chip[-(NEWEST + MOST_OLDER) :]
+    return Window(tuple(sessions.tolist()), row[sessions], names[sessions[-1]], len(there) - len(of_chip))
+
+
+def _too_few(case: str, window: Window, *, beside: bool) -> Finding:
+    """A case that is not judged.
+
+    NEW beside others that are; INCONCLUSIVE where the whole history is too short, or what there is of its chip.
+    """
+    have = len(window.log_time)
+    has = f"session{window.of_chip} has" if have == 1 else f"sessions{window.of_chip} have"
+    new = beside and have + window.elsewhere < FEWEST
+    reason = f"{have} {has} it, {FEWEST} are needed: {FEWEST - have} more"
+    judgement = Judgement(Verdict.NEW if new else Verdict.INCONCLUSIVE, reason)
+    return Finding(case, judgement, tuple(np.exp(window.log_time).tolist()))
 
 
 def _spread(windows: Sequence[Window]) -> tuple[Floats, Floats]:
@@ -158,7 +197,7 @@ def _finding(case: str, window: Window, shift: Shift, sd: float, history: Histor
         step = locate(case, sessions, window.log_time, sd)
     return Finding(
         case=case,
-        judgement=_judgement(shift, len(window.older), step),
+        judgement=_judgement(shift, window, step),
         recent_us=tuple(np.exp(window.log_time).tolist()),
         older_us=float(np.exp(np.median(window.older))),
         newest_us=float(np.exp(np.median(window.log_time[-NEWEST:]))),
@@ -167,14 +206,15 @@ def _finding(case: str, window: Window, shift: Shift, sd: float, history: Histor
     )
 
 
-def _judgement(shift: Shift, older: int, step: Step | None) -> Judgement:
+def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
+    newest, older = f"{NEWEST} sessions{window.of_chip}", len(window.older)
     if step is not None:
         assert shift.p_value is not None, "a step is looked for where a shift was called"
-        told = f"{shift} in the last {NEWEST} sessions than in {older} before, {probability(shift.p_value)}"
+        told = f"{shift} in the last {newest} than in {older} before, {probability(shift.p_value)}"
         verdict = Verdict.SLOWER if shift.log_ratio > 0 else Verdict.FASTER
         return Judgement(verdict, "; ".join([told, *step.facts]))
     least = percent(shift.resolvable_percent)
-    told = f"{shift.percent:+.2f} %, within the {least} that {NEWEST} sessions against {older} can tell"
+    told = f"{shift.percent:+.2f} %, within the {least} that {newest} against {older} can tell"
     if shift.resolvable > WIDEST_RESOLVABLE:
         return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy")
     return Judgement(Verdict.SAME, told)

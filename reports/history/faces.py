@@ -123,6 +123,8 @@ def _remarks(told: Told) -> list[str]:
     remarks = [words.mark(mark, told.history) for mark in told.history.marks[-MOST_MARKS:]]
     if (earlier := len(told.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{earlier} earlier changes of driver or chip")
+    if several := words.chips(told.history):
+        remarks.insert(0, several)
     if told.history.retired:
         remarks.append(f"{len(told.history.retired)} cases are no longer measured: {', '.join(told.history.retired)}")
     return [one_line(remark) for remark in (*remarks, *told.notes)]

@@ -42,6 +42,11 @@ class History:
     marks: tuple[Mark, ...]
     retired: tuple[str, ...] = ()
 
+    @property
+    def chips(self) -> int:
+        """How many chips the sessions are of; those whose uuid is unknown count as one chip."""
+        return len({session.uuid for session in self.sessions})
+
 
 def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequence[str] = ()) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.

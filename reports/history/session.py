@@ -58,6 +58,11 @@ def shortly(name: str) -> str:
     return found["short"] if found else name
 
 
+def chip(uuid: str | None) -> str:
+    """``chip GPU-820987e0``, or ``an unknown chip``."""
+    return "an unknown chip" if uuid is None else f"chip {shortly(uuid)}"
+
+
 Entries = dict[str, tuple[State, Session | str]]
 """By path: the state a file was read in, and its session or the line that says why it is none."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.evidence import NO_COMMIT
-from reports.history.session import Session, shortly
+from reports.history.session import Session
 from reports.noise import Floats
 
 FARTHEST_SDS = 3.0
@@ -35,7 +35,7 @@ class Step:
 
 
 def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float) -> Step:
-    """The step in one case's sessions, oldest first, given the SD of one session's log time."""
+    """The step in one case's sessions, oldest first and all of one chip, given the SD of one session's log time."""
     first, last = plausible(log_time, sd)
     before, after = _clean(sessions[first::-1]), _clean(sessions[last:])
     good, bad = before or sessions[first], after or sessions[last]
@@ -77,7 +77,6 @@ def _changes(case: str, good: Session, bad: Session) -> list[str]:
     prints = good.fingerprints.get(case), bad.fingerprints.get(case)
     if prints[0] and prints[1]:
         facts.append("same code: environment" if prints[0] == prints[1] else "its code changed")
-    for what, before, after in (("driver", good.driver, bad.driver), ("chip", good.uuid, bad.uuid)):
-        if before and after and before != after:
-            facts.append(f"{what} {shortly(before)} to {shortly(after)}")
+    if good.driver and bad.driver and good.driver != bad.driver:
+        facts.append(f"driver {good.driver} to {bad.driver}")
     return facts

@@ -62,6 +62,13 @@ def mark(mark: Mark, history: History) -> str:
     return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {name(session)})")
 
 
+def chips(history: History) -> str:
+    """Whose sessions judge a case, where they are of several chips; empty where they are of one."""
+    if history.chips == 1:
+        return ""
+    return f"{history.chips} chips: a case is judged by the sessions of the chip that measured it last"
+
+
 def counts(told: Told) -> str:
     """``1 SLOWER, 179 SAME``."""
     return ", ".join(f"{count} {verdict}" for verdict, count in told.counts.items())

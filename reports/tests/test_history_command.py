@@ -31,6 +31,10 @@ def archive(folder: Path, sessions: int = 20, factor: float = 1.0, since: int = 
     return folder
 
 
+def chips() -> tuple[str, str]:
+    return "GPU-820987e0-7ea8-edaf-bddd-93f4cd76e459", "GPU-e01a041c-428f-73ac-fe66-7ee0b54e8764"
+
+
 def test_a_quiet_history_passes_and_writes_three_files(tmp_path: Path, capsys: Captured) -> None:
     archive(tmp_path / ".benchmarks")
     assert main(["history"]) == 0
@@ -81,16 +85,40 @@ def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_pat
 
 
 def test_a_chip_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Captured) -> None:
-    first, second = (f"GPU-{part}-7ea8-edaf-bddd-93f4cd76e459" for part in ("820987e0", "e01a041c"))
+    first, second = chips()
     for day in range(1, 13):
-        times = slower(PAD, 1.05) if day > 6 else LADDER
-        save(tmp_path / "runs", f"r{day:02d}", document(times, day=day, uuid=second if day > 6 else first))
-    main(["history", "--runs", "runs", "--out", "out"])
+        save(tmp_path / "runs", f"r{day:02d}", document(day=day, uuid=second if day > 6 else first))
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 3
+    text, shown = Path("out/history.md").read_text(encoding="utf-8"), capsys.readouterr().out
+    for face in (shown, text):
+        assert "2 chips: a case is judged by the sessions of the chip that measured it last" in face
+        assert "chip GPU-820987e0 to GPU-e01a041c (2026-11-07" in face
+        assert "6 sessions of chip GPU-e01a041c have it, 11 are needed: 5 more" in face
+        assert first not in face
+    told = json.loads(Path("out/history.json").read_text())
+    assert told["marks"][0]["before"] == first
+    assert told["counts"] == {"INCONCLUSIVE": len(LADDER)}
+
+
+def test_a_regression_on_the_chip_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:
+    """Two chips take turns, the first of them 4 % slower in every case."""
+    first, second = chips()
+    for day in range(1, 29):
+        times = slower(PAD, 1.05) if day > 14 else LADDER
+        if day % 2:
+            times = {case: time_us * 1.04 for case, time_us in LADDER.items()}
+        content = document(times, day=day, commit=f"{day:02x}" * 20, uuid=first if day % 2 else second)
+        save(tmp_path / "runs", f"r{day:02d}", content)
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 1
     shown = capsys.readouterr().out
-    assert "chip GPU-820987e0 to GPU-e01a041c (2026-11-07" in shown
-    assert "; chip GPU-820987e0 to GPU-e01a041c" in shown
-    assert first not in shown
-    assert json.loads(Path("out/history.json").read_text())["marks"][0]["before"] == first
+    assert "1.05x slower in the last 5 sessions of chip GPU-e01a041c than in 9 before" in shown
+    assert "    ▁▁▁▁▁▁▁███████  160 to 168 µs" in shown
+    assert "to settle it: nox -s ab -- 0e0e0e0e0e0e 101010101010" in shown
+    assert "22 earlier changes of driver or chip" in shown
+    told = json.loads(Path("out/history.json").read_text())
+    assert told["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
+    assert told["suite_wide"]["verdict"] == "SAME"
+    assert (told["rows"][0]["good"]["uuid"], told["rows"][0]["bad"]["uuid"]) == (second, second)
 
 
 def test_the_csv_is_the_series_a_row_a_session(tmp_path: Path) -> None:
