@@ -51,6 +51,15 @@ def test_a_session_says_what_the_strict_reader_says(runs: list[Path]) -> None:
     assert session.fingerprints == {PAD: "cafe"}
 
 
+@pytest.mark.parametrize("odd", [7, ["GPU-1"]])
+def test_a_chip_or_driver_that_is_no_text_is_one_all_the_same(tmp_path: Path, odd: object) -> None:
+    path = save(tmp_path, "run", document(uuid=odd, driver=odd))
+    session = read_session(path)
+    assert isinstance(session, Session)
+    assert (session.uuid, session.driver) == (str(odd), str(odd))
+    assert (session.uuid, session.driver) == (load_run(path).uuid, load_run(path).driver)
+
+
 @pytest.mark.parametrize("odd", ["a figure that is not a number", "a byte order mark"])
 def test_a_run_that_the_quick_parser_will_not_take_is_read_all_the_same(tmp_path: Path, odd: str) -> None:
     content, expected = document(), read_session(save(tmp_path, "run", document()))
