@@ -209,6 +209,7 @@ def _fixed_resolvable(case: CaseEvidence) -> float:
         sampling_error=math.hypot(case.base.sampling_error or 0.0, case.new.sampling_error or 0.0),
         base_sessions=len(case.base.results),
         new_sessions=len(case.new.results),
+        library=any(result.library for result in (*case.base.results, *case.new.results)),
     )
 
 

@@ -81,7 +81,8 @@ def repeated_sessions(
     """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom a case.
 
     Each side is a group: whoever names several runs as one side declares them repeats. In ``history``, a group is the
-    same code (by cubin fingerprint, else by clean commit) on the same chip under the same driver, three times or more.
+    same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit) on the same
+    chip under the same driver, three times or more.
     """
     sides = [(run, "base") for run in base] + [(run, "new") for run in new]
     residuals = np.full((len(cases), len(sides) + len(history)), np.nan)
@@ -129,5 +130,7 @@ def _repeat_key(run: Run, case: str) -> Hashable | None:
     result = run.cases.get(case)
     if result and result.fingerprint:
         return run.uuid, run.driver, result.fingerprint
+    if result and result.library:
+        return run.uuid, run.driver, run.gpu.get("cupy"), run.gpu.get("nvrtc")
     known = not run.dirty and run.commit not in NO_COMMIT
     return (run.uuid, run.driver, run.commit) if known else None

@@ -22,9 +22,9 @@ Numbers = NDArray[np.intp]
 SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
 """What one run against one other can resolve at best, when nothing is known of the spread between sessions."""
 
-SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (10.0, 0.009))
+SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
 """(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
-and 0.7 %."""
+and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s (baselines/nvidia-h200/runs)."""
 
 SINGLE_RUN_SDS = 5.0
 """Resolvable shift in SDs of one session: 3.5 SDs of the difference of two sessions."""
@@ -32,6 +32,11 @@ SINGLE_RUN_SDS = 5.0
 BETWEEN_CHIPS = math.log1p(0.05)
 """What two chips of one model may lie apart in a case, with the same machine code and driver. Of three H200s, ten gate
 sessions each (baselines/nvidia-h200/runs), single cases lay up to 4.7 % apart, the median case up to 1.1 %."""
+
+SHORT_IN_A_LIBRARY_US = 20.0
+LIBRARY_RESOLVABLE = math.log1p(0.15)
+"""A short call of a library lies where its library's own memory lies, all process long, and is slow or fast with it:
+sessions of cuBLAS at 12 µs lay up to 13 % apart on one H200 (baselines/nvidia-h200/runs), SD 3.5 %."""
 
 SAMPLING_ERRORS = 4.0
 """Resolvable shift in standard errors of the difference, from the samples within the two runs."""
@@ -92,14 +97,19 @@ class SessionNoise:
         return (own + common) ** 2 / spread
 
 
-def fixed_resolvable(time_us: float, sampling_error: float, base_sessions: int = 1, new_sessions: int = 1) -> float:
+def fixed_resolvable(
+    time_us: float, sampling_error: float, base_sessions: int = 1, new_sessions: int = 1, *, library: bool = False
+) -> float:
     """The smallest log shift to trust where nothing is known of the spread between sessions.
 
     ``time_us`` is the shorter of the two medians, ``sampling_error`` the standard error of the log ratio from the
-    samples within the sessions. More sessions a side narrow it as they narrow a mean.
+    samples within the sessions. More sessions a side narrow it as they narrow a mean. ``library`` is for what the
+    driver or a vendor's library does.
     """
     narrowed = math.sqrt((1 / base_sessions + 1 / new_sessions) / 2)
     between = max(SINGLE_RUN_RESOLVABLE, SINGLE_RUN_SDS * short_kernel_sd(time_us))
+    if library and time_us < SHORT_IN_A_LIBRARY_US:
+        between = max(between, LIBRARY_RESOLVABLE)
     return max(narrowed * between, SAMPLING_ERRORS * sampling_error)
 
 

@@ -65,6 +65,11 @@ class CaseResult:
         """Whether the run itself found the case below its floor."""
         return self.verdict is Verdict.BELOW_FLOOR
 
+    @property
+    def library(self) -> bool:
+        """Whether the driver or a vendor's library did it: the run of a GPU tells the machine code of every kernel."""
+        return self.fingerprint is None and self.registers is None
+
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:

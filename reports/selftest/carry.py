@@ -74,7 +74,8 @@ def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[Tig
     found = []
     for case, measured in _timed(runs).items():
         errors = [result.sampling_error or 0.0 for result in measured.results]
-        threshold = noise.fixed_resolvable(measured.time_us, math.sqrt(2) * float(np.median(errors)))
+        library = any(result.library for result in measured.results)
+        threshold = noise.fixed_resolvable(measured.time_us, math.sqrt(2) * float(np.median(errors)), library=library)
         carried = SDS * math.sqrt(2) * sds[case]
         if carried > threshold:
             found.append(TightThreshold(case, 100 * math.expm1(threshold), 100 * math.expm1(carried)))

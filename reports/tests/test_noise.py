@@ -82,10 +82,15 @@ def test_a_session_repeats_no_better_than_its_samples_allow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time_us", "percent"), [(3.0, 13.9), (5.0, 8.3), (9.9, 4.6), (10.0, 3.0), (150.0, 3.0), (1e5, 3.0)]
+    ("time_us", "percent"), [(3.0, 13.9), (5.0, 8.3), (7.0, 4.6), (19.9, 4.6), (20.0, 3.0), (150.0, 3.0), (1e5, 3.0)]
 )
 def test_one_run_against_one_resolves_less_the_shorter_the_kernel(time_us: float, percent: float) -> None:
     assert 100 * math.expm1(noise.fixed_resolvable(time_us, 0.0)) == pytest.approx(percent, abs=0.05)
+
+
+@pytest.mark.parametrize(("time_us", "percent"), [(3.0, 15.0), (12.0, 15.0), (20.0, 3.0), (150.0, 3.0)])
+def test_a_short_call_of_a_library_is_trusted_less(time_us: float, percent: float) -> None:
+    assert 100 * math.expm1(noise.fixed_resolvable(time_us, 0.0, library=True)) == pytest.approx(percent, abs=0.05)
 
 
 def test_noisy_samples_widen_what_one_run_resolves_and_sessions_narrow_it() -> None:
