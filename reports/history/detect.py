@@ -5,9 +5,11 @@ All of them are of one chip, that of the newest session that has the case: chips
 sessions do (noise.BETWEEN_CHIPS), and no step is looked for between two. Sessions whose chip is unknown are a chip.
 The spread of the older ones is read from their median absolute deviation, which a few odd sessions do not widen, and
 steadied across cases; a shift counts when it is more than .5 % and its p, Holm-adjusted over the cases, is below 1 %.
-It is a trigger, not a proof: sessions lie days apart, and much else changes in days. What it finds, two commits
-measured in turns can settle. In simulated histories of 200 cases (SD 0.3-0.7 %, 2 % of sessions 3 % off) it called
-something in 4.5 % of those without a change, and found 93 % of the cases that were 2 % slower since five sessions.
+A case of which 15 % could not be told is SAME while it stays within its own scatter, as in a comparison of two sides,
+and INCONCLUSIVE where it moves further than that does once in a hundred times. It is a trigger, not a proof: sessions
+lie days apart, and much else changes in days. What it finds, two commits measured in turns can settle. In simulated
+histories of 200 cases (SD 0.3-0.7 %, 2 % of sessions 3 % off) it called something in 4.5 % of those without a change,
+and found 93 % of the cases that were 2 % slower since five sessions.
 
 Nothing is subtracted from the cases; what moved all of them at once has a line of its own.
 """
@@ -186,7 +188,8 @@ def _shifts(windows: Sequence[Window]) -> list[tuple[Shift, float]]:
         quantile = noise.upper_quantile(ALPHA / len(windows), float(df[index]))
         resolvable = max(SMALLEST_SHIFT, float(errors[index]) * quantile)
         called = p_value < ALPHA and abs(shifts[index]) > SMALLEST_SHIFT
-        judged.append((Shift(shifts[index], resolvable, called, p_value), math.sqrt(variance[index])))
+        shift = Shift(shifts[index], resolvable, called, p_value, float(tails[index]))
+        judged.append((shift, math.sqrt(variance[index])))
     return judged
 
 
@@ -215,7 +218,7 @@ def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
         return Judgement(verdict, "; ".join([told, *step.facts]))
     least = percent(shift.resolvable_percent)
     told = f"{shift.percent:+.2f} %, within the {least} that {newest} against {older} can tell"
-    if shift.resolvable > WIDEST_RESOLVABLE:
+    if shift.resolvable > WIDEST_RESOLVABLE and shift.p_alone is not None and shift.p_alone < ALPHA:
         return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy")
     return Judgement(Verdict.SAME, told)
 
