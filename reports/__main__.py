@@ -12,6 +12,7 @@ from reports.ab.command import add_commands
 from reports.compare import compare
 from reports.history import command as history
 from reports.keep import keep
+from reports.ladder import command as ladder
 from reports.locate import FORMS, Archive, apart, find_history, find_side, without_copies
 from reports.protect import command as protect
 from reports.render import faces, terminal
@@ -83,19 +84,6 @@ def _keep(options: argparse.Namespace) -> ExitCode:
     for path in keep(runs, options.baselines):
         sys.stdout.write(f"kept: {path}\n")
     return ExitCode.OK
-
-
-def _ladder(options: argparse.Namespace) -> ExitCode:
-    from reports.ladder import ladder  # noqa: PLC0415  # as in _floors
-
-    changes = ladder(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
-    if options.write:
-        sys.stdout.write("".join(f"written: {change.path}\n" for change in changes))
-    else:
-        sys.stdout.write("".join(change.difference for change in changes))
-    if not changes:
-        sys.stdout.write("the ladder shows the run\n")
-    return ExitCode.REGRESSION if changes and not options.write else ExitCode.OK
 
 
 def _show(options: argparse.Namespace) -> ExitCode:
@@ -170,17 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     keeping.add_argument("run_names", metavar="RUN", nargs="+")
     _add_runs(keeping)
     keeping.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
-    showing = commands.add_parser(
-        "ladder",
-        help="check the tables and pictures of kernels/ against a run, or write them",
-        description=f"Check the tables and pictures of kernels/ against RUN: {FORMS}. By default the run they name.",
-        epilog="exit codes: 0 they show it, 1 they do not, 2 bad input",
-    )
-    showing.set_defaults(run=_ladder)
-    showing.add_argument("wanted", metavar="RUN", nargs="?")
-    _add_runs(showing)
-    showing.add_argument("--write", action="store_true", help="make them show it")
-    showing.add_argument("--bench", metavar="RUN", help="the run whose terminal output README shows")
+    ladder.add_commands(commands)
     add_commands(commands, DEFAULT_OUT)
     history.add_commands(commands, DEFAULT_OUT)
     selftest.add_commands(commands, DEFAULT_OUT)

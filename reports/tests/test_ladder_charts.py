@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports.charts import COLOURS, Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty, rendered, shows, svg
+from reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty
+from reports.ladder.draw import COLOURS, rendered, shows, svg
 
 CURVES = Curves(
     title="Strided access",

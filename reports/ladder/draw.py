@@ -1,32 +1,19 @@
-"""The pictures of the ladder: what each shows of a run, and how it is drawn.
+"""Drawing a picture: the same data give the same bytes.
 
-A picture is plain data first, so it can be tested, and told from an older one, without drawing. ``svg`` draws it: the
-same data give the same bytes. Each picture has its own background, so it reads alike on light and on dark pages; the
-colours (Okabe and Ito's; viridis for what has an order) stay apart for colour-blind readers.
+Each picture has its own background, so it reads alike on light and on dark pages; the colours (Okabe and Ito's; viridis
+for what has an order) stay apart for colour-blind readers.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.families.access import ALL_OFFSETS, ALL_STRIDES
-from suite.sectors import sector_useful_fraction, warp_useful_fraction
+from reports.ladder.charts import Bars, Curves, Groups, Picture, digest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from reports.runfile import CaseResult
-    from suite.case import Case
-
-    Measured = Sequence[tuple[Case, CaseResult]]
-    """The cases of one family that a run timed."""
-
-Points = tuple[tuple[float, float], ...]
 
 BACKGROUND, INK, GRID = "#fcfcfa", "#1a1a1a", "#d8d8d4"
 COLOURS, POINT_SHAPES = ("#0072b2", "#d55e00"), ("o", "s")
@@ -51,153 +38,6 @@ STYLE = {
     "legend.frameon": False,
 }
 GROUPS_A_ROW = 5
-FLOAT_AND_DOUBLE = (("float32", "float", 4), ("float64", "double", 8))
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Points by x. A predicted curve is dashed, in the colour of the measured one of the same ``colour``."""
-
-    label: str
-    points: Points
-    colour: int
-    predicted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Measured and predicted curves; ``doubling`` axes are logarithmic, ticks of fractions read as percentages.
-
-    ``steps`` is for what has no values in between: predicted curves are drawn as steps, measured ones as points.
-    """
-
-    title: str
-    note: str
-    x_label: str
-    y_label: str
-    curves: tuple[Curve, ...]
-    x_ticks: tuple[float, ...]
-    steps: bool = False
-    y_limits: tuple[float | None, float | None] = (None, None)
-    doubling: bool = False
-    x_fractions: bool = False
-    y_fractions: bool = True
-    roof: tuple[str, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A stage's figure and, where another of its shapes beats it, the best one's label and figure."""
-
-    label: str
-    value: float
-    better: tuple[str, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """A bar a stage, from the first to the last of the ladder, against a roof."""
-
-    title: str
-    note: str
-    x_label: str
-    bars: tuple[Bar, ...]
-    roof: tuple[str, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """A group a size, in it a bar a stage and the yardstick as a line across; None where the run has no figure."""
-
-    title: str
-    note: str
-    y_label: str
-    sizes: tuple[str, ...]
-    stages: tuple[tuple[str, tuple[float | None, ...]], ...]
-    yardstick: tuple[str, tuple[float | None, ...]]
-
-
-Picture = Curves | Bars | Groups
-
-
-def access_stride(measured: Measured, note: str) -> Curves:
-    """Useful bytes a second at each stride, against the best copy of the same size, beside the sector model."""
-    curves = []
-    for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
-        found = _by_knob(measured, "stride", dtype)
-        points = sorted((knob, result.roof_fraction) for knob, result in found if result.roof_fraction)
-        model = tuple((float(step), sector_useful_fraction(step, element_bytes)) for step in ALL_STRIDES)
-        curves += [
-            Curve(f"{name}, measured", tuple(points), colour),
-            Curve(f"{name}, predicted by the sector model", model, colour, predicted=True),
-        ]
-    return Curves(
-        title="Strided access: what is left of the bandwidth for useful bytes",
-        note=note,
-        x_label="stride (elements)",
-        y_label="useful bandwidth (% of the best copy)",
-        curves=tuple(curves),
-        x_ticks=(1, 2, 4, 8, 16, 32),
-        doubling=True,
-    )
-
-
-def access_offset(measured: Measured, note: str) -> Curves:
-    """Bandwidth at each offset against that at offset 0, beside what each warp alone would ask of memory."""
-    curves = []
-    for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
-        rates = {knob: result.gbs for knob, result in _by_knob(measured, "offset", dtype) if result.gbs}
-        points = tuple((knob, rate / rates[0]) for knob, rate in sorted(rates.items())) if 0 in rates else ()
-        model = tuple((float(shift), warp_useful_fraction(1, element_bytes, shift)) for shift in ALL_OFFSETS)
-        curves += [
-            Curve(f"{name}, measured", points, colour),
-            Curve(f"{name}, predicted if no warp shared a sector", model, colour, predicted=True),
-        ]
-    return Curves(
-        title="Offset access: what a misaligned start costs",
-        note=note,
-        x_label="offset (elements)",
-        y_label="bandwidth (% of that at offset 0)",
-        curves=tuple(curves),
-        x_ticks=tuple(range(0, 33, 4)),
-        steps=True,
-    )
-
-
-def occupancy(measured: Measured, note: str, roof: tuple[str, float] | None) -> Curves:
-    """Bandwidth (GB/s) against theoretical occupancy, held down by shared memory, for float and float4 a thread."""
-    curves = []
-    for colour, (stage, name) in enumerate((("shared_limited", "one float"), ("shared_limited_float4", "one float4"))):
-        points = (
-            (result.occupancy, result.gbs)
-            for case, result in measured
-            if case.stage.name == stage and result.occupancy is not None and result.gbs is not None
-        )
-        curves.append(Curve(f"{name} a thread", tuple(sorted(points)), colour))
-    return Curves(
-        title="Bandwidth against occupancy: bytes in flight decide",
-        note=note,
-        x_label="theoretical occupancy (% of the warps an SM can hold)",
-        y_label="bandwidth (GB/s)",
-        curves=tuple(curves),
-        x_ticks=tuple(eighth / 8 for eighth in range(9)),
-        y_limits=(0, None),
-        x_fractions=True,
-        y_fractions=False,
-        roof=roof,
-    )
-
-
-def is_empty(picture: Picture) -> bool:
-    """Whether the run has nothing to show in it."""
-    if isinstance(picture, Curves):
-        return not any(curve.points for curve in picture.curves if not curve.predicted)
-    return not (picture.bars if isinstance(picture, Bars) else picture.sizes)
-
-
-def digest(picture: Picture) -> str:
-    """Tells a picture's data from any other's."""
-    return hashlib.sha256(repr(picture).encode()).hexdigest()[:16]
 
 
 def shows(text: str, picture: Picture) -> bool:
@@ -230,13 +70,6 @@ def rendered(picture: Picture, form: str, **options: Any) -> bytes:
         figure.axes[0].set_title(picture.note, loc="left", fontsize=9)
         figure.savefig(buffer, format=form, **options)
     return buffer.getvalue()
-
-
-def _by_knob(measured: Measured, stage: str, dtype: str) -> Iterator[tuple[float, CaseResult]]:
-    """The stage's cases in its usual block, by the number that ends their variant."""
-    for case, result in measured:
-        if case.stage.name == stage and case.dtype == dtype and not case.block:
-            yield float(case.variant.lstrip("abcdefghijklmnopqrstuvwxyz")), result
 
 
 def _draw_curves(figure: Figure, picture: Curves) -> None:

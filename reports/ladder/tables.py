@@ -1,0 +1,84 @@
+"""The tables of the ladder in Markdown: a row a stage, and what is in its cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from reports.ladder.charts import Groups
+from reports.ladder.documents import KERNELS
+from reports.ladder.rungs import Rung, Timed, rate, shape
+from reports.markers import link
+from suite.families.paths import KERNELS as SOURCES
+
+HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
+
+
+def stages(rungs: Iterable[Rung], folder: Path) -> Iterator[str]:
+    """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder."""
+    yield _line(HEADINGS)
+    yield _line(("---", "---", "---", "--:", "--:", "--:", "---"))
+    for rung in rungs:
+        stage = rung.stage
+        name = stage.name
+        if stage.source:
+            name = f"[{name}]({link(KERNELS / stage.source.relative_to(SOURCES), folder)})"
+        if rung.headline is None:
+            yield _line((name, _prose(stage.lesson), rung.note, "", "", "", ""))
+            continue
+        case, result = rung.headline
+        measured = f"{_figure(rate(rung.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
+        fractions = _percent(result.peak_fraction), _percent(result.roof_fraction)
+        yield _line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(rung.fellows)))
+
+
+def sizes(groups: Groups) -> Iterator[str]:
+    """TFLOP/s of each stage on each size, the best of a size in bold, and the best of ours against the yardstick."""
+    name, yardstick = groups.yardstick
+    ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
+    best = [_best(pair) for pair in zip(ours, yardstick, strict=True)]
+    yield _line(("stage", *groups.sizes))
+    yield _line(("---", *["--:"] * len(groups.sizes)))
+    for stage, figures in (*groups.stages, groups.yardstick):
+        cells = (_figure(figure) for figure in figures)
+        marked = (
+            f"**{cell}**" if figure and figure == top else cell
+            for cell, figure, top in zip(cells, figures, best, strict=True)
+        )
+        yield _line((stage, *marked))
+    ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, yardstick, strict=True))
+    yield _line((f"best of ours / {name}", *ratios))
+
+
+def _range(fellows: Sequence[Timed]) -> str:
+    """Slowest and fastest, each with what tells it from the other cases of its size; empty for a case alone."""
+    if len(fellows) < 2:
+        return ""
+    ends = (min(fellows, key=rate), max(fellows, key=rate))
+    return " to ".join(f"{_figure(rate(end))} ({shape(end[0])})" for end in ends)
+
+
+def _best(figures: Iterable[float | None]) -> float | None:
+    return max((figure for figure in figures if figure is not None), default=None)
+
+
+def _figure(value: float | None) -> str:
+    """Three significant digits, and all before the point."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
+
+
+def _percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def _prose(text: str) -> str:
+    """A lesson in a cell: names of stages in code type, nothing that Markdown or HTML would read as more than text."""
+    plain = re.sub(r"[&<>|*`\[\]\\]", lambda found: f"&#{ord(found[0])};", text)
+    return re.sub(r"\b[A-Za-z0-9]+_\w+", r"`\g<0>`", plain)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,63 @@
+"""Saved runs of every family, and a repository whose documents show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from reports.ladder import draw
+from reports.ladder.charts import digest
+from reports.ladder.documents import OVERVIEW, SGEMM_SIZES
+from reports.ladder.rungs import Shown, show
+from reports.runfile import load_run
+from reports.tests.synthetic import benchmark, document, save
+from suite.case import Case, Scale, Tier
+from suite.catalogue import OWN_FAMILIES, families
+
+FAMILIES = families([OWN_FAMILIES])
+NAMES = (*(family.name for family in FAMILIES), SGEMM_SIZES)
+RUNS = Path("baselines/nvidia-h200/runs")
+TRANSPOSE_NOTE = Path("kernels/transpose/README.md")
+
+
+def cases(tier: Tier = Tier.GATE) -> Iterator[Case]:
+    for family in FAMILIES:
+        yield from (case for case in family.cases(Scale.BENCH) if tier is Tier.FULL or case.tier is tier)
+
+
+def entry(case: Case, **told: Any) -> dict[str, Any]:
+    """One benchmark; every stage reaches 2000 GB/s or 10 TFLOP/s, unless told otherwise."""
+    about = {"family": case.family, "stage": case.stage.name, "size": case.size, "block": case.block}
+    figures = {"gbs": 2000.0, "tflops": 10.0, "peak_fraction": 0.415, "roof_fraction": 0.47, "occupancy": 0.5}
+    return benchmark(case.id, 100.0, **(about | {"variant": case.variant, "dtype": case.dtype} | figures | told))
+
+
+def whole_run(
+    figures: Mapping[str, Mapping[str, float]] = MappingProxyType({}), *, tier: Tier = Tier.GATE, without: str = "^$"
+) -> dict[str, Any]:
+    """A run of every case but those whose id matches ``without``; ``figures`` are keyed by case id."""
+    content = document({}, roofs={"copy_256MiB": 4152.0, "copy_1GiB": 4249.0, "fma": 65.8})
+    kept = [case for case in cases(tier) if not re.search(without, case.id)]
+    content["benchmarks"] = [entry(case, **figures.get(case.id, {})) for case in kept]
+    return content
+
+
+def shown(content: dict[str, Any], folder: Path) -> Shown:
+    return show(load_run(save(folder / RUNS, "shown", content)), FAMILIES)
+
+
+def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter the folder: documents with empty blocks, one saved run of the gate; pictures are sketched, not drawn."""
+    monkeypatch.setattr(draw, "svg", lambda picture: f"data {digest(picture)}\n")
+    monkeypatch.chdir(folder)
+    TRANSPOSE_NOTE.parent.mkdir(parents=True)
+    TRANSPOSE_NOTE.write_text("<!-- ladder:transpose -->\n<!-- /ladder:transpose -->\n")
+    blocks = [f"Before.\n<!-- ladder:{name} -->\n<!-- /ladder:{name} -->\nAfter.\n" for name in NAMES]
+    OVERVIEW.write_text("# The ladder\n\n" + "\n".join(blocks))
+    save(RUNS, "gate", whole_run())
+    return folder

@@ -1,0 +1,97 @@
+"""What stands in the blocks of a document: which case stands for a stage, the tables, the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reports.ladder.blocks import block
+from reports.ladder.documents import OVERVIEW, SGEMM_SIZES
+from reports.ladder.rungs import HEADLINES
+from reports.tests.ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
+from suite.case import Tier
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return lay_out(tmp_path, monkeypatch)
+
+
+def row(text: str, stage: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith((f"| [{stage}]", f"| {stage} |")))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_row_tells_lesson_case_rate_fractions_and_range(repository: Path) -> None:
+    told = {
+        "transpose.smem_pad-16384-32x8": {"gbs": 3516.2, "peak_fraction": 0.7303, "roof_fraction": 0.8275},
+        "transpose.smem_pad-16384-16x16": {"gbs": 2060.4},
+    }
+    table = block(shown(whole_run(told), repository), OVERVIEW.parent, "transpose")
+    assert row(table, "smem_pad") == [
+        "[smem_pad](transpose/smem_pad.cu)",
+        "A padded tile: no bank conflicts.",
+        "`transpose.smem_pad-16384-32x8`",
+        "3516 GB/s",
+        "73.0 %",
+        "82.8 %",
+        "2000 (32x8-pad2) to 3516 (32x8)",
+    ]
+
+
+def test_arithmetic_is_told_in_tflops_and_a_yardstick_has_no_file(repository: Path) -> None:
+    table = block(shown(whole_run({"sgemm.cublas-4096": {"tflops": 51.42}}), repository), OVERVIEW.parent, "sgemm")
+    assert row(table, "cublas")[3] == "51.4 TFLOP/s"
+    assert "![SGEMM: the stages on each size](pictures/sgemm.svg)" in table
+
+
+def test_the_lessons_of_stride_and_naive_stand_for_them_where_the_run_has_them(repository: Path) -> None:
+    gate = shown(whole_run(), repository)
+    assert row(block(gate, OVERVIEW.parent, "access"), "stride")[2] == "`access.stride-f32-s8`"
+    assert row(block(gate, OVERVIEW.parent, "sgemm"), "naive")[2] == "`sgemm.naive-1024`"
+    full = shown(whole_run(tier=Tier.FULL), repository)
+    assert row(block(full, OVERVIEW.parent, "sgemm"), "naive")[2] == "`sgemm.naive-4096`"
+
+
+def test_a_headline_names_a_case_that_exists() -> None:
+    known = {case.id: case for case in cases(Tier.FULL)}
+    for stage, case_id in HEADLINES.items():
+        assert f"{known[case_id].family}.{known[case_id].stage.name}" == stage
+
+
+def test_a_wrong_stage_and_one_that_was_not_run_have_no_figures(repository: Path) -> None:
+    content = whole_run(without=r"^transpose\.(smem|hinted)-")
+    wrong = {"verdict": "WRONG", "reason": "off"}
+    content["peakgate"]["not_measured"] = [wrong | {"case": "transpose.smem-16384-32x8"}]
+    table = block(shown(content, repository), OVERVIEW.parent, "transpose")
+    assert row(table, "smem")[2:] == ["transpose.smem-16384-32x8: WRONG", "", "", "", ""]
+    assert row(table, "hinted")[2:] == ["not in this run", "", "", "", ""]
+
+
+def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository: Path) -> None:
+    told = {
+        "sgemm.split_k-256": {"tflops": 54.32},
+        "sgemm.cublas-256": {"tflops": 27.16},
+        "sgemm.cublas-4096": {"tflops": 51.42},
+        "sgemm.warp_tiled-4096": {"tflops": 45.69},
+    }
+    content = whole_run(told, without=r"^sgemm\.cublas-1024$")
+    table = block(shown(content, repository), OVERVIEW.parent, SGEMM_SIZES)
+    assert row(table, "stage") == ["stage", "256", "1024", "4096"]
+    assert row(table, "split_k") == ["split_k", "**54.3**", "**10.0**", "–"]
+    assert row(table, "warp_tiled") == ["warp_tiled", "10.0", "**10.0**", "45.7"]
+    assert row(table, "cuBLAS") == ["cuBLAS", "27.2", "–", "**51.4**"]
+    assert row(table, "best of ours / cuBLAS")[1:] == ["2.00", "–", "0.89"]
+
+
+def test_a_full_run_fills_fifteen_sizes(repository: Path) -> None:
+    table = block(shown(whole_run(tier=Tier.FULL), repository), OVERVIEW.parent, SGEMM_SIZES)
+    assert row(table, "stage")[1:] == [str(side) for side in sorted(int(size) for size in row(table, "stage")[1:])]
+    assert len(row(table, "stage")[1:]) == 15
+
+
+def test_a_block_names_run_file_gpu_driver_and_date(repository: Path) -> None:
+    first = block(shown(whole_run(), repository), TRANSPOSE_NOTE.parent, "transpose").splitlines()[0]
+    assert first.startswith("NVIDIA H200, driver 580.159.04, 2026-11-01, NVRTC 13.0, tier full, commit a1b2c3d4e5f6;")
+    assert first.endswith(f"run file [`{RUNS}/shown.json`](../../{RUNS}/shown.json).")

@@ -1,0 +1,185 @@
+"""What ``python -m reports ladder`` tells and writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.__main__ import main
+from reports.ladder import draw
+from reports.ladder.documents import OVERVIEW
+from reports.ladder.pictures import PICTURES
+from reports.markers import find_blocks, inside
+from reports.tests.ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, lay_out, whole_run
+from reports.tests.synthetic import document, save
+
+Captured = pytest.CaptureFixture[str]
+DRAW = draw.svg
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return lay_out(tmp_path, monkeypatch)
+
+
+def everything() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def test_what_was_written_is_found_right_and_not_written_again(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draw, "svg", DRAW)
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert capsys.readouterr().out.count("written: ") == 2 + 5
+    written = everything()
+    assert main(["ladder", str(RUNS / "gate.json")]) == 0
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert capsys.readouterr().out == "the ladder shows the run\n" * 2
+    assert everything() == written
+    assert OVERVIEW.read_text().count("Before.\n<!-- ladder:") == len(NAMES)
+
+
+def test_stale_documents_are_shown_as_a_diff_and_exit_1_with_nothing_changed(capsys: Captured) -> None:
+    before = everything()
+    assert main(["ladder", str(RUNS / "gate.json")]) == 1
+    told = capsys.readouterr().out
+    assert "--- kernels/README.md" in told
+    assert "+| [smem_pad](transpose/smem_pad.cu) |" in told
+    assert "kernels/pictures/sgemm.svg: missing" in told
+    assert everything() == before
+
+
+def test_without_a_run_the_one_that_the_documents_name_is_checked(capsys: Captured) -> None:
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder"]) == 0
+    text = OVERVIEW.read_text()
+    OVERVIEW.write_text(text.replace("2000 GB/s", "9000 GB/s", 1))
+    assert main(["ladder"]) == 1
+    assert "-| [one_per_thread](access/one_per_thread.cu)" in capsys.readouterr().out
+
+
+def test_the_terminal_output_may_come_from_another_run_which_its_block_names(capsys: Captured) -> None:
+    Path("README.md").write_text("<!-- ladder:bench -->\n<!-- /ladder:bench -->\n")
+    gated = whole_run({"transpose.hinted-8192-256x1": {"gbs": 4103.0}})
+    save(RUNS, "gated", gated)
+    arguments = ["ladder", str(RUNS / "gate.json"), "--bench", str(RUNS / "gated.json"), "--write"]
+    assert main(arguments) == 0
+    assert "4103 GB/s" in Path("README.md").read_text()
+    assert "baselines/nvidia-h200/runs/gated.json" in Path("README.md").read_text()
+    assert "gated.json" not in OVERVIEW.read_text()
+    assert main(["ladder"]) == 0
+    capsys.readouterr()
+
+
+def test_a_run_that_measured_something_else_makes_document_and_picture_stale(capsys: Captured) -> None:
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    faster = whole_run({"transpose.hinted-16384-256x1": {"gbs": 4185.0}})
+    save(RUNS, "gate", faster)
+    capsys.readouterr()
+    assert main(["ladder"]) == 1
+    told = capsys.readouterr().out
+    assert "4185 GB/s" in told
+    assert "kernels/pictures/transpose.svg: differs" in told
+    assert "sgemm.svg" not in told
+
+
+def test_a_picture_that_was_deleted_is_missed(capsys: Captured) -> None:
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    (PICTURES / "occupancy.svg").unlink()
+    capsys.readouterr()
+    assert main(["ladder"]) == 1
+    assert capsys.readouterr().out == "kernels/pictures/occupancy.svg: missing\n"
+
+
+def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> None:
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from reports.__main__ import main\n"
+        "assert main(['ladder']) == 0\n"
+        "loaded = [name for name in sys.modules if name.startswith(('matplotlib', 'cupy', 'cuda', 'suite.device'))]\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "complaint"),
+    [
+        (OVERVIEW.unlink, [str(RUNS / "gate.json")], "kernels/README.md: cannot be read"),
+        (lambda: OVERVIEW.write_text("# Empty\n"), [str(RUNS / "gate.json")], "kernels/README.md: no block for access"),
+        (
+            lambda: TRANSPOSE_NOTE.write_text("<!-- ladder:a -->\n"),
+            [str(RUNS / "gate.json")],
+            "README.md:1: ladder:a is",
+        ),
+        (lambda: None, [], "kernels/README.md: no ladder names a run yet"),
+        (lambda: save(Path(), "out", whole_run()), ["out.json"], "out.json: not below baselines"),
+        (lambda: save(RUNS, "my run", whole_run()), [str(RUNS / "my run.json")], "my run.json: only letters"),
+        (lambda: save(RUNS, "two", document(day=2)), [str(RUNS)], "runs: 2 sessions, the ladder shows one"),
+        (
+            lambda: save(RUNS, "part", document()),
+            [str(RUNS / "part.json")],
+            "no case of access, occupancy, roof, sgemm",
+        ),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line_and_exits_2_with_nothing_written(
+    spoil: Any, arguments: list[str], complaint: str, capsys: Captured
+) -> None:
+    spoil()
+    before = everything()
+    assert main(["ladder", *arguments, "--write"]) == 2
+    captured = capsys.readouterr()
+    assert complaint in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""
+    assert everything() == before
+
+
+def test_emulated_times_are_refused(capsys: Captured) -> None:
+    content = whole_run()
+    content["machine_info"]["gpu"]["slug"] = "cpu-emulator"
+    content["peakgate"]["device"] = "cpu"
+    save(RUNS, "cpu", content)
+    assert main(["ladder", str(RUNS / "cpu.json")]) == 2
+    assert "emulated times are no figures" in capsys.readouterr().err
+
+
+def test_a_run_without_what_a_picture_shows_is_refused(capsys: Captured) -> None:
+    save(RUNS, "part", whole_run(without=r"^access\.stride-"))
+    assert main(["ladder", str(RUNS / "part.json")]) == 2
+    assert "nothing for the picture access_stride" in capsys.readouterr().err
+
+
+def test_documents_that_name_two_runs_ask_for_one(capsys: Captured) -> None:
+    save(RUNS, "other", whole_run())
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    text = TRANSPOSE_NOTE.read_text()
+    TRANSPOSE_NOTE.write_text(text.replace("runs/gate.json", "runs/other.json"))
+    assert main(["ladder"]) == 2
+    assert "the ladders show 2 runs" in capsys.readouterr().err
+
+
+def test_text_from_a_run_file_cannot_break_out_of_its_place(repository: Path) -> None:
+    content = whole_run()
+    content["machine_info"]["gpu"]["name"] = "<b>|$x$\n<!-- /ladder:transpose -->"
+    save(RUNS, "gate", content)
+    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder"]) == 0
+    assert "<b>" not in OVERVIEW.read_text()
+    assert inside(OVERVIEW.read_text(), OVERVIEW).keys() == set(NAMES)
+
+
+def test_the_documents_of_this_repository_have_the_blocks() -> None:
+    overview = (ROOT / OVERVIEW).read_text(encoding="utf-8")
+    assert {found.name for found in find_blocks(overview, OVERVIEW)} == set(NAMES)
+    note = (ROOT / TRANSPOSE_NOTE).read_text(encoding="utf-8")
+    assert [found.name for found in find_blocks(note, TRANSPOSE_NOTE)] == ["transpose"]
