@@ -1,0 +1,78 @@
+"""Experiments that end early: a side that breaks, a machine without a GPU, a budget, an interrupt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports import __main__ as command
+from reports.__main__ import main
+from reports.tests.ab_experiment import CHANGED, PAD, ab, row, start_quickly, told
+from reports.tests.ab_fake import FakeSide
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_quickly(tmp_path, monkeypatch)
+
+
+def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Path) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--budget", "0.000001") == 3
+    assert row(tmp_path, PAD)["verdict"] == "INCONCLUSIVE"
+    assert row(tmp_path, PAD)["reason"] == "the budget of 1e-06 s is used up after 0 of 4 pairs"
+    assert told(tmp_path)["stopped"] == "the budget of 1e-06 s is used up"
+
+
+def test_a_head_whose_suite_fails_to_start_exits_1_with_one_line(tmp_path: Path, capsys: Captured) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=1)) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("head: its suite exits 1: ERROR: no GPU left for head (all of it: ")
+    assert told(tmp_path)["exit_code"] == 1
+
+
+def test_a_base_whose_suite_fails_to_start_exits_2_with_one_line(tmp_path: Path, capsys: Captured) -> None:
+    assert ab(tmp_path, FakeSide(fail_at=1), FakeSide(CHANGED)) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("base: its suite exits 1: ERROR: no GPU left for base")
+
+
+def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: Captured) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(fingerprints_fail="kernels/transpose: cannot be listed")) == 1
+    assert "exits 1: kernels/transpose: cannot be listed" in capsys.readouterr().err
+
+
+def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:
+    said = "no GPU answers, see nvidia-smi; by itself this command builds for --capability 9.0 say"
+    assert ab(tmp_path, FakeSide(fingerprints_fail=said), FakeSide(fingerprints_fail=said)) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("ab measures on a GPU and none answers on this machine: see `nvidia-smi`")
+
+
+def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=6)) == 3
+    assert "ERROR: no GPU left for head" in row(tmp_path, PAD)["reason"]
+
+
+def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: Path) -> None:
+    log = tmp_path / "runs.log"
+    base = FakeSide().write(tmp_path / "base", "base", log)
+    head = FakeSide(CHANGED, interrupt_at=5).write(tmp_path / "head", "head", log)
+    options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
+    root = str(Path(command.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "reports", "ab", *options],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False)
+    assert row(tmp_path, PAD)["reason"] == "interrupted after 1 of 4 pairs"
+    assert told(tmp_path)["exit_code"] == 130
+    assert main(["decide", str(tmp_path / "out"), "--out", str(tmp_path / "again")]) == 3

@@ -1,0 +1,111 @@
+"""What ``ab`` is given: commits, folders, numbers; and what ``decide`` makes of a saved experiment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reports.__main__ import main
+from reports.tests.ab_experiment import CHANGED, PAD, ab, ran, start_quickly, told
+from reports.tests.ab_fake import FakeSide, commit, git
+from reports.tests.synthetic import slower
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_quickly(tmp_path, monkeypatch)
+
+
+def test_two_commits_are_measured_in_worktrees_that_are_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, log = tmp_path / "repository", tmp_path / "runs.log"
+    first = commit(FakeSide().write(repository, "first", log), "first")
+    second = commit(FakeSide(CHANGED, slower(PAD, 1.3)).write(repository, "second", log), "second")
+    monkeypatch.chdir(repository)
+    options = ["--out", str(tmp_path / "out"), "--pairs", "2", "--confirm-pairs", "4"]
+    assert main(["ab", first[:8], second, *options]) == 1
+    assert {name for name, *_ in ran(tmp_path)} == {"first", "second"}
+    assert git(repository, "worktree", "list").count("\n") == 0
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_the_working_tree_is_head_unless_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository, log = tmp_path / "repository", tmp_path / "runs.log"
+    commit(FakeSide().write(repository, "committed", log), "first")
+    FakeSide(CHANGED).write(repository, "edited", log)
+    monkeypatch.chdir(repository)
+    assert main(["ab", "HEAD", "--out", str(tmp_path / "out"), "--pairs", "2"]) == 0
+    assert [name for name, *_ in ran(tmp_path)][:2] == ["committed", "edited"]
+
+
+def test_a_commit_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    repository = tmp_path / "repository"
+    commit(FakeSide().write(repository, "only", tmp_path / "runs.log"), "only")
+    monkeypatch.chdir(repository)
+    assert main(["ab", "nosuchbranch"]) == 2
+    assert capsys.readouterr().err.startswith("nosuchbranch: no such commit in this repository")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "ab needs a BASE"),
+        (["a", "b", "c"], "'c' is one too many"),
+        (["a", "--device", "cpu"], "--device cpu: ab measures on a GPU; expected gpu or gpu:N"),
+        (["--base-dir", "nowhere", "--head-dir", "nowhere"], "nowhere: no folder with a suite/ in it"),
+    ],
+)
+def test_sides_that_make_no_sense_exit_2(arguments: list[str], said: str, capsys: Captured) -> None:
+    assert main(["ab", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--pairs", "1"], ["--budget", "0"], ["--budget", "nan"], ["--sentinels", "-1"]])
+def test_numbers_that_make_no_sense_exit_2(option: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["ab", "HEAD", *option])
+    assert caught.value.code == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_saved_pairs_are_decided_again_without_measuring(tmp_path: Path, capsys: Captured) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, slower(PAD, 1.3))) == 1
+    first, runs = told(tmp_path), ran(tmp_path)
+    capsys.readouterr()
+    assert main(["decide", str(tmp_path / "out"), "--out", str(tmp_path / "out")]) == 1
+    again = told(tmp_path)
+    assert again["rows"] == first["rows"]
+    assert again["exit_code"] == first["exit_code"]
+    assert ran(tmp_path) == runs
+    assert PAD in capsys.readouterr().out
+
+
+def test_an_earlier_experiment_in_the_same_folder_does_not_mix(tmp_path: Path) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, slower(PAD, 1.3))) == 1
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
+    names = sorted(path.name for path in (tmp_path / "out" / "ab").glob("*.json"))
+    assert not [name for name in names if name.startswith("confirm")]
+
+
+def test_a_folder_without_pairs_cannot_be_decided(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["decide", str(tmp_path)]) == 2
+    assert "no manifest.json in it; name the output folder of `python -m reports ab`" in capsys.readouterr().err
+
+
+SIDE = {"label": "a", "commit": None}
+SETTINGS = {"tier": "gate", "device": "gpu", "pairs": 10, "confirm_pairs": 20}
+NO_TABLE = {"schema": 1, "base": SIDE, "head": SIDE, "settings": SETTINGS, "plan": [], "processes": [], "notes": []}
+
+
+@pytest.mark.parametrize("text", ['{"schema": 1, "base": ', "[]", json.dumps(NO_TABLE)])
+def test_what_is_no_whole_manifest_is_named(tmp_path: Path, capsys: Captured, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    assert main(["decide", str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
