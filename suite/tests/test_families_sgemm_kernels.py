@@ -13,7 +13,7 @@ import pytest
 
 from suite.case import Case, Role, Scalar
 from suite.families.sgemm import probes, tolerance
-from suite.tests.test_families_sgemm import BUILDS, FOLDER, all_cases, error, random_matrices, shape_of
+from suite.tests.sgemm import BUILDS, FOLDER, all_cases, error, random_matrices, shape_of
 
 COMMON = FOLDER.parent / "common"
 
