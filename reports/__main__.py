@@ -16,7 +16,7 @@ from reports.ladder import command as ladder
 from reports.locate import FORMS, Archive, apart, find_history, find_side, without_copies
 from reports.protect import command as protect
 from reports.render import faces, terminal
-from reports.render.console import VerdictConsole
+from reports.render.console import VerdictConsole, say
 from reports.render.page import of_run
 from reports.selftest import command as selftest
 from suite.baseline import load_floors
@@ -68,13 +68,13 @@ def _floors(options: argparse.Namespace) -> ExitCode:
     text = path.read_text(encoding="utf-8") if present.present else ""
     proposals = floors.propose(runs, present)
     revised = floors.revised(text, proposals, lower=options.lower)
-    sys.stdout.write(floors.diff(text, revised, path))
-    sys.stdout.write(floors.summary(proposals, len(runs), lower=options.lower, everything=options.all))
+    say(floors.diff(text, revised, path))
+    say(floors.summary(proposals, len(runs), lower=options.lower, everything=options.all))
     if options.write:
         floors.check_enough(len(runs))
     if options.write and revised != text:
         write_whole(path, revised)
-        sys.stdout.write(f"written: {path}\n")
+        say(f"written: {path}\n")
     return ExitCode.OK
 
 
@@ -82,7 +82,7 @@ def _keep(options: argparse.Namespace) -> ExitCode:
     archive = Archive(options.runs)
     runs = without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
     for path in keep(runs, options.baselines):
-        sys.stdout.write(f"kept: {path}\n")
+        say(f"kept: {path}\n")
     return ExitCode.OK
 
 
@@ -96,7 +96,7 @@ def _show(options: argparse.Namespace) -> ExitCode:
     page = of_run(side.runs[0], find_history(archive, [side]))
     write_whole(options.out / "show.html", html.render(page))
     counts = ", ".join(f"{count} {verdict}" for verdict, count in page.counts.items())
-    sys.stdout.write(f"{counts}: {page.verdict}; {options.out / 'show.html'}\n")
+    say(f"{counts}: {page.verdict}; {options.out / 'show.html'}\n")
     return ExitCode.OK
 
 

@@ -5,11 +5,11 @@ Two rules decide whether a case's time moved:
 - Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
   mean log times against the spread between sessions, steadied across cases, Holm-adjusted at 1 %, and more than .5 %.
   With less than 4 degrees of freedom a case, or more than one GPU, the second rule has to agree.
-- One run against one: beyond 3 % (more for kernels under 10 µs or noisy samples). Below that is SAME *within what the
+- One run against one: beyond 3 % (more for kernels under 20 µs or noisy samples). Below that is SAME *within what the
   pair can resolve*, which the reason states.
 
 Where the runs are not all known to be of one and the same GPU, what chips of one model may lie apart comes on top of
-either rule: no shift that the chips alone could make is called, and the smallest change that is says so.
+either rule: no shift that the chips alone could make is called, and the smallest change given for a case includes it.
 
 A case that cannot resolve 15 % is INCONCLUSIVE where nothing is known of the spread between its sessions, or where it
 moved further than it does by itself once in a hundred times; a case known to scatter that stays within its scatter is
@@ -85,10 +85,12 @@ def compare(
         residuals, df, np.array([(case.base.log_time + case.new.log_time) / 2 for case in timed])
     )
     shifts = _shifts(timed, df, spread, rules)
+    noisy = [_too_noisy(shift) for shift in shifts]
     if rules.several_chips:
         shifts = [_between_chips(shift) for shift in shifts]
     rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
-    rows += [_row(case, _judge(case, shift), shift) for case, shift in zip(timed, shifts, strict=True)]
+    for case, shift, open_ in zip(timed, shifts, noisy, strict=True):
+        rows.append(_row(case, _judge(case, shift, noisy=open_), shift))
     return Comparison(
         base=base,
         new=new,
@@ -219,14 +221,19 @@ def _standard_error(index: int, case: CaseEvidence, spread: noise.SessionNoise) 
     return spread.standard_error(index, len(case.base.results), len(case.new.results), variance)
 
 
-def _judge(case: CaseEvidence, shift: Shift) -> Judgement:
+def _too_noisy(shift: Shift) -> bool:
+    """Whether nothing could be told of a shift on one chip, unless it is known to scatter and stays within that."""
+    return shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < ALPHA)
+
+
+def _judge(case: CaseEvidence, shift: Shift, *, noisy: bool) -> Judgement:
     if shift.called and shift.log_ratio > 0:
         return Judgement(Verdict.SLOWER, moved(case, shift))
     if case.new.below_floor:
         return Judgement(Verdict.BELOW_FLOOR, f"{below_floor(case)}; against base {unmoved(shift)}")
     if shift.called:
         return Judgement(Verdict.FASTER, moved(case, shift))
-    if shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < ALPHA):
+    if noisy:
         return Judgement(Verdict.INCONCLUSIVE, f"{unmoved(shift)}: too noisy, measure both sides again")
     return Judgement(Verdict.SAME, unmoved(shift))
 
@@ -287,7 +294,7 @@ def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -
     if rules.several_chips and not rules.refusal:
         notes.append(several_chips((*base.runs, *new.runs)))
     elif not rules.same_chip and not rules.refusal:
-        notes.append("the sides are not one and the same GPU: chips differ by more than sessions do")
+        notes.append("the sides are of two GPU models: they differ by more than sessions do")
     from_history = np.isfinite(residuals[:, len(base.runs) + len(new.runs) :]).any(axis=0)
     if from_history.any():
         notes.append(f"{np.count_nonzero(from_history)} other saved sessions tell the spread between sessions")

@@ -131,6 +131,6 @@ def _repeat_key(run: Run, case: str) -> Hashable | None:
     if result and result.fingerprint:
         return run.uuid, run.driver, result.fingerprint
     if result and result.library:
-        return run.uuid, run.driver, run.gpu.get("cupy"), run.gpu.get("nvrtc")
+        return run.uuid, run.driver, run.gpu.get("cublas"), run.gpu.get("cupy"), run.gpu.get("nvrtc")
     known = not run.dirty and run.commit not in NO_COMMIT
     return (run.uuid, run.driver, run.commit) if known else None

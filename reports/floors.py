@@ -5,7 +5,7 @@ A floor has to hold on the next session too, so it lies below the worst one seen
     floor = min over sessions of the fraction of peak x (1 - margin), rounded down to 3 significant digits
     margin = max(2 %, 3 x relative SD between sessions)
 
-The SD is the larger of the case's own and the one steadied across cases, and for kernels under 10 µs at least what such
+The SD is the larger of the case's own and the one steadied across cases, and for kernels under 20 µs at least what such
 kernels were seen to have: a few sessions agree by luck.
 """
 

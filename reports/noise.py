@@ -24,7 +24,8 @@ SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
 """(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
-and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s (baselines/nvidia-h200/runs)."""
+and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % a chip
+(baselines/nvidia-h200/runs)."""
 
 SINGLE_RUN_SDS = 5.0
 """Resolvable shift in SDs of one session: 3.5 SDs of the difference of two sessions."""

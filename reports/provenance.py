@@ -24,6 +24,7 @@ FACTS: Mapping[str, Reader] = {
     "CUDA driver": _gpu("cuda_driver"),
     "NVRTC": _gpu("nvrtc"),
     "CuPy": _gpu("cupy"),
+    "cuBLAS": _gpu("cublas"),
     "VBIOS": _gpu("vbios"),
     "SM clock, most (MHz)": _gpu("sm_clock_max_mhz"),
     "SM clock, applied (MHz)": _gpu("sm_clock_mhz"),

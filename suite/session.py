@@ -29,9 +29,9 @@ class WrongResult(Exception):
 
 
 def no_room(full: MemoryError) -> str:
-    """What went wrong on a device without memory left, and where to look."""
+    """What went wrong where memory, the GPU's or the machine's, is full, and where to look."""
     told = " ".join(str(full).split()) or "it did not say how much was asked for"
-    return f"no room in the device's memory ({told}); see what else holds it, on a GPU with nvidia-smi"
+    return f"no room in memory ({told}); see what else holds it, of a GPU's with nvidia-smi"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from reports.locate import FORMS, Archive
+from reports.render.console import say
 from suite.verdict import ExitCode
 
 
@@ -37,9 +37,9 @@ def _ladder(options: argparse.Namespace) -> ExitCode:
 
     found = changes(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
     if options.write:
-        sys.stdout.write("".join(f"written: {change.path}\n" for change in found))
+        say("".join(f"written: {change.path}\n" for change in found))
     else:
-        sys.stdout.write("".join(change.difference for change in found))
+        say("".join(change.difference for change in found))
     if not found:
-        sys.stdout.write("the ladder shows the run\n")
+        say("the ladder shows the run\n")
     return ExitCode.REGRESSION if found and not options.write else ExitCode.OK

@@ -16,6 +16,7 @@ from reports.planted.findings import findings
 from reports.planted.found import read_found
 from reports.planted.page import BLOCKS
 from reports.planted.processes import Experiment, read
+from reports.render.console import say
 from suite.errors import PeakgateError, refused
 from suite.files import write_whole
 from suite.verdict import ExitCode
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_whole(options.page, text)
     except PeakgateError as error:
         return refused(error)
-    sys.stdout.write(f"written: {options.page}\n" if options.write else text)
+    say(f"written: {options.page}\n" if options.write else text)
     return ExitCode.OK
 
 

@@ -63,7 +63,7 @@ class Origin:
 class About:
     """Facts of one campaign.
 
-    ``planted`` are shifts ln(head / base) as the clock in the copies' own kernel, apart from the suite's, tells them.
+    ``planted`` are the shifts ln(head / base) that were planted, as the clock inside the copies' kernel tells them.
     """
 
     gpu: str

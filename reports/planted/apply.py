@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reports.render.console import say
 from suite import catalogue
 from suite.build import source_files
 from suite.case import Case, Scale, Tier
@@ -158,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         apply(options.tree, mutants)
     except PeakgateError as error:
         return refused(error)
-    sys.stdout.write(json.dumps(found, indent=1) + "\n" if options.json else _lines(found))
+    say(json.dumps(found, indent=1) + "\n" if options.json else _lines(found))
     return ExitCode.OK
 
 

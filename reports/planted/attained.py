@@ -145,7 +145,7 @@ def real_detection(gates: Iterable[Gate], measured: Medians) -> dict[Cell, tuple
 
 
 def accuracy(measured: Mapping[Cell, float], planted: Mapping[Cell, float]) -> dict[Cell, float]:
-    """How far the suite's shift lies from the copies' own timing, as a log ratio, where a campaign has both."""
+    """How far the suite's shift lies from what was planted by the copies' own clock, as a log ratio; where both are."""
     return {cell: measured[cell] - shift for cell, shift in planted.items() if cell in measured}
 
 

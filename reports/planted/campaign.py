@@ -1,7 +1,7 @@
-"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT [same:5] [steps:2] [mutants]``.
+"""Measure a planted-truth campaign on GPU 0: ``python -m reports.planted.campaign OUT own one mutants same:5 ...``.
 
-Each experiment is a whole ``ab`` of two copies of this tree, and leaves its folder under OUT; ``own`` times the planted
-copies by themselves. ``python -m reports.planted.collect OUT`` makes the committed record of it.
+Each experiment is an ``ab`` of two copies of this tree, and leaves its folder under OUT; ``own`` asks the clock inside
+the planted copies' kernel. ``python -m reports.planted.collect OUT`` makes the committed record of it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from reports.planted.about import NAME, About, Cell, Gate, Origin, read_about, w
 from reports.planted.campaign import OWN, PLANTED, TIMING, VERDICTS
 from reports.planted.found import Found, found, write_found
 from reports.planted.processes import Experiment, Process, from_runs, write
+from reports.render.console import say
 from suite.errors import PeakgateError, refused
 from suite.verdict import ExitCode, Verdict
 
@@ -49,8 +50,8 @@ class Measured:
 
     @property
     def pairs(self) -> int:
-        """How many pairs began."""
-        return len({pair for pair, _, _ in self.screened})
+        """Numbers that its pairs take up, those that left no run file too."""
+        return 1 + max((pair for pair, _, _ in self.screened), default=-1)
 
     def processes(self, first_pair: int) -> Iterator[Process]:
         """Its screening processes, read one by one, with pairs counted from ``first_pair``."""
@@ -76,6 +77,11 @@ def collect(outs: Sequence[Path], commit: str, target: Path) -> list[Path]:
     fresh = [each for out in outs for each in measured(out)]
     of = {needed: [each for each in fresh if each.record is needed] for needed in NEEDED}
     of = {needed: chosen for needed, chosen in of.items() if any(each.screened for each in chosen)}
+    if any(each.experiment is Experiment.PAIRS for each in fresh) and not any(
+        each.experiment is Experiment.STEPS for each in fresh
+    ):
+        where = ", ".join(map(str, outs))
+        raise PeakgateError(f"{where}: pairs-* and no steps-*, which stand in one record; measure steps there too")
     known = read_about(target) if (target / NAME).is_file() else None
     for needed in NEEDED:
         if needed not in of and (known is None or needed not in known.origins):
@@ -209,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         for path in collect(options.outs, options.commit, options.record):
-            sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
+            say(f"{path}: {path.stat().st_size} bytes\n")
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK

@@ -73,7 +73,8 @@ def detected(found: Findings) -> str:
         return f"{whole} ({percent(found.found[at].rate)})" if at in found.found else whole
 
     drawn = (
-        "In brackets the share of drawn gates."
+        "In brackets the share of drawn gates;"
+        f" {found.steps.pairs // attained.gate_pairs()} of them could be drawn that share no process."
         if found.found
         else f"No gates are drawn: one takes {attained.gate_pairs()} pairs, and there are {found.steps.pairs}."
     )
@@ -81,7 +82,7 @@ def detected(found: Findings) -> str:
 
 
 def shifts(found: Findings) -> str:
-    """What the suite measured of each cell in percent, and how far that is from the copies' own timing."""
+    """What the suite measured of each cell, and how far that is from what was planted by the copies' clock."""
     off = attained.accuracy(found.shifts, found.about.planted)
 
     def cell(at: Cell) -> str:

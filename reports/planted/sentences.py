@@ -11,7 +11,7 @@ from reports.planted.findings import Findings
 from reports.planted.others import Tool
 from reports.planted.processes import Experiment
 
-FOUND = 0.99
+FOUND = 0.95
 """From this share of copies on a slowdown counts as found."""
 
 QUIET = 0.05

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.protect import acknowledged, changes, git
+from reports.render.console import say
 from reports.render.words import one_line
 from suite.baseline import load_floors
 from suite.errors import PeakgateError
@@ -50,7 +50,7 @@ def _protect(options: argparse.Namespace) -> ExitCode:
     today = datetime.now(UTC).date()
     gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     ruling = changes.rule(found, [each for gpu in gpus for each in acknowledged.load(gpu, today)])
-    sys.stdout.write("".join(f"{one_line(line)}\n" for line in _lines(ruling, options.base)))
+    say("".join(f"{one_line(line)}\n" for line in _lines(ruling, options.base)))
     return ExitCode.REGRESSION if ruling.failing else ExitCode.OK
 
 

@@ -1,4 +1,4 @@
-"""The terminal of commands that give a verdict: whoever stops reading still gets files and exit code."""
+"""What commands print: whoever stops reading still gets their files and exit code."""
 
 from __future__ import annotations
 
@@ -21,5 +21,18 @@ class VerdictConsole(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        _print_to_nobody()
+
+
+def say(text: str) -> None:
+    """Print the text as it is, line ends and all, as long as somebody reads."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _print_to_nobody()
+
+
+def _print_to_nobody() -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -115,6 +115,28 @@ def test_a_reader_that_has_gone_changes_neither_verdict_nor_files(tmp_path: Path
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["exit_code"] == code
 
 
+@pytest.mark.parametrize("command", [["ladder"], ["protect", "--base", "HEAD"], ["history"]])
+def test_nor_do_other_commands_end_otherwise_when_nobody_reads(command: list[str], tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    out = ["--out", str(tmp_path)] if command == ["history"] else []
+    environment = os.environ | {"PEAKGATE_CACHE": str(tmp_path)}
+    codes = [
+        subprocess.run(
+            [sys.executable, "-m", "reports", *command, *out],
+            cwd=ROOT,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=environment,
+            check=False,
+        )
+        for stdout in (subprocess.DEVNULL, writer)
+    ]
+    os.close(writer)
+    assert codes[0].returncode == codes[1].returncode
+    assert codes[1].stderr == b""
+
+
 def test_strict_makes_a_missing_floor_undecided(tmp_path: Path) -> None:
     run = save(tmp_path, "run", document(extra={PAD: {"verdict": "NO_FLOOR"}}))
     assert main(["compare", str(run), str(run), "--no-files"]) == 0

@@ -63,6 +63,13 @@ def test_no_chip_of_the_kept_sessions_is_slower_than_another(base: str, new: str
 
 
 @each_way
+def test_one_kept_session_against_one_of_another_chip_is_decided(base: str, new: str) -> None:
+    result = compare(Side(base, ten(base)[:1]), Side(new, ten(new)[-1:]))
+    assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
+    assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
+
+
+@each_way
 def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_chips(base: str, new: str) -> None:
     planted = tuple(slowed(run, PAD, 1.08) for run in ten(new))
     result = compare(Side(base, ten(base)), Side(new, planted))
@@ -137,7 +144,7 @@ def test_two_gpu_models_that_are_compared_on_request_are_judged_as_sessions_are(
     other = saved.side(slower(PAD, 1.045), slug="nvidia-l4", **OTHER)
     result = compare(saved.side(**ONE), other, across_gpus=True)
     assert row(result).verdict is Verdict.SLOWER
-    assert "the sides are not one and the same GPU: chips differ by more than sessions do" in result.notes
+    assert "the sides are of two GPU models: they differ by more than sessions do" in result.notes
 
 
 def test_a_floor_holds_on_every_chip(saved: Saved) -> None:

@@ -63,7 +63,7 @@ def test_a_call_repeats_at_every_commit_and_a_kernel_of_unknown_code_at_its_own(
     assert shift(result, kernel).p_value is None
 
 
-@pytest.mark.parametrize("version", ["cupy", "nvrtc", "driver", "uuid"])
+@pytest.mark.parametrize("version", ["cublas", "cupy", "nvrtc", "driver", "uuid"])
 def test_calls_of_another_library_or_gpu_are_no_repeats(saved: Saved, version: str) -> None:
     history = [saved.run(TIMES, day=2 + day, extra=NO_CODE, **{version: f"1.{day}"}) for day in range(6)]
     result = compare(saved.side(TIMES, extra=NO_CODE), saved.side(TIMES, extra=NO_CODE), history)

@@ -120,6 +120,27 @@ def test_pairs_that_were_stopped_midway_count_as_far_as_they_came(out: Path, tmp
     assert copies.groupby("side")["pair"].unique().map(list).to_dict() == {"base": [0, 1, 2, 3], "head": [0, 1, 2]}
 
 
+def test_a_pair_that_left_no_run_file_lends_its_number_to_no_other(out: Path, tmp_path: Path) -> None:
+    manifest = out / "same-1" / FOLDER / MANIFEST
+    processes = json.loads(manifest.read_text())["processes"]
+    lost = [each | {"file": None} if each["pair"] == 0 else each for each in processes]
+    manifest.write_text(json.dumps({"processes": lost}))
+    assert collected(tmp_path / "record", out, "abc") == 0
+    same = read(tmp_path / "record", Experiment.SAME).summary
+    assert same[["pair", "side"]].apply(tuple, axis=1).is_unique
+    assert sorted(same["pair"].unique()) == [1, 2, 3]
+
+
+def test_pairs_alone_do_not_take_the_place_of_whole_runs(out: Path, tmp_path: Path, capsys: Captured) -> None:
+    record = tmp_path / "record"
+    assert collected(record, out, "abc") == 0
+    before = {path.name: path.read_bytes() for path in record.iterdir()}
+    measured(tmp_path / "again" / "pairs-1", "pairs", "steps.delayed_copy-5us-10pm-0", "SLOWER")
+    assert collected(record, tmp_path / "again", "def") == 2
+    assert "pairs-* and no steps-*, which stand in one record" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in record.iterdir()} == before
+
+
 def test_a_record_is_of_one_driver(out: Path, tmp_path: Path, capsys: Captured) -> None:
     record = tmp_path / "record"
     assert collected(record, out, "abc") == 0
@@ -136,8 +157,9 @@ def test_a_record_is_of_one_driver(out: Path, tmp_path: Path, capsys: Captured) 
     ("lost", "told"),
     [
         ("**/*.json", "no */timing.json in it"),
-        ("*/timing.json", "no same-* in it with pairs"),
+        ("same-*/timing.json", "no same-* in it with pairs"),
         ("*[pr]s-1/**/*.json", "no steps-* in it"),
+        ("steps-1/**/*.json", "pairs-* and no steps-*"),
         ("mutants-1/timing.json", "no mutants-* in it"),
         ("same-1/ab.json", "ab.json"),
         ("steps-1/ab/screen-0-head.json", "screen-0-head.json: cannot be read"),

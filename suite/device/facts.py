@@ -12,6 +12,7 @@ import pynvml
 
 from suite import nvrtc
 from suite.device.driver import slug
+from suite.device.libraries import cublas_version
 from suite.peaks import Peaks, pcie_gbs, theoretical_peaks
 from suite.preflight import Preflight, reasons
 
@@ -29,6 +30,7 @@ class GpuFacts:
     cuda_driver: str
     nvrtc: str
     cupy: str
+    cublas: str | None
     vbios: str | None
     sm_count: int
     sm_clock_max_mhz: float
@@ -69,6 +71,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         cuda_driver=_dotted(runtime.driverGetVersion()),
         nvrtc=nvrtc.version(),
         cupy=cupy.__version__,
+        cublas=cublas_version(),
         vbios=_ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
         sm_count=properties["multiProcessorCount"],
         sm_clock_max_mhz=sm_clock_max or attributes["ClockRate"] / 1e3,

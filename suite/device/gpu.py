@@ -15,6 +15,7 @@ from suite.build import BuildError, Cubin, cubin
 from suite.case import Array, Buffer, Case, Scale
 from suite.data import random_array
 from suite.device import facts
+from suite.device.faults import failure
 from suite.device.interface import DeviceKind, DeviceLost, KernelFault
 from suite.device.launchable import FAULTS, GpuLaunchable
 from suite.device.stream import SampleStream
@@ -154,15 +155,14 @@ class GpuDevice:
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:
                 return
 
-    def faulted(self, case: Case, fault: Exception) -> KernelFault:
+    def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError:
         """Turn a CUDA error into the case's own failure; after most of them the context takes no more launches."""
-        message = str(fault)
         try:
             cupy.cuda.get_current_stream().synchronize()
             cupy.zeros(1).sum().item()
         except FAULTS:
-            self.lost = f"{case.id} faulted ({message}) and took the CUDA context with it"
-        return KernelFault(message)
+            self.lost = f"{case.id} faulted ({fault}) and took the CUDA context with it"
+        return failure(fault)
 
     def sample_stream(self, batch: int) -> SampleStream:
         """The stream all samples are taken on, for batches of up to this size."""

@@ -177,8 +177,8 @@ FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
 @pytest.mark.parametrize(
     ("at_the_start", "told"),
     [
-        ("", "full.full on cpu-emulator: INCONCLUSIVE, not run: no room in the device's memory (Out of memory"),
-        ("CpuDevice.warm_up = full", "not measured: no room in the device's memory (Out of memory allocating"),
+        ("", "full.full on cpu-emulator: INCONCLUSIVE, not run: no room in memory (Out of memory"),
+        ("CpuDevice.warm_up = full", "not measured: no room in memory (Out of memory allocating"),
     ],
 )
 def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, monkeypatch, at_the_start, told):

@@ -1,0 +1,14 @@
+"""What a CUDA error means for the case whose launch met it."""
+
+from __future__ import annotations
+
+from suite.device.interface import KernelFault
+
+OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
+"""How the runtime and the driver name it, before a colon and their words."""
+
+
+def failure(error: Exception) -> KernelFault | MemoryError:
+    """A full GPU is no fault of the kernel: a spilling kernel's local memory may be what did not fit."""
+    message = str(error)
+    return MemoryError(message) if message.partition(":")[0] in OUT_OF_MEMORY else KernelFault(message)

@@ -1,0 +1,35 @@
+import pytest
+
+from suite.device import libraries
+from suite.device.faults import failure
+from suite.device.interface import KernelFault
+
+
+@pytest.mark.parametrize("name", ["cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"])
+def test_a_full_gpu_is_no_fault_of_the_kernel(name):
+    found = failure(RuntimeError(f"{name}: out of memory"))
+    assert isinstance(found, MemoryError)
+    assert str(found) == f"{name}: out of memory"
+
+
+@pytest.mark.parametrize("message", ["cudaErrorIllegalAddress: an illegal memory access was encountered", ""])
+def test_any_other_error_is_the_kernels(message):
+    found = failure(RuntimeError(message))
+    assert isinstance(found, KernelFault)
+    assert str(found) == message
+
+
+def test_the_version_of_cublas_is_that_of_its_wheel_and_unknown_without_one(monkeypatch):
+    installed = {"nvidia-cublas-cu12": "12.9.2.10"}
+
+    def version(wheel):
+        if wheel not in installed:
+            raise libraries.PackageNotFoundError(wheel)
+        return installed[wheel]
+
+    monkeypatch.setattr(libraries, "version", version)
+    assert libraries.cublas_version() == "12.9.2.10"
+    installed["nvidia-cublas"] = "13.8.0.4"
+    assert libraries.cublas_version() == "13.8.0.4"
+    installed.clear()
+    assert libraries.cublas_version() is None
