@@ -37,6 +37,7 @@ from reports.noise import Floats
 from reports.provenance import differences, machine_code
 from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from reports.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
+from reports.scope import in_scope
 from suite.verdict import Judgement, Verdict
 
 ALPHA = 0.01
@@ -76,8 +77,7 @@ def compare(
     give besides: what a selftest of this runner said.
     """
     rules = _rules(base, new, across_gpus=across_gpus)
-    gathered = gather(base.runs, new.runs)
-    evidence = [case for case in gathered if not _left_out(case, new)]
+    evidence, scope = in_scope(gather(base.runs, new.runs), new)
     settled = {case.case: judgement for case in evidence if (judgement := _settled(case, base, new, rules))}
     timed = [case for case in evidence if case.case not in settled]
     residuals, df = repeated_sessions(timed, base.runs, new.runs, history)
@@ -97,23 +97,8 @@ def compare(
         rows=tuple(sorted(rows, key=_badness)),
         suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
         differences=differences(base.runs, new.runs),
-        notes=(*_notes(base, new, rules, residuals, df), *_scope_notes(len(gathered) - len(evidence), new), *remarks),
+        notes=(*_notes(base, new, rules, residuals, df), *scope, *remarks),
     )
-
-
-def _left_out(case: CaseEvidence, new: Side) -> bool:
-    """Whether NEW was not asked for the case: runs of a selection, or of the gate tier and a case that is not in it."""
-    if case.new.known or not case.base.results:
-        return False
-    beyond_the_gate = case.base.results[-1].tier == "full" and all(run.tier == "gate" for run in new.runs)
-    return beyond_the_gate or not any(run.whole for run in new.runs)
-
-
-def _scope_notes(left_out: int, new: Side) -> tuple[str, ...]:
-    if not left_out:
-        return ()
-    why = "ran the gate tier" if any(run.whole for run in new.runs) else "ran a selection of cases"
-    return (f"{left_out} cases of base are left out: new {why}",)
 
 
 def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:

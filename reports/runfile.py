@@ -59,6 +59,8 @@ class CaseResult:
     sm_clock_mhz: float | None
     discarded: float | None
     relative_error: float | None
+    host_bound: bool = False
+    """The host has as much part in the time as the GPU."""
 
     @property
     def below_floor(self) -> bool:
@@ -239,6 +241,7 @@ def _case(path: Path, benchmark: Mapping[str, Any], extra: Mapping[str, Any], in
         sampling_error=sampling_error,
         verdict=None if verdict is None else _verdict(path, verdict, case),
         reason=str(extra.get("reason") or ""),
+        host_bound=extra.get("host_bound") is True,
         **recorded,
     )
 

@@ -22,6 +22,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "variant": case.variant,
         "dtype": case.dtype,
         "tier": case.tier.value,
+        "host_bound": case.stage.host_bound,
         "bytes": case.work.bytes,
         "flops": case.work.flops,
         "time_us": _rounded(figures.time_us if figures else None, 4),

@@ -35,7 +35,8 @@ State = tuple[int, int]
 class Session:
     """What a history needs of one saved run.
 
-    ``times_us`` are the medians of the cases it could decide, ``fingerprints`` the cubin hashes of those that have one.
+    ``times_us`` are the medians of the cases it could decide, without those that are a matter of the host as much as of
+    the GPU; ``fingerprints`` the cubin hashes of those that have one.
     ``whole`` is False for a selection of cases. Unknown texts are None, an unknown commit is ``unknown``.
     """
 
@@ -135,7 +136,7 @@ def _session(path: str, document: Mapping[str, Any]) -> Session:
         cases.add(case)
         if not 0 < median_s < LONGEST_S:
             raise ValueError(f"median of {case}")
-        if extra.get("verdict") in UNUSABLE or case in undecided:
+        if extra.get("verdict") in UNUSABLE or case in undecided or extra.get("host_bound"):
             continue
         times_us[case] = median_s * 1e6
         if extra.get("fingerprint"):

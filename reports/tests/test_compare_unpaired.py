@@ -23,14 +23,25 @@ def test_a_missing_case_is_a_regression_and_a_new_one_is_not(saved: Saved) -> No
 def test_cases_a_partial_run_was_not_asked_for_are_left_out_and_counted(saved: Saved) -> None:
     result = compare(saved.side(), saved.side({"transpose.smem-4096-32x8": 76.0}, whole=False))
     assert [found.verdict for found in result.rows] == [Verdict.SAME]
-    assert "14 cases of base are left out: new ran a selection of cases" in result.notes
+    assert "left out of base, 14 cases: new ran a selection of cases" in result.notes
 
 
 def test_cases_beyond_the_gate_are_not_missing_from_a_run_of_the_gate(saved: Saved) -> None:
     base = saved.side({"a.gate": 50.0, "a.full": 50.0}, extra={"a.gate": {"tier": "gate"}, "a.full": {"tier": "full"}})
     result = compare(base, saved.side({"a.gate": 50.0}, tier="gate"))
     assert [found.case for found in result.rows] == ["a.gate"]
-    assert "1 cases of base are left out: new ran the gate tier" in result.notes
+    assert "left out of base, 1 case: new ran the gate tier" in result.notes
+
+
+def test_a_case_that_is_a_matter_of_the_host_is_not_judged_unless_it_is_wrong(saved: Saved) -> None:
+    told = {PAD: {"host_bound": True}}
+    result = compare(saved.side(extra=told), saved.side(slower(PAD, 1.5), extra=told))
+    assert PAD not in {found.case for found in result.rows}
+    assert result.exit_code() == ExitCode.OK
+    assert "not judged, 1 case: the time is the host's as much as the GPU's" in result.notes
+    without = {case: us for case, us in LADDER.items() if case != PAD}
+    wrong = [{"case": PAD, "verdict": "WRONG", "reason": "output 0 [0] is 1"}]
+    assert row(compare(saved.side(extra=told), saved.side(without, not_measured=wrong))).verdict is Verdict.WRONG
 
 
 def test_a_missing_case_says_when_the_tiers_differ(saved: Saved) -> None:

@@ -80,6 +80,12 @@ def test_undecided_cases_are_left_out(tmp_path: Path) -> None:
     assert set(LADDER) - set(session.times_us) == {PAD, "transpose.smem-8192-32x8"}
 
 
+def test_a_case_that_is_a_matter_of_the_host_has_no_history(tmp_path: Path) -> None:
+    session = read_session(save(tmp_path, "run", document(extra={PAD: {"host_bound": True}})))
+    assert isinstance(session, Session)
+    assert set(LADDER) - set(session.times_us) == {PAD}
+
+
 def test_what_is_unusable_here_is_unusable_in_a_comparison() -> None:
     assert UNUSABLE == evidence.UNUSABLE
 

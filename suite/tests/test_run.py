@@ -54,6 +54,7 @@ def test_the_run_file_is_pytest_benchmarks_own_with_our_sections(healthy):
         info = benchmark["extra_info"]
         assert benchmark["name"] == f"test_kernel[{info['case']}]"
         assert info["verdict"] == "NO_FLOOR"
+        assert info["host_bound"] is False
         assert info["peak_fraction"] is None
         assert info["probes"] > 0
         assert benchmark["stats"]["median"] * 1e6 == pytest.approx(info["time_us"], abs=1e-3)
