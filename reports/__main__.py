@@ -13,7 +13,7 @@ from reports.compare import compare
 from reports.history import command as history
 from reports.keep import keep
 from reports.ladder import command as ladder
-from reports.locate import FORMS, Archive, apart, find_history, find_side, without_copies
+from reports.locate import FORMS, Archive, add_runs, apart, find_history, find_side, without_copies
 from reports.protect import command as protect
 from reports.render import faces, terminal
 from reports.render.console import VerdictConsole, say
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     comparing.set_defaults(run=_compare)
     comparing.add_argument("base", metavar="BASE")
     comparing.add_argument("new", metavar="NEW")
-    _add_runs(comparing)
+    add_runs(comparing)
     comparing.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help="folder of the written reports")
     comparing.add_argument("--no-files", action="store_true", help="print only")
     comparing.add_argument("--no-html", action="store_true", help="write no page")
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     viewing.set_defaults(run=_show)
     viewing.add_argument("wanted", metavar="RUN")
-    _add_runs(viewing)
+    add_runs(viewing)
     viewing.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help="folder of the page")
     proposing = commands.add_parser(
         "floors",
@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     proposing.set_defaults(run=_floors)
     proposing.add_argument("run_names", metavar="RUN", nargs="+")
-    _add_runs(proposing)
+    add_runs(proposing)
     proposing.add_argument(
         "--baselines", type=Path, default=Path("baselines"), metavar="DIR", help="holds <gpu>/floors.toml"
     )
@@ -156,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     keeping.set_defaults(run=_keep)
     keeping.add_argument("run_names", metavar="RUN", nargs="+")
-    _add_runs(keeping)
+    add_runs(keeping)
     keeping.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
     ladder.add_commands(commands)
     add_commands(commands, DEFAULT_OUT)
@@ -164,16 +164,6 @@ def _parser() -> argparse.ArgumentParser:
     selftest.add_commands(commands, DEFAULT_OUT)
     protect.add_commands(commands)
     return parser
-
-
-def _add_runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        metavar="DIR",
-        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
-    )
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def compare(
         residuals, df, np.array([(case.base.log_time + case.new.log_time) / 2 for case in timed])
     )
     shifts = _shifts(timed, df, spread, rules)
-    noisy = [_too_noisy(shift) for shift in shifts]
+    noisy = [too_noisy(shift) for shift in shifts]
     if rules.several_chips:
         shifts = [_between_chips(shift) for shift in shifts]
     rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
@@ -206,8 +206,11 @@ def _standard_error(index: int, case: CaseEvidence, spread: noise.SessionNoise) 
     return spread.standard_error(index, len(case.base.results), len(case.new.results), variance)
 
 
-def _too_noisy(shift: Shift) -> bool:
-    """Whether nothing could be told of a shift on one chip, unless it is known to scatter and stays within that."""
+def too_noisy(shift: Shift) -> bool:
+    """Whether WIDEST_RESOLVABLE could not be told on one chip.
+
+    Not of a case that is known to scatter and stays within that.
+    """
     return shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < ALPHA)
 
 

@@ -7,6 +7,7 @@ is an error. The others are searched for below the roots, where foreign files ar
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -39,6 +40,17 @@ class Side:
     label: str
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names an archive's roots, ``--runs``: None, or the folders in the order given."""
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
+    )
 
 
 class Archive:

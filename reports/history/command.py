@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from reports.locate import Archive
+from reports.locate import Archive, add_runs
 from reports.render.console import VerdictConsole
 from suite.files import write_whole
 from suite.verdict import ExitCode
@@ -26,13 +26,7 @@ def add_commands(commands: Any, out: Path) -> None:
     looking.add_argument(
         "--gpu", metavar="SLUG", help="the GPU model, as its folder is named; needed where several are"
     )
-    looking.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        metavar="DIR",
-        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
-    )
+    add_runs(looking)
     looking.add_argument(
         "--case",
         dest="parts",

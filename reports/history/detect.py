@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports import noise
-from reports.compare import ALPHA, SMALLEST_SHIFT, WIDEST_RESOLVABLE
+from reports.compare import ALPHA, SMALLEST_SHIFT, too_noisy
 from reports.history.series import History
 from reports.history.session import chip
 from reports.history.steps import Step, locate
@@ -218,7 +218,7 @@ def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
         return Judgement(verdict, "; ".join([told, *step.facts]))
     least = percent(shift.resolvable_percent)
     told = f"{shift.percent:+.2f} %, within the {least} that {newest} against {older} can tell"
-    if shift.resolvable > WIDEST_RESOLVABLE and shift.p_alone is not None and shift.p_alone < ALPHA:
+    if too_noisy(shift):
         return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy")
     return Judgement(Verdict.SAME, told)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from reports.locate import FORMS, Archive
+from reports.locate import FORMS, Archive, add_runs
 from reports.render.console import say
 from suite.verdict import ExitCode
 
@@ -21,13 +20,7 @@ def add_commands(commands: Any) -> None:
     )
     showing.set_defaults(run=_ladder)
     showing.add_argument("wanted", metavar="RUN", nargs="?")
-    showing.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        metavar="DIR",
-        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
-    )
+    add_runs(showing)
     showing.add_argument("--write", action="store_true", help="make them show it")
     showing.add_argument("--bench", metavar="RUN", help="the run whose terminal output README shows")
 

@@ -77,15 +77,13 @@ def collect(outs: Sequence[Path], commit: str, target: Path) -> list[Path]:
     fresh = [each for out in outs for each in measured(out)]
     of = {needed: [each for each in fresh if each.record is needed] for needed in NEEDED}
     of = {needed: chosen for needed, chosen in of.items() if any(each.screened for each in chosen)}
-    if any(each.experiment is Experiment.PAIRS for each in fresh) and not any(
-        each.experiment is Experiment.STEPS for each in fresh
-    ):
-        where = ", ".join(map(str, outs))
+    where, there = ", ".join(map(str, outs)), {each.experiment for each in fresh}
+    if Experiment.PAIRS in there and Experiment.STEPS not in there:
         raise PeakgateError(f"{where}: pairs-* and no steps-*, which stand in one record; measure steps there too")
     known = read_about(target) if (target / NAME).is_file() else None
     for needed in NEEDED:
         if needed not in of and (known is None or needed not in known.origins):
-            raise PeakgateError(f"{', '.join(map(str, outs))}: no {needed}-* in it with pairs; measure it first")
+            raise PeakgateError(f"{where}: no {needed}-* in it with pairs; measure it first")
     about = _about(outs, commit, fresh, known)
     judged = _judged(of[Experiment.MUTANTS][-1]) if Experiment.MUTANTS in of else None
     records = {each: from_runs(_numbered(of[each])) for each in (Experiment.SAME, Experiment.STEPS) if each in of}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.locate import FORMS, Archive, Side, find_side, without_copies
+from reports.locate import FORMS, Archive, Side, add_runs, find_side, without_copies
 from reports.runfile import Run
 from reports.selftest import carry, face, record
 from reports.selftest.resample import FEWEST_SESSIONS, Design, measure
@@ -32,13 +32,7 @@ def add_commands(commands: Any, out: Path) -> None:
     testing.set_defaults(run=_selftest)
     testing.add_argument("run_names", metavar="RUN", nargs="+")
     testing.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
-    testing.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        metavar="DIR",
-        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
-    )
+    add_runs(testing)
     testing.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="holds <gpu>/floors.toml")
     testing.add_argument("--out", type=Path, default=out, metavar="DIR", help="folder of the written report")
     testing.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")

@@ -17,6 +17,10 @@ from suite.verdict import Verdict
 
 PAD = "transpose.smem_pad-8192-32x8"
 
+KEPT = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
+TENS = ("20261120T17*-gate.json", "20261120T194[2-4]*-gate.json", "20261121T13*-gate.json")
+"""Ten gate sessions each of three H200s, of one code and one driver; the first is the slowest of them."""
+
 
 class Saved:
     """Runs written to and read back from a folder, numbered as they come."""

@@ -97,44 +97,42 @@ def test_no_file_is_left_half_written(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
 
+def printing_to(stdout: int, arguments: list[str], cache: Path) -> subprocess.CompletedProcess[bytes]:
+    """A command run in the repository, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "reports", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PEAKGATE_CACHE": str(cache)},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+
+
+def read_by_nobody(arguments: list[str], cache: Path) -> subprocess.CompletedProcess[bytes]:
+    """The same into a pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return printing_to(writer, arguments, cache)
+    finally:
+        os.close(writer)
+
+
 @pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.05, 1)])
 def test_a_reader_that_has_gone_changes_neither_verdict_nor_files(tmp_path: Path, factor: float, code: int) -> None:
     base, new = save(tmp_path, "base", document()), save(tmp_path, "new", document(slower(PAD, factor)))
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, "-m", "reports", "compare", str(base), str(new), "--out", str(tmp_path / "out")]
-    done = subprocess.run(
-        command,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    os.close(writer)
+    done = read_by_nobody(["compare", str(base), str(new), "--out", str(tmp_path / "out")], tmp_path)
     assert (done.returncode, done.stderr) == (code, b"")
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["exit_code"] == code
 
 
 @pytest.mark.parametrize("command", [["ladder"], ["protect", "--base", "HEAD"], ["history"]])
 def test_nor_do_other_commands_end_otherwise_when_nobody_reads(command: list[str], tmp_path: Path) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    out = ["--out", str(tmp_path)] if command == ["history"] else []
-    environment = os.environ | {"PEAKGATE_CACHE": str(tmp_path)}
-    codes = [
-        subprocess.run(
-            [sys.executable, "-m", "reports", *command, *out],
-            cwd=ROOT,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            env=environment,
-            check=False,
-        )
-        for stdout in (subprocess.DEVNULL, writer)
-    ]
-    os.close(writer)
-    assert codes[0].returncode == codes[1].returncode
-    assert codes[1].stderr == b""
+    asked = [*command, *(["--out", str(tmp_path)] if command == ["history"] else [])]
+    done = read_by_nobody(asked, tmp_path)
+    assert done.returncode == printing_to(subprocess.DEVNULL, asked, tmp_path).returncode
+    assert done.stderr == b""
 
 
 def test_strict_makes_a_missing_floor_undecided(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,9 @@ from reports.compare import compare
 from reports.locate import Side
 from reports.provenance import machine_code
 from reports.runfile import Run, load_run
-from reports.tests.comparing import PAD, Saved, row, shift, verdicts
+from reports.tests.comparing import KEPT, PAD, TENS, Saved, row, shift, verdicts
 from reports.tests.synthetic import slower
 from suite.verdict import ExitCode, Verdict, exit_code
-
-KEPT = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
-TENS = {"first": "20261120T17*-gate.json", "second": "20261120T194[2-4]*-gate.json", "third": "20261121T13*-gate.json"}
-"""Ten gate sessions each of three H200s, of one code and one driver."""
 
 UNKNOWN: Mapping[str, Any] = {"uuid": None}
 ONE: Mapping[str, Any] = {"uuid": "GPU-0001"}
@@ -32,8 +27,8 @@ each_way = pytest.mark.parametrize(("base", "new"), list(itertools.permutations(
 
 
 @cache
-def ten(chip: str) -> tuple[Run, ...]:
-    return tuple(load_run(path) for path in sorted(KEPT.glob(TENS[chip])))
+def ten(pattern: str) -> tuple[Run, ...]:
+    return tuple(load_run(path) for path in sorted(KEPT.glob(pattern)))
 
 
 def slowed(run: Run, case: str, factor: float) -> Run:

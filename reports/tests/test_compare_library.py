@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from reports.compare import compare
 from reports.locate import Side
 from reports.runfile import Run, load_run
-from reports.tests.comparing import Saved, row, shift
+from reports.tests.comparing import KEPT, TENS, Saved, row, shift
 from reports.tests.synthetic import LADDER
 from suite.verdict import Verdict
 
-KEPT = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
 CUBLAS = "sgemm.cublas-256"
 CALL = "sgemm.cublas-512"
 NO_CODE = {CALL: {"fingerprint": None, "registers": None}}
@@ -31,9 +29,7 @@ def side(run: Run) -> Side:
     return Side(run.path.name, (run,))
 
 
-@pytest.mark.parametrize(
-    "of_one_chip", ["20261120T17*-gate.json", "20261120T1943*-gate.json", "20261121T13*-gate.json"]
-)
+@pytest.mark.parametrize("of_one_chip", TENS)
 def test_the_luck_of_a_process_with_a_short_call_is_no_change(of_one_chip: str) -> None:
     fast, slow = ends(of_one_chip)
     assert slow.cases[CUBLAS].time_us > 1.04 * fast.cases[CUBLAS].time_us
@@ -42,7 +38,7 @@ def test_the_luck_of_a_process_with_a_short_call_is_no_change(of_one_chip: str) 
 
 
 def test_a_short_call_that_takes_a_third_longer_is_slower() -> None:
-    fast, _ = ends("20261120T17*-gate.json")
+    fast, _ = ends(TENS[0])
     third = replace(fast.cases[CUBLAS], time_us=4 / 3 * fast.cases[CUBLAS].time_us)
     result = compare(side(fast), side(replace(fast, cases={**fast.cases, CUBLAS: third})))
     assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [CUBLAS]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +18,9 @@ from reports.history.detect import Finding, detect, detect_together
 from reports.history.series import History
 from reports.history.session import Session, read_session
 from reports.noise import Floats
+from reports.tests.comparing import KEPT, TENS
 from reports.tests.test_history_detect import CASES, history, quiet, session, slowed
 from suite.verdict import Verdict
-
-KEPT = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
-TENS = ("20261120T17*-gate.json", "20261120T194[2-4]*-gate.json", "20261121T13*-gate.json")
-"""Ten gate sessions each of three H200s, of one code and one driver; the first is the slowest of them."""
 
 A, B = "GPU-0001", "GPU-0002"
 SLOWER_CHIP = 0.04
