@@ -1,65 +1,21 @@
-"""pytest's side of a run: options, fixtures and hooks. Each delegates to suite/."""
+"""What this repository's own tests share: where no GPU answers, tests that need one are skipped with the reason."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
-
-from suite import plugin
-from suite.case import Case
-from suite.replay import ReplayTimer, install_timer
-from suite.session import Session
+from peakgate.device.driver import gpu_count
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    plugin.add_options(parser)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and gpu_count() == 0:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU, none answers here"))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    plugin.configure(config)
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    plugin.parametrize(metafunc)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    plugin.skip_gpu_tests_without_gpu(config, items)
-
-
-@pytest.fixture(scope="session")
-def session(request: pytest.FixtureRequest) -> Session:
-    return plugin.begin_session(request)
-
-
-@pytest.fixture
-def case(request: pytest.FixtureRequest) -> Case:
-    return plugin.case_of(request)
-
-
-@pytest.fixture
-def replay_timer(request: pytest.FixtureRequest) -> ReplayTimer:
-    return install_timer(request)
-
-
-def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    plugin.describe_machine(config, machine_info)
-
-
-def pytest_benchmark_update_commit_info(config: pytest.Config, commit_info: dict[str, Any]) -> None:
-    plugin.name_commit(config, commit_info)
-
-
-def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
-    plugin.describe_run(config, output_json)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    plugin.finish(session)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    plugin.summarize(terminalreporter)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector:
+    """Collect every folder as a plain one: suite/ is the package peakgate and must not be imported as ``suite`` too."""
+    collected: pytest.Collector = pytest.Dir.from_parent(parent, path=path)
+    return collected

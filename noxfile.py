@@ -1,4 +1,4 @@
-"""What this project does, a session a sentence: `nox -l` lists them, `nox -s NAME -- ARGUMENTS` runs one."""
+"""What this repository does, one sentence per session: `nox -l` lists them, `nox -s NAME -- ARGUMENTS` runs one."""
 
 from __future__ import annotations
 
@@ -15,131 +15,137 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 WORKFLOWS = Path(".github", "workflows")
 
 
-def install(session: nox.Session, *groups: str) -> None:
-    """Install dependency groups, every package at its locked version."""
-    lock = "requirements-cuda12.lock" if "cuda12" in groups else "requirements.lock"
-    session.install("-c", lock, *nox.project.dependency_groups(PYPROJECT, *groups))
+def install(session: nox.Session, *extras: str, groups: tuple[str, ...] = ()) -> None:
+    """Install this tree with these extras and dependency groups, every package at its locked version."""
+    lock = "requirements-cuda12.lock" if "cuda12" in extras else "requirements.lock"
+    wanted = f".[{','.join(extras)}]" if extras else "."
+    session.install("-c", lock, "-e", wanted, *nox.project.dependency_groups(PYPROJECT, *groups))
 
 
-def install_for_device(session: nox.Session, *groups: str, needs: tuple[str, ...] = ()) -> None:
-    """Install the groups, and what the device of this machine needs besides."""
-    install(session, *groups)
-    needed = session.run("python", "-m", "suite.needs", *needs, *session.posargs, silent=True)
+def install_for_device(
+    session: nox.Session, *extras: str, groups: tuple[str, ...] = (), needs: tuple[str, ...] = ()
+) -> None:
+    """Install this tree, and what the device of this machine needs besides."""
+    install(session, *extras, groups=groups)
+    needed = session.run("python", "-m", "peakgate.device.needs", *needs, *session.posargs, silent=True)
     if isinstance(needed, str) and needed.split():
-        install(session, *groups, *needed.split())
+        install(session, *extras, *needed.split(), groups=groups)
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Prove, time and gate every kernel on the device that is there; arguments go to pytest."""
-    install_for_device(session, "bench")
-    session.run("python", "-m", "suite", *session.posargs)
+    """Prove, time and gate every kernel on the device at hand; arguments go to `peakgate bench` and pytest."""
+    install_for_device(session)
+    session.run("peakgate", "bench", *session.posargs)
 
 
 @nox.session
 def compare(session: nox.Session) -> None:
     """Compare two runs: -- BASE NEW, each a file, a folder, a commit, `latest` or `driver:VERSION`."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "compare", *session.posargs)
+    session.run("peakgate", "compare", *session.posargs)
 
 
 @nox.session
 def show(session: nox.Session) -> None:
     """Write a page of one run: -- RUN, as for `compare`."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "show", *session.posargs)
+    session.run("peakgate", "show", *session.posargs)
 
 
 @nox.session
 def ab(session: nox.Session) -> None:
-    """Measure two commits in turns on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
-    install_for_device(session, "bench", "reports")
-    session.run("python", "-m", "reports", "ab", *session.posargs)
+    """Measure two commits alternately on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
+    install_for_device(session, "reports")
+    session.run("peakgate", "ab", *session.posargs)
 
 
 @nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "floors", *session.posargs)
+    session.run("peakgate", "floors", *session.posargs)
 
 
 @nox.session
 def keep(session: nox.Session) -> None:
     """Keep saved runs as references beside the floors, without their samples: -- RUN..."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "keep", *session.posargs)
+    session.run("peakgate", "keep", *session.posargs)
 
 
 @nox.session
 def ladder(session: nox.Session) -> None:
     """Check that the tables and pictures of kernels/ show the run they name: -- [RUN] [--write]."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "ladder", *session.posargs)
+    session.run("peakgate", "ladder", *session.posargs)
 
 
 @nox.session
 def resources(session: nox.Session) -> None:
-    """Hold registers, spills and occupancy of every kernel to their baseline, with no GPU: -- [--update]."""
-    install(session, "bench", "nvrtc")
-    session.run("python", "-m", "suite.resources", *session.posargs)
+    """Compare registers, spills and occupancy of every kernel with their baseline, with no GPU: -- [--update]."""
+    install(session, "nvrtc")
+    session.run("peakgate", "resources", *session.posargs)
 
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
     """Run every kernel under compute-sanitizer on the GPU: -- [--tool NAME] [-k TEXT]."""
-    install_for_device(session, "bench")
-    session.run("python", "-m", "suite.sanitize", *session.posargs)
+    install_for_device(session)
+    session.run("peakgate", "sanitize", *session.posargs)
 
 
 @nox.session
 def history(session: nox.Session) -> None:
-    """Say what got slower over the saved runs, and between which commits: -- [--gpu SLUG] [--runs DIR]."""
+    """Report what got slower over the saved runs, and between which commits: -- [--gpu SLUG] [--runs DIR]."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "history", *session.posargs)
+    session.run("peakgate", "history", *session.posargs)
 
 
 @nox.session
 def selftest(session: nox.Session) -> None:
-    """Measure unchanged code ten times and say what this runner can see: -- [--sessions N] [--save]."""
-    install_for_device(session, "bench", "reports")
-    session.run("python", "-m", "reports.selftest.sessions", *session.posargs)
+    """Measure unchanged code ten times and report what this runner can resolve: -- [--sessions N] [--save]."""
+    install_for_device(session, "reports")
+    session.run("peakgate", "selftest", *session.posargs)
 
 
 @nox.session
 def protect(session: nox.Session) -> None:
-    """Fail a change that lowers a floor or edits a saved run without saying why: -- --base REF."""
+    """Fail a change that lowers a floor or edits a saved run without a reason: -- --base REF."""
     install(session, "reports")
-    session.run("python", "-m", "reports", "protect", *session.posargs)
+    session.run("peakgate", "protect", *session.posargs)
 
 
 @nox.session
 def check(session: nox.Session) -> None:
-    """Run every kernel, or one of your own, in the checked emulator: -- [-k TEXT] [KERNEL.cu --launch FILE.toml]."""
-    install_for_device(session, "bench")
-    session.run("python", "-m", "suite.check", *session.posargs)
+    """Run every kernel in the checked emulator: -- [-k TEXT] [FAMILY.py]."""
+    install_for_device(session)
+    session.run("peakgate", "check", *session.posargs)
 
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Take each barrier and each guard out of the kernels and show that the checked emulator notices: -- [-k TEXT]."""
-    install_for_device(session, "bench")
-    session.run("python", "-m", "suite.check", "--mutants", *session.posargs)
+    """Delete each barrier and each guard of the kernels and see whether the checked emulator notices: -- [-k TEXT]."""
+    install_for_device(session)
+    session.run("peakgate", "mutants", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests of the suite and the reports."""
-    install_for_device(session, "tests", needs=("--nvrtc",))
+    """Run the tests of the tool, the reports and the kernels."""
+    install_for_device(session, "reports", groups=("tests",), needs=("--nvrtc",))
     session.run("python", "-m", "pytest", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types and workflows."""
-    install(session, "lint")
+    install(session, "reports", "nvrtc", groups=("tests", "lint"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    # The tool as it is installed: strict editable mode links single files, which is what mypy can follow.
+    session.install("--no-deps", "--reinstall", "--config-settings=editable_mode=strict", "-e", ".")
+    session.run("mypy", "-p", "peakgate")
     session.run("mypy")
     session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *map(str, WORKFLOWS.glob("*.yml")))
     session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", ".github/examples/gitlab-ci.yml")
@@ -158,7 +164,7 @@ def lock(session: nox.Session) -> None:
     """Pin every dependency again, for every supported Python, after pyproject.toml changed."""
     session.install("uv")
     common = ("uv", "pip", "compile", "pyproject.toml", "--universal", "--quiet", "--no-emit-index-url", "--upgrade")
-    groups = ("bench", "reports", "tests", "lint", "compiler")
     for output, cuda in (("requirements.lock", "cuda13"), ("requirements-cuda12.lock", "cuda12")):
-        chosen = [f"--group={group}" for group in (*groups, cuda) if not (cuda == "cuda12" and group == "lint")]
-        session.run(*common, *chosen, f"--output-file={output}", "--custom-compile-command=nox -s lock")
+        extras = [f"--extra={extra}" for extra in ("reports", "compiler", cuda)]
+        groups = [f"--group={group}" for group in ("tests", "lint") if not (cuda == "cuda12" and group == "lint")]
+        session.run(*common, *extras, *groups, f"--output-file={output}", "--custom-compile-command=nox -s lock")

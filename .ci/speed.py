@@ -21,7 +21,7 @@ from random import Random
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from reports.tests.synthetic import document, save  # noqa: E402  # the repository is no installed package
+from synthetic_runs import document, save  # noqa: E402  # the repository is no installed package
 
 REPEATS = 3
 VERDICTS = (0, 1, 3)
@@ -66,7 +66,7 @@ def main() -> None:
         large = archive(folder / "large", 1000, 300)
         pair = [str(file) for file in sorted(archive(folder / "pair", 2, 700).glob("*.json"))]
         kept = sorted(map(str, (ROOT / "baselines").glob("*/runs/*-full.json")))[-2:]
-        compare, of_large = ["-m", "reports", "compare"], ["latest~1", "latest", "--runs", str(large)]
+        compare, of_large = ["-m", "peakgate", "compare"], ["latest~1", "latest", "--runs", str(large)]
         lines = {
             "import of SciPy alone": (["-c", "from scipy import special"], False),
             "compare, two kept runs, every face": ([*compare, *kept, out], False),
@@ -74,9 +74,12 @@ def main() -> None:
             "compare, 2 x 700 cases, every face": ([*compare, *pair, out], False),
             "compare, 2 x 700 cases, terminal only": ([*compare, *pair, "--no-files"], False),
             "compare, two of 1000 runs x 300 cases": ([*compare, *of_large, "--no-files"], False),
-            "history, 1000 runs x 300 cases, indexed": (["-m", "reports", "history", "--runs", str(large), out], False),
+            "history, 1000 runs x 300 cases, indexed": (
+                ["-m", "peakgate", "history", "--runs", str(large), out],
+                False,
+            ),
             "history, 1000 runs x 300 cases, first time": (
-                ["-m", "reports", "history", "--runs", str(large), out],
+                ["-m", "peakgate", "history", "--runs", str(large), out],
                 True,
             ),
         }

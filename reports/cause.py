@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reports.runfile import CaseResult
+from peakgate.reports.runfile import CaseResult
 
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"

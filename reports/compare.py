@@ -28,17 +28,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-
-from reports import noise
-from reports.evidence import CaseEvidence, gather, repeated_sessions
-from reports.explain import below_floor, moved, several_chips, unmoved
-from reports.locate import Side
-from reports.noise import Floats
-from reports.provenance import differences, machine_code
-from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
-from reports.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
-from reports.scope import in_scope
-from suite.verdict import Judgement, Verdict
+from peakgate.reports import noise
+from peakgate.reports.evidence import CaseEvidence, gather, repeated_sessions
+from peakgate.reports.explain import below_floor, moved, several_chips, unmoved
+from peakgate.reports.locate import Side
+from peakgate.reports.noise import Floats
+from peakgate.reports.provenance import differences, machine_code
+from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
+from peakgate.reports.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
+from peakgate.reports.scope import in_scope
+from peakgate.verdict import Judgement, Verdict
 
 ALPHA = 0.01
 SMALLEST_SHIFT = math.log1p(0.005)

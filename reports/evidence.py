@@ -8,10 +8,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports.noise import Floats
-from reports.runfile import CaseResult, Run, Unmeasured
-from suite.verdict import Verdict
+from peakgate.reports.noise import Floats
+from peakgate.reports.runfile import CaseResult, Run, Unmeasured
+from peakgate.verdict import Verdict
 
 UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
 FEWEST_HISTORY_SESSIONS = 3

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from reports import noise
-from reports.cause import causes
-from reports.evidence import CaseEvidence
-from reports.result import Shift, percent, probability
-from reports.runfile import Run
+from peakgate.reports import noise
+from peakgate.reports.cause import causes
+from peakgate.reports.evidence import CaseEvidence
+from peakgate.reports.result import Shift, percent, probability
+from peakgate.reports.runfile import Run
 
 
 def moved(case: CaseEvidence, shift: Shift) -> str:

@@ -19,14 +19,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-from reports import noise
-from reports.frame import tidy
-from reports.render.words import one_line
-from reports.runfile import Run
-from suite.baseline import Floors, origin_comment, revise_floors
-from suite.errors import PeakgateError
-from suite.verdict import Verdict
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.floors import Floors, origin_comment, revise_floors
+from peakgate.reports import noise
+from peakgate.reports.frame import tidy
+from peakgate.reports.render.words import one_line
+from peakgate.reports.runfile import Run
+from peakgate.verdict import Verdict
 
 FEWEST_SESSIONS = 2
 SESSIONS_TO_TRUST = 5

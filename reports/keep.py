@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.runfile import Run, load_run
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.runfile import Run, load_run
 
 LARGEST_BYTES = 2_000_000
 """A repository holds many runs; one larger than this is not for it."""

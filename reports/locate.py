@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.history.reading import read_sessions
-from reports.history.session import Session
-from reports.runfile import Run, load_run
-from suite.build import cache_folder
-from suite.errors import PeakgateError
+from peakgate.build.cubin import cache_folder
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.history.reading import read_sessions
+from peakgate.reports.history.session import Session
+from peakgate.reports.runfile import Run, load_run
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40

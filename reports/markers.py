@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
 
 MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
 

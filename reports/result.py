@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.locate import Side
-from reports.provenance import Difference
-from reports.runfile import CaseResult
-from suite.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
+from peakgate.reports.locate import Side
+from peakgate.reports.provenance import Difference
+from peakgate.reports.runfile import CaseResult
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 WORST_FIRST = (
     *(Verdict.WRONG, Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING),

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from suite.errors import PeakgateError
-from suite.schema import EMULATOR_SLUG, SCHEMA
-from suite.verdict import Verdict
+from peakgate.common.errors import PeakgateError
+from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
+from peakgate.verdict import Verdict
 
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533

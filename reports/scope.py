@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.evidence import CaseEvidence
-from reports.locate import Side
+from peakgate.reports.evidence import CaseEvidence
+from peakgate.reports.locate import Side
 
 
 def in_scope(gathered: Sequence[CaseEvidence], new: Side) -> tuple[list[CaseEvidence], tuple[str, ...]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from reports.runfile import CaseResult, Run
-from suite.table import Row, counts, render
-from suite.verdict import Verdict
+from peakgate.reports.runfile import CaseResult, Run
+from peakgate.run.table import Row, counts, render
+from peakgate.verdict import Verdict
 
 FAMILY, SIZE = "transpose", "8192"
 WIDTH = 80

@@ -1,1 +1,1 @@
-"""Measure every CUDA kernel of this repository, prove it right and judge one run."""
+"""Peakgate: measures the GPU kernels of a project, proves them right, and judges what got slower."""

@@ -13,19 +13,21 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from reports.ab.experiment import Budget, Choice, Means, run_experiment
-from reports.ab.folders import Wanted, folders
-from reports.ab.process import SideBroken
-from reports.ab.report import comparison, interrupted
-from reports.ab.schedule import Which
-from reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
-from reports.locate import Archive
-from reports.render import faces, machine, terminal
-from reports.render.console import VerdictConsole
-from suite.errors import PeakgateError
-from suite.files import write_whole
-from suite.progress import Progress
-from suite.verdict import ExitCode, Verdict
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.common.progress import Progress
+from peakgate.reports.ab.code import read_codes
+from peakgate.reports.ab.experiment import Budget, Choice, Means, run_experiment
+from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.plan import plan, reasons
+from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.report import comparison, interrupted
+from peakgate.reports.ab.schedule import Which
+from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
+from peakgate.reports.locate import Archive
+from peakgate.reports.render import faces, machine, terminal
+from peakgate.reports.render.console import VerdictConsole, say
+from peakgate.verdict import ExitCode, Verdict
 
 GPU = re.compile(r"gpu(:\d+)?")
 FACES = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
@@ -69,6 +71,10 @@ def add_commands(commands: Any, out: Path) -> None:
         metavar="PART",
         help="only cases with PART in their id; again for more",
     )
+    measuring.add_argument(
+        "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
+    )
+    measuring.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
     _add_report_options(measuring, out)
     deciding = commands.add_parser(
         "decide",
@@ -97,6 +103,8 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N")
     base, head = _wanted(options)
+    if options.plan:
+        return _plan(options, base, head)
     budget = Budget(options.budget)
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
@@ -110,6 +118,31 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         return _broken_head(broken, options.out)
     code = _report(record, options)
     return ExitCode.INTERRUPTED if interrupted(record) else code
+
+
+def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
+    """Print each case that would be measured, and why; nothing is measured."""
+    try:
+        with folders(base, head) as placed:
+            environments = [side_environment(folder.path) for folder in placed]
+            codes = read_codes(placed, options.tier, environments, options.capability)
+    except SideBroken as broken:
+        raise PeakgateError(str(broken)) from None
+    planned = plan(
+        *codes,
+        sentinels=options.sentinels,
+        durations_us=_durations_us(),
+        chosen=options.parts,
+        measure_unchanged=options.measure_unchanged,
+    )
+    for case, reason in reasons(planned, *codes).items():
+        say(f"{case}: {reason}\n")
+    pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
+    say(
+        f"{len(planned.measured)} cases to measure, {len(planned.sentinels)} sentinels, "
+        f"{len(planned.unchanged or {})} unchanged and not measured: {pairs}\n"
+    )
+    return ExitCode.OK
 
 
 def _decide(options: argparse.Namespace) -> ExitCode:

@@ -5,27 +5,25 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reports.ab.code import FINGERPRINTS, read_codes
-from reports.ab.decide import Status
-from reports.ab.folders import Folder
-from reports.ab.pairs import decisions, usable
-from reports.ab.plan import plan, plan_after_proof
-from reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
-from reports.ab.schedule import Stage, Which, looks, order, seconds_left
-from reports.ab.store import Process, Record, Settings
-from reports.runfile import load_run
-from suite.errors import PeakgateError
-from suite.progress import Progress
-from suite.verdict import ExitCode, Verdict
+from peakgate.common.errors import PeakgateError
+from peakgate.common.progress import Progress
+from peakgate.reports.ab.code import read_codes
+from peakgate.reports.ab.decide import Status
+from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.pairs import decisions, usable
+from peakgate.reports.ab.plan import plan
+from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.schedule import Stage, Which, looks, order, seconds_left
+from peakgate.reports.ab.store import Process, Record, Settings
+from peakgate.reports.runfile import load_run
+from peakgate.verdict import ExitCode, Verdict
 
 INTERRUPTED = "interrupted"
-AB_VARIABLE = "PEAKGATE_AB"
-"""Tells a suite which part of an A/B its run is; in the environment, since an older suite refuses unknown options."""
 
 MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
@@ -94,7 +92,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
         record = Record(*folders, settings, planned)
         experiment = _Experiment(record, sides, means, scratch)
         try:
-            experiment.prove(choice.parts)
+            experiment.prove()
             experiment.measure()
         except Stopped as reason:
             record.stopped = str(reason)
@@ -113,16 +111,12 @@ class _Experiment:
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
         self._timed: list[str] = []
 
-    def prove(self, parts: Sequence[str]) -> None:
+    def prove(self) -> None:
         """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
         planned = self._record.plan
         for which, cases in ((Which.BASE, planned.timed), (Which.HEAD, planned.head_runs)):
-            if planned.everything:
-                self._prove(which, None)
-            elif cases:
-                self._prove(which, list(cases))
-        if planned.everything:
-            self._record.plan = plan_after_proof(self._mentioned(Which.BASE), self._mentioned(Which.HEAD), parts)
+            if cases:
+                self._prove(which, cases)
         proven = [
             {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)}
             for which in Which
@@ -148,7 +142,7 @@ class _Experiment:
         decided = decisions(self._record)
         return [case for case, decision in decided.items() if decision and decision.status is Status.OPEN]
 
-    def _prove(self, which: Which, cases: list[str] | None) -> None:
+    def _prove(self, which: Which, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
         attempt = 0
         while True:
@@ -167,14 +161,6 @@ class _Experiment:
             told |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
         return told
 
-    def _mentioned(self, which: Which) -> Iterable[str]:
-        runs = self._record.side_runs(which)
-        refused = [process.refused for process in self._record.processes if process.which is which]
-        return dict.fromkeys(
-            [case for run in runs for case in (*run.cases, *run.unmeasured)]
-            + [case for told in refused for case in told]
-        )
-
     def _pairs(self, stage: Stage, first: int, last: int, cases: Sequence[str]) -> None:
         """Run pairs ``first`` up to ``last`` of a stage."""
         if not cases:
@@ -189,24 +175,22 @@ class _Experiment:
                 self._process(stage, pair, which, cases)
             recent.append(time.monotonic() - start)
 
-    def _process(self, stage: Stage, pair: int, which: Which, cases: Sequence[str] | None) -> Process:
+    def _process(self, stage: Stage, pair: int, which: Which, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken when it told nothing of any case."""
         name = f"{stage}-{pair + 1:02d}-{which}"
         if stage is Stage.PROOF:
-            self._progress.show(f"proving {which}" + ("" if cases is None else f", {len(cases)} cases"))
+            self._progress.show(f"proving {which}, {len(cases)} cases")
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
         arguments = [
             f"--device={self._record.settings.device}",
             f"--tier={self._record.settings.tier}",
-            *self._selection(which, name, cases),
+            f"--cases={self._listed(name, cases)}",
             f"--benchmark-json={file}",
             f"--benchmark-storage=file://{self._scratch / 'saved'}",
             f"--out={verdicts}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
-            "-ppytest_benchmark.plugin",
-            "-pno:cacheprovider",
         ]
-        finished = self._sides[which].run(arguments, {AB_VARIABLE: "proof" if stage is Stage.PROOF else "pair"}, log)
+        finished = self._sides[which].run(arguments, {"PEAKGATE_AB": "proof" if stage is Stage.PROOF else "pair"}, log)
         measured = finished.exit_code in MEASURED
         refused = _refused(verdicts / "bench.json") if measured else {}
         timed = measured and file.is_file() and file.stat().st_size > 0
@@ -214,7 +198,7 @@ class _Experiment:
             file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
                 said = log.read_text(encoding="utf-8", errors="replace")
-                raise SideBroken(which, f"its suite exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
+                raise SideBroken(which, f"its run exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
         process = Process(
             stage, pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
         )
@@ -230,16 +214,11 @@ class _Experiment:
         self._record.save(self._out)
         return process
 
-    def _selection(self, which: Which, name: str, cases: Sequence[str] | None) -> list[str]:
-        """The cases as arguments; a suite without fingerprints has no ``--cases`` either."""
-        if cases is None:
-            return []
-        folder = self._record.base if which is Which.BASE else self._record.head
-        if not (folder.path / FINGERPRINTS).is_file():
-            return ["-k", " or ".join(cases)]
-        listed = self._scratch / f"{name}.cases"
-        listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
-        return [f"--cases={listed}"]
+    def _listed(self, name: str, cases: Sequence[str]) -> Path:
+        """The cases in a file, one per line."""
+        path = self._scratch / f"{name}.cases"
+        path.write_text("\n".join(cases) + "\n", encoding="utf-8")
+        return path
 
 
 def _refused(path: Path) -> dict[str, tuple[str, str]]:

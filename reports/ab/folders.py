@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.project import config
 
 WORKING_TREE = "."
 
@@ -65,8 +66,8 @@ def _resolve(wanted: Wanted) -> Folder | str:
     """The side's folder, or the commit a worktree has to be made of."""
     if wanted.folder:
         path = Path(wanted.name)
-        if not (path / "suite").is_dir():
-            raise PeakgateError(f"{wanted.name}: no folder with a suite/ in it; give the root of a checked-out tree")
+        if not path.is_dir() or config.find(path.resolve()) is None:
+            raise PeakgateError(f"{wanted.name}: no folder of a project; give the root of a checked-out tree")
         return Folder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
         root = Path(_git("rev-parse", "--show-toplevel"))

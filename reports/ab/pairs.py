@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports.ab.decide import Decision, decide
-from reports.ab.schedule import Stage, Which, looks
-from reports.ab.store import Record
-from reports.evidence import UNUSABLE
-from reports.noise import Floats
-from reports.runfile import CaseResult, Run
+from peakgate.reports.ab.decide import Decision, decide
+from peakgate.reports.ab.schedule import Stage, Which, looks
+from peakgate.reports.ab.store import Record
+from peakgate.reports.evidence import UNUSABLE
+from peakgate.reports.noise import Floats
+from peakgate.reports.runfile import CaseResult, Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,20 @@
-"""What has to be measured, and what machine code alone decides; pure."""
+"""What has to be measured, and what cannot have changed; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.ab.code import SideCode
+from peakgate.reports.ab.code import Code
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every case that one of the sides has machine code of, by what is done with it.
+    """Every case of either side, by what is done with it.
 
     ``measured`` may differ between the sides; ``sentinels`` are the same on both and measured all the same;
     ``unchanged`` are not measured, with their fingerprint. ``mended`` build in head alone, ``broken`` in base alone
-    or nowhere. ``everything``: a side is too old to tell its machine code, so what there is is known after the first
-    run only, and the lists are empty.
+    or nowhere.
     """
 
     measured: tuple[str, ...] = ()
@@ -25,7 +24,6 @@ class Plan:
     base_only: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
-    everything: bool = False
 
     @property
     def timed(self) -> tuple[str, ...]:
@@ -39,8 +37,8 @@ class Plan:
 
 
 def plan(
-    base: SideCode,
-    head: SideCode,
+    base: Code,
+    head: Code,
     *,
     sentinels: int,
     durations_us: Mapping[str, float],
@@ -49,17 +47,16 @@ def plan(
 ) -> Plan:
     """Sort the cases of both sides; only those whose id contains one of ``chosen``, where any is given.
 
-    A case is unchanged when its machine code is, and so is the code that launches it.
+    A case is unchanged when its machine code and its contract are equal. What has no machine code to compare is always
+    measured.
     """
-    if base.fingerprints is None or head.fingerprints is None:
-        return Plan(everything=True)
-    before, after = _chosen(base.fingerprints, chosen), _chosen(head.fingerprints, chosen)
+    before, after = _chosen(base, chosen), _chosen(head, chosen)
     both = [case for case in after if case in before]
-    built = [case for case in both if before[case] and after[case]]
+    built = [case for case in both if before[case].builds and after[case].builds]
     same = {
-        case: str(after[case])
+        case: str(after[case].code)
         for case in built
-        if before[case] == after[case] and launched_alike(case, base, head) and not measure_unchanged
+        if after[case].surely_equals(before[case]) and not measure_unchanged
     }
     watched = spread_out(list(same), sentinels, durations_us)
     return Plan(
@@ -68,26 +65,28 @@ def plan(
         unchanged={case: code for case, code in same.items() if case not in watched},
         head_only=tuple(case for case in after if case not in before),
         base_only=tuple(case for case in before if case not in after),
-        broken=tuple(case for case in both if not after[case]),
-        mended=tuple(case for case in both if after[case] and not before[case]),
+        broken=tuple(case for case in both if not after[case].builds),
+        mended=tuple(case for case in both if after[case].builds and not before[case].builds),
     )
 
 
-def plan_after_proof(base: Iterable[str], head: Iterable[str], chosen: Sequence[str] = ()) -> Plan:
-    """The plan where machine code could not be told: measure whatever both sides ran."""
-    before, after = _chosen(dict.fromkeys(base), chosen), _chosen(dict.fromkeys(head), chosen)
-    return Plan(
-        measured=tuple(case for case in after if case in before),
-        head_only=tuple(case for case in after if case not in before),
-        base_only=tuple(case for case in before if case not in after),
-        everything=True,
-    )
-
-
-def launched_alike(case: str, base: SideCode, head: SideCode) -> bool:
-    """Whether the family that launches the case, and what families share, is the same file on both sides."""
-    family = case.partition(".")[0]
-    return all(base.launches.get(name) == head.launches.get(name) for name in ("", family))
+def reasons(planned: Plan, base: Code, head: Code) -> dict[str, str]:
+    """Why each case is measured or listed, in words; the unchanged are left out."""
+    told = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
+    told |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
+    told |= dict.fromkeys(planned.broken, "does not build in head: WRONG")
+    told |= dict.fromkeys(planned.mended, "builds in head, not in base: NEW")
+    told |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
+    for case in planned.measured:
+        before, after = base[case], head[case]
+        if before.operation or after.operation:
+            told[case] = "no machine code to compare: always measured"
+        elif before == after:
+            told[case] = "unchanged, measured on request"
+        else:
+            what = [("machine code", before.code != after.code), ("contract", before.contract != after.contract)]
+            told[case] = f"{' and '.join(name for name, differs in what if differs)} changed"
+    return told
 
 
 def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, float]) -> list[str]:
@@ -104,5 +103,5 @@ def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, floa
     return [case for _, _, case in sorted(turns)[:count]]
 
 
-def _chosen(cases: Mapping[str, str | None], parts: Sequence[str]) -> dict[str, str | None]:
+def _chosen(cases: Code, parts: Sequence[str]) -> Code:
     return {case: code for case, code in cases.items() if not parts or any(part in case for part in parts)}

@@ -1,4 +1,4 @@
-"""A side that runs its suite, one fresh process at a time, the next ones already warming up."""
+"""The processes that measure a side, one at a time, the next ones already warming up."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from suite.build import cache_folder
+from peakgate.build.cubin import cache_folder
+from peakgate.project import config
 
 WARM = Path(__file__).with_name("warm.py")
+HARNESS = "peakgate"
+"""The package that measures both sides: this one, whatever a side holds."""
+
 PRELOAD = (
-    *("pytest", "pytest_benchmark.plugin", "numpy", "rich.table", "cupy", "cuda.bindings.nvrtc"),
-    *("suite.device.gpu", "suite.plugin", "suite.session", "suite.record"),
+    *("pytest", "pytest_benchmark.plugin", "cupy", "cuda.bindings.nvrtc"),
+    *("peakgate.device.gpu", "peakgate.run.kernel_run"),
 )
 """What takes a run longest to import; none of it calls the driver."""
 
@@ -56,8 +60,6 @@ class SideProcesses:
         self.which = which
         self._folder, self._environment, self._log = folder, dict(environment), log
         self._log.write_text("", encoding="utf-8")
-        families = sorted((folder / "suite" / "families").glob("[!_]*.py"))
-        self._preload = [*PRELOAD, *(f"suite.families.{path.stem}" for path in families if PRELOAD)]
         self._waiting: deque[subprocess.Popen[bytes]] = deque()
         self._running: subprocess.Popen[bytes] | None = None
 
@@ -72,8 +74,8 @@ class SideProcesses:
             _end(process)
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Finished:
-        """Run ``python -m suite`` with these arguments in a process of its own; its output goes to ``log``."""
-        request = {"arguments": list(arguments), "environment": dict(environment), "log": str(log)}
+        """Run ``peakgate bench`` with these arguments in a process of its own; its output goes to ``log``."""
+        request = {"harness": HARNESS, "arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         log.write_text("", encoding="utf-8")
         self._running = process = self._waiting.popleft()
         start = time.monotonic()
@@ -98,7 +100,7 @@ class SideProcesses:
         while len(self._waiting) < AHEAD:
             with self._log.open("a", encoding="utf-8") as errors:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", str(WARM), *self._preload],
+                    [sys.executable, "-P", str(WARM), *PRELOAD],
                     cwd=self._folder,
                     env=self._environment,
                     stdin=subprocess.PIPE,
@@ -120,16 +122,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def side_environment(folder: Path) -> dict[str, str]:
-    """Our environment with the side's own modules first; both sides share our cache of built kernels.
+    """Our environment for a side's processes; both sides share our cache of built kernels.
 
-    pytest loads the one plugin a run needs, not whatever else is installed. The driver's compile cache is off: NVRTC
-    13.0 answers from it without the compiler's log, and the suite would miss the registers in it.
+    No other plug-ins of pytest take part. The driver's compile cache is off: NVRTC 13.0 answers from it without the
+    compiler's log, and the resources in it would be missing. A side's own modules come first: its ``pythonpath``.
     """
-    cache = cache_folder().resolve()
-    inherited = os.environ.get("PYTHONPATH")
-    search = str(folder) if not inherited else f"{folder}{os.pathsep}{inherited}"
-    ours = {"PYTHONPATH": search, "PEAKGATE_CACHE": str(cache), "CUDA_CACHE_DISABLE": "1"}
-    return os.environ | ours | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1"}
+    project = config.find(folder)
+    search = [str(path) for path in (project.pythonpath if project else ())]
+    if inherited := os.environ.get("PYTHONPATH"):
+        search.append(inherited)
+    ours = {"PEAKGATE_CACHE": str(cache_folder()), "CUDA_CACHE_DISABLE": "1", "NO_COLOR": "1"}
+    return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})
 
 
 def last_words(text: str) -> str:

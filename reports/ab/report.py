@@ -8,20 +8,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
-
-from reports.ab.decide import Decision, Estimate, Status, Together, moved_together
-from reports.ab.experiment import INTERRUPTED
-from reports.ab.folders import Folder
-from reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
-from reports.ab.schedule import Stage, Which
-from reports.ab.store import Record
-from reports.cause import causes
-from reports.compare import FEWEST_CASES_FOR_SUITE
-from reports.locate import Side
-from reports.provenance import differences
-from reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
-from reports.runfile import CaseResult, Run
-from suite.verdict import Judgement, Verdict
+from peakgate.reports.ab.decide import Decision, Estimate, Status, Together, moved_together
+from peakgate.reports.ab.experiment import INTERRUPTED
+from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.store import Record
+from peakgate.reports.cause import causes
+from peakgate.reports.compare import FEWEST_CASES_FOR_SUITE
+from peakgate.reports.locate import Side
+from peakgate.reports.provenance import differences
+from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
+from peakgate.reports.runfile import CaseResult, Run
+from peakgate.verdict import Judgement, Verdict
 
 WIDEST_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
@@ -50,9 +49,10 @@ def _rows(record: Record) -> list[Row]:
     plan = record.plan
     decided = decisions(record)
     refused = set(_run_nowhere(record))
-    rows = [_timed(record, case, decided[case]) for case in plan.timed if case not in refused]
+    unsteady = (watched := _sentinels(record)) is not None and watched.moved
+    rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
     rows += [
-        Row(case, Judgement(Verdict.SAME, f"same machine code ({code}): not measured"))
+        Row(case, Judgement(Verdict.SAME, f"unchanged (machine code {code}): not measured"))
         for case, code in (plan.unchanged or {}).items()
     ]
     rows += [Row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
@@ -74,12 +74,12 @@ def _proven(record: Record) -> bool:
     return {process.which for process in record.of(Stage.PROOF)} == set(Which)
 
 
-def _timed(record: Record, case: str, decision: Decision | None) -> Row:
+def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bool) -> Row:
     base, head = (times(record, which, case) for which in Which)
     shift = None if decision is None else _shift(decision)
     return Row(
         case=case,
-        judgement=_judge(record, case, decision, base, head),
+        judgement=_judge(record, case, decision, base, head, unsteady=unsteady),
         base=typical(base),
         new=typical(head),
         base_time_us=math.exp(base.log_time) if base.results else None,
@@ -103,13 +103,17 @@ def _settled(record: Record, case: str) -> Judgement | None:
     return None
 
 
-def _judge(record: Record, case: str, decision: Decision | None, base: Times, head: Times) -> Judgement:
+def _judge(
+    record: Record, case: str, decision: Decision | None, base: Times, head: Times, *, unsteady: bool
+) -> Judgement:
     settled = _settled(record, case)
     if settled is not None:
         return settled
     if case in record.plan.sentinels:
         measured = "not measured" if decision is None else f"as a sentinel {_told(decision.estimate)}"
-        return Judgement(Verdict.SAME, f"same machine code; {measured}")
+        if unsteady:
+            return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
+        return Judgement(Verdict.SAME, f"unchanged; {measured}")
     screened = len(whole_pairs(record, Stage.SCREEN))
     if record.stopped and screened < record.settings.pairs:
         return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
@@ -204,9 +208,9 @@ def _notes(record: Record) -> list[str]:
     if refused := _run_nowhere(record):
         notes.append(f"{len(refused)} cases were left out, this GPU cannot run them on either side: {refused[0]} first")
     if plan.unchanged:
-        notes.append(f"{len(plan.unchanged)} cases have the same machine code on both sides and were not measured")
-    if plan.everything:
-        notes.append("a side is too old to tell its machine code without a run: everything was measured")
+        notes.append(
+            f"{len(plan.unchanged)} cases are unchanged (machine code, launch, inputs, reference) and were not measured"
+        )
     watched = _sentinels(record)
     if watched is not None:
         notes.append(_environment(watched))
@@ -221,10 +225,10 @@ def _sentinels(record: Record) -> Together | None:
 
 
 def _environment(watched: Together) -> str:
-    told = f"{watched.cases} sentinels of unchanged machine code, {_told(watched.estimate)}"
+    told = f"{watched.cases} unchanged sentinels, {_told(watched.estimate)}"
     if not watched.moved:
         return f"environment steady: {told}"
-    return f"environment not steady, sentinels moved together: {told}; what moved as much did not move by the commit"
+    return f"environment not steady, sentinels moved together: {told}; measure again on a quiet machine"
 
 
 def _side(record: Record, which: Which) -> Side:

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.ab.folders import Folder
-from reports.ab.plan import Plan
-from reports.ab.schedule import Stage, Which
-from reports.runfile import Run, load_run
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.plan import Plan
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.runfile import Run, load_run
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

@@ -1,10 +1,10 @@
-"""One run of a side's suite, with the imports done before it is its turn.
+"""One run of ``peakgate bench`` in a side's folder, with the imports done before it is its turn.
 
-Started as a script in the side's folder, so that every import is the side's own. It imports what a run needs, waits
-for one line of JSON and is ``python -m suite`` from then on. Before that line it finds the driver, a tenth of a second
-of each run, and makes no CUDA context, so it can wait beside a run that is being measured. It is no fork of anything:
-its address space, and with it where its arrays lie, is laid out anew, which is a part of what makes processes differ
-and must not be the same in all processes of a side.
+Started as a script in that folder. It imports what a run needs and the side's families, waits for one line of JSON and
+is the run from then on. Before that line it finds the driver, a tenth of a second of each run, and makes no CUDA
+context, so it can wait beside a run that is being measured. It is not forked: its address space, and with it where
+its arrays lie, is laid out anew, which is a part of what makes processes differ and must not be the same in all
+processes of a side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 
 def main(preload: list[str]) -> None:
-    """Import what can be imported, wait for the request, be the suite; end when there is no request."""
+    """Import what can be imported, wait for the request, run it; end when there is no request."""
     # What a side does not have, or cannot import, its run meets again and reports as its own failure.
     for name in preload:
         with contextlib.suppress(Exception):
@@ -28,15 +28,19 @@ def main(preload: list[str]) -> None:
     if "cupy" in sys.modules:
         with contextlib.suppress(Exception):
             sys.modules["cupy"].cuda.runtime.getDeviceCount()
+    if "peakgate.run.kernel_run" in sys.modules:
+        with contextlib.suppress(Exception):
+            sys.modules["peakgate.run.kernel_run"].catalogue.families()
     line = sys.stdin.readline()
     if line:
-        become_the_suite(json.loads(line))
+        become_the_run(json.loads(line))
 
 
-def become_the_suite(request: dict[str, Any]) -> NoReturn:
-    """Be ``python -m suite`` to the end of this process.
+def become_the_run(request: dict[str, Any]) -> NoReturn:
+    """Be ``peakgate bench`` to the end of this process.
 
-    ``request``: ``arguments``, ``environment`` to add, and ``log``, the file that takes all output.
+    ``request``: ``harness``, the package to run; ``arguments``; ``environment`` to add; ``log``, the file that takes
+    all output.
     """
     code = 70
     try:
@@ -44,8 +48,8 @@ def become_the_suite(request: dict[str, Any]) -> NoReturn:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
         os.environ |= request["environment"]
-        sys.argv = ["suite", *request["arguments"]]
-        runpy.run_module("suite", run_name="__main__", alter_sys=True)
+        sys.argv = [request["harness"], "bench", *request["arguments"]]
+        runpy.run_module(request["harness"], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

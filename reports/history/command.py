@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from reports.locate import Archive, add_runs
-from reports.render.console import VerdictConsole
-from suite.files import write_whole
-from suite.verdict import ExitCode
+from peakgate.common.files import write_whole
+from peakgate.reports.locate import Archive, add_runs
+from peakgate.reports.render.console import VerdictConsole
+from peakgate.verdict import ExitCode
 
 
 def add_commands(commands: Any, out: Path) -> None:
@@ -40,10 +40,10 @@ def add_commands(commands: Any, out: Path) -> None:
 
 
 def _history(options: argparse.Namespace) -> ExitCode:
-    from reports.history import faces  # noqa: PLC0415  # other commands need none of this
-    from reports.history.detect import detect, detect_together  # noqa: PLC0415
-    from reports.history.series import history  # noqa: PLC0415
-    from reports.history.words import Told  # noqa: PLC0415
+    from peakgate.reports.history import faces  # noqa: PLC0415  # other commands need none of this
+    from peakgate.reports.history.detect import detect, detect_together  # noqa: PLC0415
+    from peakgate.reports.history.series import history  # noqa: PLC0415
+    from peakgate.reports.history.words import Told  # noqa: PLC0415
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)

@@ -21,15 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports import noise
-from reports.compare import ALPHA, SMALLEST_SHIFT, too_noisy
-from reports.history.series import History
-from reports.history.session import chip
-from reports.history.steps import Step, locate
-from reports.noise import Floats, Numbers
-from reports.result import WORST_FIRST, Shift, percent, probability
-from suite.verdict import Judgement, Verdict
+from peakgate.reports import noise
+from peakgate.reports.compare import ALPHA, SMALLEST_SHIFT, too_noisy
+from peakgate.reports.history.series import History
+from peakgate.reports.history.session import chip
+from peakgate.reports.history.steps import Step, locate
+from peakgate.reports.noise import Floats, Numbers
+from peakgate.reports.result import WORST_FIRST, Shift, percent, probability
+from peakgate.verdict import Judgement, Verdict
 
 NEWEST = 5
 MOST_OLDER = 30

@@ -10,16 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from peakgate.reports.history import words
+from peakgate.reports.history.detect import Finding
+from peakgate.reports.history.session import Session
+from peakgate.reports.history.words import Told
+from peakgate.reports.render.markdown import code, escape
+from peakgate.reports.render.words import UNCHANGED, one_line
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
-
-from reports.history import words
-from reports.history.detect import Finding
-from reports.history.session import Session
-from reports.history.words import Told
-from reports.render.markdown import code, escape
-from reports.render.words import UNCHANGED, one_line
-from suite.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 SCHEMA = 1
 FOLDED = UNDECIDED | {Verdict.NEW}

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.history.session import Entries, Session, from_text, read_session, to_text
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.history.session import Entries, Session, from_text, read_session, to_text
 
 FEWEST_TO_SHARE = 100
 """Fewer new files than this are read here: another process takes as long to start as a score of them to read."""
@@ -85,7 +85,7 @@ def _read_elsewhere(names: Sequence[str]) -> Entries:
     """Read these files in a process of their own; here if that cannot be started."""
     paths = [str(PACKAGES), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     done = subprocess.run(
-        [sys.executable, "-m", "reports.history.reading"],
+        [sys.executable, "-m", "peakgate.reports.history.reading"],
         input=json.dumps(list(names)).encode(),
         capture_output=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)},

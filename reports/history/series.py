@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports.history.session import Session
-from reports.noise import Floats
-from suite.errors import PeakgateError
-from suite.schema import EMULATOR_SLUG
+from peakgate.common.errors import PeakgateError
+from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.reports.history.session import Session
+from peakgate.reports.noise import Floats
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""

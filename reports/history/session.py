@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-
-from reports.runfile import load_run
-from suite.errors import PeakgateError
-from suite.schema import SCHEMA
-from suite.verdict import Verdict
+from peakgate.common.errors import PeakgateError
+from peakgate.common.schema import SCHEMA
+from peakgate.reports.runfile import load_run
+from peakgate.verdict import Verdict
 
 INDEX_SCHEMA = 1
 UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})

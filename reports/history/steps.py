@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports.evidence import NO_COMMIT
-from reports.history.session import Session
-from reports.noise import Floats
+from peakgate.reports.evidence import NO_COMMIT
+from peakgate.reports.history.session import Session
+from peakgate.reports.noise import Floats
 
 FARTHEST_SDS = 3.0
 """A session farther off than this counts as this far: one odd session is no step."""

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.history.detect import Finding
-from reports.history.series import History, Mark
-from reports.history.session import Session, shortly
-from reports.history.steps import Step
-from reports.render.words import one_line
-from reports.result import WORST_FIRST
-from suite.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.reports.history.detect import Finding
+from peakgate.reports.history.series import History, Mark
+from peakgate.reports.history.session import Session, shortly
+from peakgate.reports.history.steps import Step
+from peakgate.reports.render.words import one_line
+from peakgate.reports.result import WORST_FIRST
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 
 MOST_COMMANDS = 3
 BARS = "▁▂▃▄▅▆▇█"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.ladder import tables
-from reports.ladder.documents import BENCH, SGEMM_SIZES
-from reports.ladder.named_run import naming
-from reports.ladder.pictures import pictures, sgemm_by_size
-from reports.ladder.rungs import Shown
-from reports.markers import link
-from reports.runfile import Run
-from reports.showcase import terminal
+from peakgate.reports.ladder import drawings, tables
+from peakgate.reports.ladder.documents import BENCH
+from peakgate.reports.ladder.named_run import naming
+from peakgate.reports.ladder.rungs import Shown
+from peakgate.reports.markers import link
+from peakgate.reports.runfile import Run
+from peakgate.reports.showcase import terminal
 
 
 def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
@@ -22,9 +21,10 @@ def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -
     if name == BENCH:
         run = output or shown.run
         return "\n".join([*terminal(run), "", naming(run, folder)])
-    table = tables.sizes(sgemm_by_size(shown)) if name == SGEMM_SIZES else tables.stages(shown.rungs[name], folder)
+    by_size = drawings.tables().get(name)
+    table = tables.sizes(by_size(shown)) if by_size else tables.stages(shown.rungs[name], folder)
     lines = [naming(shown.run, folder), "", *table]
-    for path, picture in pictures(shown).items():
+    for path, picture in drawings.pictures(shown).items():
         if path.stem.partition("_")[0] == name:
             lines += ["", f"![{picture.title}]({link(path, folder)})"]
     return "\n".join(lines)

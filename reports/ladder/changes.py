@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reports.ladder import draw
-from reports.ladder.blocks import block
-from reports.ladder.documents import BENCH, SGEMM_SIZES, bench_run, ladder_run, read_documents
-from reports.ladder.named_run import find_run
-from reports.ladder.pictures import pictures
-from reports.ladder.rungs import show
-from reports.locate import Archive
-from reports.markers import difference, fill
-from suite.catalogue import OWN_FAMILIES, families
-from suite.files import write_whole
+from peakgate.common.files import write_whole
+from peakgate.project.catalogue import families
+from peakgate.reports.ladder import draw, drawings
+from peakgate.reports.ladder.blocks import block
+from peakgate.reports.ladder.documents import BENCH, bench_run, ladder_run, read_documents
+from peakgate.reports.ladder.named_run import find_run
+from peakgate.reports.ladder.rungs import show
+from peakgate.reports.locate import Archive
+from peakgate.reports.markers import difference, fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     the one that block names, or the ladder's. A PeakgateError tells of a run that cannot stand for the ladder and of
     wrong or missing markers; nothing is written.
     """
-    listed = families([OWN_FAMILIES])
+    listed = families()
     documents = read_documents([family.name for family in listed])
     shown = show(ladder_run(documents) if wanted is None else find_run(wanted, archive), listed)
     output = find_run(bench, archive) if bench is not None else bench_run(documents) or shown.run
@@ -45,11 +44,11 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     found = []
     for path, old in documents.items():
         texts[path] = fill(
-            old, path, partial(block, shown, path.parent, output=output), (*shown.rungs, SGEMM_SIZES, BENCH)
+            old, path, partial(block, shown, path.parent, output=output), (*shown.rungs, *drawings.tables(), BENCH)
         )
         if texts[path] != old:
             found.append(Change(path, difference(old, texts[path], path)))
-    for path, picture in pictures(shown).items():
+    for path, picture in drawings.pictures(shown).items():
         old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         texts[path] = draw.svg(picture) if write else old
         if texts[path] != old or not draw.shows(old, picture):

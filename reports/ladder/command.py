@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from reports.locate import FORMS, Archive, add_runs
-from reports.render.console import say
-from suite.verdict import ExitCode
+from peakgate.reports.locate import FORMS, Archive, add_runs
+from peakgate.reports.render.console import say
+from peakgate.verdict import ExitCode
 
 
 def add_commands(commands: Any) -> None:
@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _ladder(options: argparse.Namespace) -> ExitCode:
-    from reports.ladder.changes import changes  # noqa: PLC0415  # other commands need none of this
+    from peakgate.reports.ladder.changes import changes  # noqa: PLC0415  # other commands need none of this
 
     found = changes(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
     if options.write:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from reports.ladder.named_run import names_in
-from reports.markers import inside, read_document
-from reports.runfile import Run, load_run
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.ladder.named_run import names_in
+from peakgate.reports.markers import inside, read_document
+from peakgate.reports.runfile import Run, load_run
 
 KERNELS = Path("kernels")
 OVERVIEW = KERNELS / "README.md"
-SGEMM_SIZES, BENCH = "sgemm-sizes", "bench"
-"""The blocks there are besides one of each family."""
+BENCH = "bench"
+"""The block that shows a run's terminal output."""
 
 
 def read_documents(required: Iterable[str]) -> dict[Path, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from reports.ladder.charts import Bars, Curves, Groups, Picture, digest
+from peakgate.reports.ladder.charts import Bars, Curves, Groups, Picture, digest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

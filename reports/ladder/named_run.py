@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reports.locate import Archive, find_side
-from reports.markers import link
-from reports.render.markdown import escape
-from reports.render.words import one_line
-from reports.runfile import Run
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.locate import Archive, find_side
+from peakgate.reports.markers import link
+from peakgate.reports.render.markdown import escape
+from peakgate.reports.render.words import one_line
+from peakgate.reports.runfile import Run
 
 BASELINES = Path("baselines")
 NAMED_RUN = re.compile(r"run file \[`([^`]+)`\]")

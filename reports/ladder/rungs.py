@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.runfile import CaseResult, Run
-from suite.case import Case, Family, Scale, Stage, Tier
-from suite.errors import PeakgateError
+from peakgate.case import Case, Family, Scale, Stage, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.runfile import CaseResult, Run
 
 HEADLINES = {
     "access.offset": "access.offset-f32-o1",

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from reports.ladder.charts import Groups
-from reports.ladder.documents import KERNELS
-from reports.ladder.rungs import Rung, Timed, rate, shape
-from reports.markers import link
-from suite.families.paths import KERNELS as SOURCES
+from peakgate.project import config
+from peakgate.reports.ladder.charts import Groups
+from peakgate.reports.ladder.rungs import Rung, Timed, rate, shape
+from peakgate.reports.markers import link
 
 HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
 
@@ -23,7 +22,7 @@ def stages(rungs: Iterable[Rung], folder: Path) -> Iterator[str]:
         stage = rung.stage
         name = stage.name
         if stage.source:
-            name = f"[{name}]({link(KERNELS / stage.source.relative_to(SOURCES), folder)})"
+            name = f"[{name}]({link(config.near(stage.source), folder)})"
         if rung.headline is None:
             yield _line((name, _prose(stage.lesson), rung.note, "", "", "", ""))
             continue

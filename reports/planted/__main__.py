@@ -10,16 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.markers import fill, read_document
-from reports.planted.about import read_about
-from reports.planted.findings import findings
-from reports.planted.found import read_found
-from reports.planted.page import BLOCKS
-from reports.planted.processes import Experiment, read
-from reports.render.console import say
-from suite.errors import PeakgateError, refused
-from suite.files import write_whole
-from suite.verdict import ExitCode
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.reports.markers import fill, read_document
+from peakgate.reports.planted.about import read_about
+from peakgate.reports.planted.findings import findings
+from peakgate.reports.planted.found import read_found
+from peakgate.reports.planted.page import BLOCKS
+from peakgate.reports.planted.processes import Experiment, read
+from peakgate.reports.render.console import say
+from peakgate.verdict import ExitCode
 
 FOLDER = Path("baselines/nvidia-h200/lab/planted")
 PAGE = Path("reports/planted/README.md")

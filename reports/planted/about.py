@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reports.planted.processes import Experiment
-from reports.planted.stored import read_record, write_record
-from suite.verdict import Verdict
+from peakgate.reports.planted.processes import Experiment
+from peakgate.reports.planted.stored import read_record, write_record
+from peakgate.verdict import Verdict
 
 NAME = "planted.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-(?P<repeat>\d+)")

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.render.console import say
-from suite import catalogue
-from suite.build import source_files
-from suite.case import Case, Scale, Tier
-from suite.errors import PeakgateError, refused
-from suite.families.paths import KERNELS
-from suite.files import write_whole
-from suite.verdict import ExitCode
+from peakgate.build.cubin import source_files
+from peakgate.case import Case, Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue, config
+from peakgate.reports.render.console import say
+from peakgate.verdict import ExitCode
 
 MUTANTS = Path(__file__).with_name("mutants.toml")
 _EDITS = "edit"
@@ -98,12 +97,13 @@ def _is_in(text: str, edit: Edit) -> bool:
 
 def apply(tree: Path, mutants: Iterable[Mutant]) -> None:
     """Write the mutants into the tree's kernels/, all or, on a PeakgateError, none."""
-    kernels = tree / KERNELS.name
+    own = config.current().kernels
+    kernels = tree / own.name
     if not kernels.is_dir():
         raise PeakgateError(
-            f"{tree}: no folder {KERNELS.name} in it; expected a copy of the tree, as `git worktree add` makes"
+            f"{tree}: no folder {own.name} in it; expected a copy of the tree, as `git worktree add` makes"
         )
-    if kernels.resolve() == KERNELS.resolve():
+    if kernels.resolve() == own.resolve():
         raise PeakgateError(f"{tree}: is the tree this command runs from; expected a copy of it")
     texts = {kernels / mutant.file: mutated(_text(kernels / mutant.file), mutant) for mutant in mutants}
     for path, text in texts.items():
@@ -112,11 +112,11 @@ def apply(tree: Path, mutants: Iterable[Mutant]) -> None:
 
 def touched(mutants: Iterable[Mutant], cases: Iterable[Case]) -> dict[str, tuple[Case, ...]]:
     """By mutant's name the cases whose stage is built from its file."""
-    listed = list(cases)
+    listed, kernels = list(cases), config.current().kernels
     files = {
-        case.stage: {path.relative_to(KERNELS).as_posix() for path in source_files(case.stage.source)}
+        case.stage: {path.relative_to(kernels).as_posix() for path in source_files(case.stage.source)}
         for case in listed
-        if case.stage.source is not None and case.stage.source.is_relative_to(KERNELS)
+        if case.stage.source is not None and case.stage.source.is_relative_to(kernels)
     }
     return {
         mutant.name: tuple(case for case in listed if mutant.file in files.get(case.stage, ())) for mutant in mutants

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
-from reports.ab.schedule import looks
-from reports.compare import FEWEST_CASES_FOR_SUITE
-from reports.noise import Floats
-from reports.planted.about import Cell, Gate, cell_of
-from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, changed, unchanged
-from reports.selftest.resample import rate_at_most
-from suite.verdict import ExitCode, Verdict
+from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
+from peakgate.reports.ab.schedule import looks
+from peakgate.reports.compare import FEWEST_CASES_FOR_SUITE
+from peakgate.reports.noise import Floats
+from peakgate.reports.planted.about import Cell, Gate, cell_of
+from peakgate.reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, changed, unchanged
+from peakgate.reports.selftest.resample import rate_at_most
+from peakgate.verdict import ExitCode, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,35 +18,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.planted.apply import apply, chosen, described, read
-from reports.planted.families import steps
-from reports.planted.processes import Experiment
-from suite import catalogue
-from suite.case import Scale, Tier
-from suite.errors import PeakgateError, refused
-from suite.files import write_whole
-from suite.verdict import ExitCode
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue
+from peakgate.reports.planted.apply import apply, chosen, described, read
+from peakgate.reports.planted.copies import PROJECT, steps
+from peakgate.reports.planted.processes import Experiment
+from peakgate.verdict import ExitCode
 
 ROOT = Path(__file__).parents[2]
-FAMILIES = Path("reports", "planted", "families")
 TIMING, PLANTED, OWN, VERDICTS = "timing.json", "planted.json", "own.json", "ab.json"
 ONE_KERNEL = "smem_pad-no-padding"
 DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 """How an ``ab`` exits that was measured to its end."""
 
 COPIES = ("--measure-unchanged", "-k", f"{steps.NAME}.")
-FOUND_THERE = (("PEAKGATE_FAMILIES", str(FAMILIES)),)
 
 Change = Callable[[Path], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An ``ab``: what is done to head's tree, and the arguments and environment it runs with."""
+    """An ``ab``: the project both sides are copies of, what is done to head's, and the arguments it runs with."""
 
     change: Change
     arguments: tuple[str, ...] = ("--measure-unchanged",)
-    environment: tuple[tuple[str, str], ...] = ()
+    project: Path = ROOT
 
 
 def _nothing(_tree: Path) -> None:
@@ -68,8 +65,8 @@ def _mutate_one(tree: Path) -> None:
 
 TRIALS = {
     Experiment.SAME: Trial(_nothing),
-    Experiment.STEPS: Trial(_mark, COPIES, FOUND_THERE),
-    Experiment.PAIRS: Trial(_mark, (*COPIES, "--pairs", "100", "--confirm-pairs", "2"), FOUND_THERE),
+    Experiment.STEPS: Trial(_mark, COPIES, PROJECT),
+    Experiment.PAIRS: Trial(_mark, (*COPIES, "--pairs", "100", "--confirm-pairs", "2"), PROJECT),
     Experiment.MUTANTS: Trial(_mutate),
     Experiment.ONE: Trial(_mutate_one, ()),
 }
@@ -82,14 +79,14 @@ def measure(experiment: Experiment, out: Path) -> int:
     """
     trial = TRIALS[experiment]
     with tempfile.TemporaryDirectory(prefix="peakgate-planted-") as scratch:
-        base, head = (_copied(Path(scratch, side)) for side in ("base", "head"))
+        base, head = (_copied(trial.project, Path(scratch, side)) for side in ("base", "head"))
         trial.change(head)
         command = [
-            *(sys.executable, "-m", "reports", "ab", "--base-dir", str(base), "--head-dir", str(head)),
+            *(sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)),
             *(*trial.arguments, "--out", str(out)),
         ]
         start = time.monotonic()
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | dict(trial.environment), check=False)
+        done = subprocess.run(command, cwd=ROOT, check=False)
         seconds = time.monotonic() - start
     if done.returncode not in DECIDED:
         return done.returncode
@@ -101,12 +98,15 @@ def measure(experiment: Experiment, out: Path) -> int:
     return done.returncode
 
 
-def _copied(target: Path) -> Path:
-    """A copy of the tree's code at ``target``; a side needs nothing else."""
-    for folder in ("suite", "reports", "kernels", "baselines"):
-        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", "out", "tests"))
-    for file in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / file, target / file)
+def _copied(project: Path, target: Path) -> Path:
+    """A copy of a project's settings, kernels and baselines at ``target``; a side needs nothing else."""
+    for folder in ("kernels", "baselines"):
+        if (project / folder).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "tests", "runs", "lab")
+            shutil.copytree(project / folder, target / folder, ignore=ignored)
+    for file in ("pyproject.toml", "peakgate.toml"):
+        if (project / file).is_file():
+            shutil.copy(project / file, target / file)
     return target
 
 
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, out: Path) -> None:
     if name == "own":
         done = subprocess.run(
-            [sys.executable, "-m", "reports.planted.own_timing", str(out / OWN)], cwd=ROOT, check=False
+            [sys.executable, "-m", "peakgate.reports.planted.own_timing", str(out / OWN)], cwd=ROOT, check=False
         )
         failed = done.returncode != 0
     else:

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.ab.schedule import Stage, Which
-from reports.ab.store import FOLDER, MANIFEST
-from reports.planted.__main__ import FOLDER as RECORD
-from reports.planted.about import NAME, About, Cell, Gate, Origin, read_about, write_about
-from reports.planted.campaign import OWN, PLANTED, TIMING, VERDICTS
-from reports.planted.found import Found, found, write_found
-from reports.planted.processes import Experiment, Process, from_runs, write
-from reports.render.console import say
-from suite.errors import PeakgateError, refused
-from suite.verdict import ExitCode, Verdict
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.store import FOLDER, MANIFEST
+from peakgate.reports.planted.__main__ import FOLDER as RECORD
+from peakgate.reports.planted.about import NAME, About, Cell, Gate, Origin, read_about, write_about
+from peakgate.reports.planted.campaign import OWN, PLANTED, TIMING, VERDICTS
+from peakgate.reports.planted.found import Found, found, write_found
+from peakgate.reports.planted.processes import Experiment, Process, from_runs, write
+from peakgate.reports.render.console import say
+from peakgate.verdict import ExitCode, Verdict
 
 NEEDED = (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS)
 """What a record cannot do without."""

@@ -13,9 +13,8 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
-
-from reports.ab.schedule import Stage, Which
-from reports.noise import Floats
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.noise import Floats
 
 SCREENING_PAIRS = 10
 CONFIRMING_PAIRS = 20

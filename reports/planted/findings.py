@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.planted import attained, others
-from reports.planted.about import About, Cell
-from reports.planted.attained import FalseGates
-from reports.planted.draw import Medians, Pairing, medians
-from reports.planted.found import Found
-from reports.planted.others import Tool
-from reports.planted.processes import Experiment, Processes
+from peakgate.reports.planted import attained, others
+from peakgate.reports.planted.about import About, Cell
+from peakgate.reports.planted.attained import FalseGates
+from peakgate.reports.planted.draw import Medians, Pairing, medians
+from peakgate.reports.planted.found import Found
+from peakgate.reports.planted.others import Tool
+from peakgate.reports.planted.processes import Experiment, Processes
 
 TOOL_GATES = 100
 

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.planted.stored import read_record, write_record
-from suite.verdict import Verdict
+from peakgate.reports.planted.stored import read_record, write_record
+from peakgate.verdict import Verdict
 
 NAME = "mutants.json"
 CAUGHT = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})

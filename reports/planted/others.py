@@ -12,12 +12,11 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
-
-from reports.ab.schedule import Stage, Which
-from reports.planted.about import Cell, cell_of
-from reports.planted.draw import SCREENING_PAIRS
-from reports.planted.processes import Processes
-from reports.planted.rules import RULES, Rule, Side
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.planted.about import Cell, cell_of
+from peakgate.reports.planted.draw import SCREENING_PAIRS
+from peakgate.reports.planted.processes import Processes
+from peakgate.reports.planted.rules import RULES, Rule, Side
 
 
 class Layout(Enum):

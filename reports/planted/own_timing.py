@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reports.planted.families import steps
-from suite.case import Case, Role
-from suite.device.choose import open_device
-from suite.device.interface import Device
-from suite.errors import PeakgateError, refused
-from suite.files import write_whole
-from suite.sampling import SamplingPlan
-from suite.verdict import ExitCode
+from peakgate.case import Case, Role
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.device.choose import open_device
+from peakgate.device.interface import Device
+from peakgate.measure.sampling import SamplingPlan
+from peakgate.reports.planted.copies import steps
+from peakgate.verdict import ExitCode
 
 LAUNCHES = 15
 PLAN = SamplingPlan(min_samples=96, max_samples=96, budget_us=math.inf)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from reports.ab import decide
-from reports.ab.schedule import ALPHA, looks
-from reports.planted import attained
-from reports.planted.about import Cell, Origin
-from reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Pairing
-from reports.planted.findings import Findings
-from reports.planted.found import table
-from reports.planted.others import Layout
-from reports.planted.processes import Experiment
-from reports.planted.sentences import compared, in_short, our_rate, percent, their_rate
+from peakgate.reports.ab import decide
+from peakgate.reports.ab.schedule import ALPHA, looks
+from peakgate.reports.planted import attained
+from peakgate.reports.planted.about import Cell, Origin
+from peakgate.reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Pairing
+from peakgate.reports.planted.findings import Findings
+from peakgate.reports.planted.found import table
+from peakgate.reports.planted.others import Layout
+from peakgate.reports.planted.processes import Experiment
+from peakgate.reports.planted.sentences import compared, in_short, our_rate, percent, their_rate
 
 LAYOUTS = {Layout.ONE: "1", Layout.TEN: str(SCREENING_PAIRS)}
 OURS = "**`nox -s ab`**"

@@ -18,11 +18,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
-
-from reports.ab.schedule import Stage, Which
-from reports.evidence import UNUSABLE
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.evidence import UNUSABLE
 
 SAMPLE_PAIRS = 20
 MOST_SAMPLES = 60

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from peakgate.reports.noise import Floats, upper_quantile
 from scipy import special, stats  # type: ignore[import-untyped]  # SciPy ships no type information
-
-from reports.noise import Floats, upper_quantile
 
 GBENCH_ALPHA = 0.05
 GBENCH_REPETITIONS = 9

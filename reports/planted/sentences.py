@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.planted.about import Cell
-from reports.planted.attained import FalseGates
-from reports.planted.draw import Pairing
-from reports.planted.findings import Findings
-from reports.planted.others import Tool
-from reports.planted.processes import Experiment
+from peakgate.reports.planted.about import Cell
+from peakgate.reports.planted.attained import FalseGates
+from peakgate.reports.planted.draw import Pairing
+from peakgate.reports.planted.findings import Findings
+from peakgate.reports.planted.others import Tool
+from peakgate.reports.planted.processes import Experiment
 
 FOUND = 0.95
 """From this share of copies on a slowdown counts as found."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from suite.errors import PeakgateError
-from suite.files import write_whole
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
 
 SCHEMA = 1
 

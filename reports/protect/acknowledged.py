@@ -24,8 +24,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reports.protect.changes import Acknowledgement
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.protect.changes import Acknowledgement
 
 FILE = "acknowledged.toml"
 SCHEMA = 1

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reports.protect import acknowledged, changes, git
-from reports.render.console import say
-from reports.render.words import one_line
-from suite.baseline import load_floors
-from suite.errors import PeakgateError
-from suite.verdict import ExitCode
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.floors import load_floors
+from peakgate.reports.protect import acknowledged, changes, git
+from peakgate.reports.render.console import say
+from peakgate.reports.render.words import one_line
+from peakgate.verdict import ExitCode
 
 FLOORS = "floors.toml"
 

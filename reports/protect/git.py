@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
 
 NO_SUCH_REF = 1
 """What a quiet ``git rev-parse --verify`` exits with when there is no such name; 128 is real trouble."""

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from reports.render import junit, machine, markdown, summary, tables
-from reports.result import Comparison
-from reports.runfile import Run
+from peakgate.reports.render import junit, machine, markdown, summary, tables
+from peakgate.reports.result import Comparison
+from peakgate.reports.runfile import Run
 
 
 def texts(
@@ -25,7 +25,7 @@ def texts(
         ".junit.xml": junit.junit(comparison, strict=strict),
     }
     if page:
-        from reports.render import html  # noqa: PLC0415  # a quarter of a second that --no-html saves
+        from peakgate.reports.render import html  # noqa: PLC0415  # a quarter of a second that --no-html saves
 
         faces[".html"] = html.comparison_page(comparison, history, strict=strict)
     return {f"{stem}{ending}": text for ending, text in faces.items()}

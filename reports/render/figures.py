@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.render import words
-from reports.render.page import Line, Page, number
+from peakgate.reports.render import words
+from peakgate.reports.render.page import Line, Page, number
 
 Figure = dict[str, Any]
 

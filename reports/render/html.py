@@ -21,13 +21,12 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from peakgate.reports.render import figures, marks, words
+from peakgate.reports.render.matrix import matrices
+from peakgate.reports.render.page import Page, of_comparison
+from peakgate.reports.result import Comparison
+from peakgate.reports.runfile import Run
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
-
-from reports.render import figures, marks, words
-from reports.render.matrix import matrices
-from reports.render.page import Page, of_comparison
-from reports.result import Comparison
-from reports.runfile import Run
 
 TEMPLATES = Path(__file__).with_name("templates")
 COMPRESSION = 4

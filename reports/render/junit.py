@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from reports.render import words
-from reports.result import Comparison
-from suite.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from peakgate.reports.render import words
+from peakgate.reports.result import Comparison
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
 SUITE = "peakgate"
 

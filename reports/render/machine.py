@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from reports.locate import Side
-from reports.result import Comparison, Row, Shift
+from peakgate.reports.locate import Side
+from peakgate.reports.result import Comparison, Row, Shift
 
 SCHEMA = 1
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.render import words
-from reports.result import Comparison, Row, percent
-from suite.case import ID_PATTERN
-from suite.verdict import REGRESSIONS, Verdict
+from peakgate.case import ID_PATTERN
+from peakgate.reports.render import words
+from peakgate.reports.result import Comparison, Row, percent
+from peakgate.verdict import REGRESSIONS, Verdict
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
 """What Markdown, HTML or GitHub (mentions, references, links) would read as more than text."""

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
-
-from reports.render.page import Point
-from reports.result import Shift
+from peakgate.reports.render.page import Point
+from peakgate.reports.result import Shift
 
 FOREST_WIDTH, FOREST_HEIGHT = 120, 16
 NARROWEST_SCALE, WIDEST_SCALE = math.log(1.05), math.log(1.12)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.runfile import CaseResult, Run
+from peakgate.reports.runfile import CaseResult, Run
 
 
 @dataclass(frozen=True, slots=True)

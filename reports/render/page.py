@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reports.locate import Side
-from reports.provenance import FACTS, Difference
-from reports.render import words
-from reports.result import WORST_FIRST, Comparison, Shift
-from reports.runfile import CaseResult, Run
-from suite.verdict import REGRESSIONS, UNDECIDED, Verdict
+from peakgate.reports.locate import Side
+from peakgate.reports.provenance import FACTS, Difference
+from peakgate.reports.render import words
+from peakgate.reports.result import WORST_FIRST, Comparison, Shift
+from peakgate.reports.runfile import CaseResult, Run
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 FEWEST_RUNS_FOR_HISTORY = 3
 OPEN = UNDECIDED | {Verdict.NO_FLOOR}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.render import markdown
-from reports.result import Comparison
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.render import markdown
+from peakgate.reports.result import Comparison
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_BYTES = 1_000_000

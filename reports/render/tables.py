@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv as stdlib_csv
 import io
 
-from reports.result import Comparison, Row
+from peakgate.reports.result import Comparison, Row
 
 LABELS = ("family", "stage", "size", "block", "variant", "dtype")
 BOTH_SIDES = (

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from peakgate.reports.render import words
+from peakgate.reports.result import Comparison, Row
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
-
-from reports.render import words
-from reports.result import Comparison, Row
-from suite.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
 FOLDED = frozenset({Verdict.INCOMPARABLE, Verdict.NEW})

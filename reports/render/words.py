@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reports.locate import Side
-from reports.result import Comparison, Row, percent
-from suite.case import ID_PATTERN
-from suite.verdict import REGRESSIONS, Verdict
+from peakgate.case import ID_PATTERN
+from peakgate.reports.locate import Side
+from peakgate.reports.result import Comparison, Row, percent
+from peakgate.verdict import REGRESSIONS, Verdict
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
 

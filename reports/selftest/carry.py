@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from reports import noise
-from reports.evidence import Measured, gather
-from reports.runfile import Run
-from suite.baseline import Floors
+from peakgate.judge.floors import Floors
+from peakgate.reports import noise
+from peakgate.reports.evidence import Measured, gather
+from peakgate.reports.runfile import Run
 
 SDS = 3.0
 """A limit this many SDs of a session away is crossed by chance in one session of several hundred."""

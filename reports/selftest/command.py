@@ -5,37 +5,38 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from reports.locate import FORMS, Archive, Side, add_runs, find_side, without_copies
-from reports.runfile import Run
-from reports.selftest import carry, face, record
-from reports.selftest.resample import FEWEST_SESSIONS, Design, measure
-from suite.baseline import load_floors
-from suite.errors import PeakgateError
-from suite.files import write_whole
-from suite.verdict import ExitCode
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.judge.floors import load_floors
+from peakgate.project import config
+from peakgate.reports.locate import FORMS, Archive, Side, add_runs, find_side, without_copies
+from peakgate.reports.runfile import Run
+from peakgate.reports.selftest import carry, face, record
+from peakgate.reports.selftest.resample import FEWEST_SESSIONS, Design, measure
+from peakgate.verdict import ExitCode
 
 BASELINES = Path("baselines")
 
 
-def add_commands(commands: Any, out: Path) -> None:
-    """Add ``selftest`` to the sub-commands; ``out`` is the default folder of reports."""
-    testing = commands.add_parser(
-        "selftest",
-        help="judge sessions of unchanged code against each other: what can this runner see?",
+def judge(arguments: Sequence[str]) -> ExitCode:
+    """Judge saved sessions: ``RUN... [options]``."""
+    parser = argparse.ArgumentParser(
+        prog="peakgate selftest",
         description="Judge sessions of one commit on one runner against each other: how often the gate calls unchanged "
-        "code slower, what it can see, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+        "code slower, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
         f"{FORMS}.",
         epilog="exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
     )
-    testing.set_defaults(run=_selftest)
-    testing.add_argument("run_names", metavar="RUN", nargs="+")
-    testing.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
-    add_runs(testing)
-    testing.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="holds <gpu>/floors.toml")
-    testing.add_argument("--out", type=Path, default=out, metavar="DIR", help="folder of the written report")
-    testing.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    parser.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
+    add_runs(parser)
+    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="holds <gpu>/floors.toml")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the written report (default: the project's)")
+    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    options = parser.parse_args(arguments)
+    options.out = options.out or config.near(config.current().out)
+    return _selftest(options)
 
 
 def remarks(new: Side, out: Path) -> tuple[str, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.render.console import VerdictConsole
-from reports.render.words import one_line
-from reports.result import percent
-from reports.selftest.record import MOST_FALSE_ALARMS, Selftest
-from reports.selftest.resample import Measured
+from peakgate.reports.render.console import VerdictConsole
+from peakgate.reports.render.words import one_line
+from peakgate.reports.result import percent
+from peakgate.reports.selftest.record import MOST_FALSE_ALARMS, Selftest
+from peakgate.reports.selftest.resample import Measured
 
 MOST_LISTED = 10
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from reports.locate import Side
-from reports.result import percent
-from reports.runfile import Run
-from reports.selftest.carry import TightFloor, TightThreshold
-from reports.selftest.resample import Measured
-from suite.errors import PeakgateError
-from suite.verdict import ExitCode, Verdict, exit_code
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.locate import Side
+from peakgate.reports.result import percent
+from peakgate.reports.runfile import Run
+from peakgate.reports.selftest.carry import TightFloor, TightThreshold
+from peakgate.reports.selftest.resample import Measured
+from peakgate.verdict import ExitCode, Verdict, exit_code
 
 SCHEMA = 1
 FILE = "selftest.json"

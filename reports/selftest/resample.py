@@ -14,12 +14,11 @@ from enum import StrEnum
 from statistics import median
 
 import numpy as np
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.result import Comparison
+from peakgate.reports.runfile import Run
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.result import Comparison
-from reports.runfile import Run
 
 FEWEST_SESSIONS = 5
 """Two sides, and three more to tell the spread between sessions."""

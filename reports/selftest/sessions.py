@@ -1,6 +1,7 @@
-"""Measure unchanged code again and again, a fresh process each time, then judge the sessions against each other.
+"""``peakgate selftest``: measure unchanged code again and again, a fresh process each time, then judge the sessions.
 
-``python -m reports.selftest.sessions [--sessions 10] [--save] [--out DIR] [arguments of the suite]``
+Arguments that are not ours are those of ``peakgate bench``. With saved runs named first (``peakgate selftest RUN...``)
+nothing is measured: those are judged.
 """
 
 from __future__ import annotations
@@ -12,39 +13,38 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reports.__main__ import main as reports_main
-from reports.runfile import load_run
-from reports.selftest.resample import FEWEST_SESSIONS
-from suite.errors import PeakgateError, refused
-from suite.verdict import ExitCode
+from peakgate.common.errors import PeakgateError
+from peakgate.project import config
+from peakgate.reports.runfile import load_run
+from peakgate.reports.selftest.command import judge
+from peakgate.reports.selftest.resample import FEWEST_SESSIONS
+from peakgate.verdict import ExitCode
 
 RUNS = "runs"
-SUITE = (sys.executable, "-m", "suite")
+BENCH = (sys.executable, "-m", "peakgate", "bench")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
     """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
-    parser = argparse.ArgumentParser(prog="nox -s selftest --", description=__doc__, allow_abbrev=False)
+    if arguments and not arguments[0].startswith("-"):
+        return judge(arguments)
+    parser = argparse.ArgumentParser(prog="peakgate selftest", description=__doc__, allow_abbrev=False)
     parser.add_argument("--sessions", type=_enough, default=10, metavar="N", help="how many (default: 10)")
     parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
-    parser.add_argument("--out", type=Path, default=Path("reports/out"), metavar="DIR", help="folder of the reports")
-    options, for_suite = parser.parse_known_args(arguments)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the reports (default: the project's)")
+    options, for_bench = parser.parse_known_args(arguments)
+    options.out = options.out or config.near(config.current().out)
     folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    try:
-        measure(folder, options.sessions, for_suite)
-    except PeakgateError as error:
-        return refused(error)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+    measure(folder, options.sessions, for_bench)
     saving = ["--save"] if options.save else []
-    return reports_main(["selftest", str(folder / RUNS), "--out", str(options.out), *saving])
+    return judge([str(folder / RUNS), "--out", str(options.out), *saving])
 
 
-def measure(folder: Path, sessions: int, for_suite: Sequence[str], suite: Sequence[str] = SUITE) -> None:
+def measure(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
     """Leave one run file a session below ``folder``.
 
-    A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError: the suite
-    has said why. So is a first session that is emulated.
+    A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
+    first session that is emulated.
     """
     (folder / RUNS).mkdir(parents=True, exist_ok=True)
     for number in range(1, sessions + 1):
@@ -52,11 +52,11 @@ def measure(folder: Path, sessions: int, for_suite: Sequence[str], suite: Sequen
         run = folder / RUNS / f"session_{number:02d}.json"
         done = subprocess.run(
             [
-                *suite,
+                *(bench or BENCH),
                 f"--benchmark-json={run}",
                 f"--benchmark-storage={folder / 'storage'}",
                 f"--out={folder}",
-                *for_suite,
+                *for_bench,
             ],
             check=False,
         )
@@ -64,8 +64,7 @@ def measure(folder: Path, sessions: int, for_suite: Sequence[str], suite: Sequen
             raise KeyboardInterrupt
         if not run.is_file() or run.stat().st_size == 0:
             raise PeakgateError(
-                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); mend what the"
-                " suite says above"
+                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); see above why"
             )
         if number == 1 and load_run(run).emulated:
             raise PeakgateError("emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says")
@@ -76,7 +75,3 @@ def _enough(text: str) -> int:
     if number < FEWEST_SESSIONS:
         raise argparse.ArgumentTypeError(f"{text}: expected {FEWEST_SESSIONS} or more")
     return number
-
-
-if __name__ == "__main__":
-    sys.exit(main())

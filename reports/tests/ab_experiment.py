@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports.__main__ import main
-from reports.ab import process
-from reports.tests.ab_fake import FakeSide
-from reports.tests.synthetic import LADDER
+from ab_fake import HARNESS, FakeSide
+from peakgate.cli import main
+from peakgate.reports.ab import process
+from synthetic_runs import LADDER
 
 PAD = "transpose.smem_pad-8192-32x8"
 CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
@@ -21,6 +20,7 @@ CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
 def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Import nothing before a fork, and stand where there are no saved runs to find."""
     monkeypatch.setattr(process, "PRELOAD", ())
+    monkeypatch.setattr(process, "HARNESS", HARNESS)
     (folder / "cwd").mkdir()
     monkeypatch.chdir(folder / "cwd")
 

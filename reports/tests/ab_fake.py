@@ -1,4 +1,4 @@
-"""Two sides with a suite that measures nothing: it plays back times a test chose, with a little noise of its own."""
+"""Two sides with a harness that measures nothing: it plays back times a test chose, with a little noise of its own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.tests.synthetic import LADDER, document
+from synthetic_runs import LADDER, document
 
-FAKE_FINGERPRINTS = """
+FAKE_IDENTITY = """
 import json, pathlib, sys
 script = json.loads(pathlib.Path("script.json").read_text())
 if script["fingerprints_fail"]:
     sys.exit(script["fingerprints_fail"])
-print(json.dumps(script["fingerprints"]))
+print(json.dumps(script["identities"]))
 """
 
-FAKE_SUITE = """
+FAKE_BENCH = """
 import json, os, pathlib, random, signal, sys
 script = json.loads(pathlib.Path("script.json").read_text())
 log = pathlib.Path(script["log"])
@@ -29,8 +29,6 @@ document = json.loads(pathlib.Path("run.json").read_text())
 wanted = [benchmark["extra_info"]["case"] for benchmark in document["benchmarks"]]
 if "--cases" in options:
     wanted = pathlib.Path(options["--cases"]).read_text().split()
-elif "-k" in sys.argv:
-    wanted = sys.argv[sys.argv.index("-k") + 1].split(" or ")
 with log.open("a") as lines:
     lines.write(f"{script['name']} {'repeat' if repeat else 'proof'} {' '.join(wanted)}\\n")
 turn = len(log.read_text().splitlines())
@@ -59,9 +57,16 @@ sys.exit(1 if untimed else 0)
 """
 
 
+HARNESS = "fake_peakgate"
+"""The package that stands in for the harness; each side brings its own, through its ``pythonpath``."""
+
+
 @dataclass(frozen=True)
 class FakeSide:
-    """What one side's suite says: fingerprints and times by case, what it refuses, and how it misbehaves."""
+    """What one side says: machine code and times by case, what it refuses, and how it misbehaves.
+
+    Cases in ``contracts`` are launched otherwise than the same case of another side.
+    """
 
     fingerprints: Mapping[str, str | None] = field(default_factory=lambda: dict.fromkeys(LADDER, "same"))
     times_us: Mapping[str, float] = field(default_factory=lambda: dict(LADDER))
@@ -71,21 +76,26 @@ class FakeSide:
     fail_at: int = 0
     interrupt_at: int = 0
     fingerprints_fail: str = ""
-    tells_fingerprints: bool = True
+    contracts: Mapping[str, str] = field(default_factory=dict)
+    operations: tuple[str, ...] = ()
 
     def write(self, folder: Path, name: str, log: Path) -> Path:
         """Put the side's tree below ``folder``; each of its runs adds a line to ``log``."""
-        suite = folder / "suite"
-        (suite / "families").mkdir(parents=True, exist_ok=True)
-        (suite / "__init__.py").write_text("")
-        (suite / "__main__.py").write_text(FAKE_SUITE)
-        (suite / "families" / "transpose.py").write_text("FAMILY = None\n")
-        (suite / "fingerprints.py").unlink(missing_ok=True)
-        if self.tells_fingerprints:
-            (suite / "fingerprints.py").write_text(FAKE_FINGERPRINTS)
+        harness = folder / HARNESS
+        (harness / "run").mkdir(parents=True, exist_ok=True)
+        (folder / "peakgate.toml").write_text('pythonpath = ["."]')
+        for package in (harness, harness / "run"):
+            (package / "__init__.py").write_text("")
+        (harness / "__main__.py").write_text(FAKE_BENCH)
+        (harness / "run" / "identity.py").write_text(FAKE_IDENTITY)
         (folder / "run.json").write_text(json.dumps(document(self.times_us, extra=self.extra)))
         script: dict[str, Any] = {"name": name, "log": str(log)}
-        script |= {"fingerprints": dict(self.fingerprints), "refused": dict(self.refused)}
+        identities = {
+            case: ({"operation": case} if case in self.operations else {"code": code})
+            | {"contract": self.contracts.get(case, "as usual")}
+            for case, code in self.fingerprints.items()
+        }
+        script |= {"identities": identities, "refused": dict(self.refused)}
         script |= {"noise": self.noise, "fail_at": self.fail_at, "interrupt_at": self.interrupt_at}
         script |= {"fingerprints_fail": self.fingerprints_fail}
         (folder / "script.json").write_text(json.dumps(script))

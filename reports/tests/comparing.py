@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from reports.locate import Side
-from reports.result import Comparison, Row, Shift
-from reports.runfile import Run, load_run
-from reports.tests.synthetic import LADDER, document, save
-from suite.verdict import Verdict
+from peakgate.reports.locate import Side
+from peakgate.reports.result import Comparison, Row, Shift
+from peakgate.reports.runfile import Run, load_run
+from peakgate.verdict import Verdict
+from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from reports.tests.comparing import Saved
+from comparing import Saved
 
 
 @pytest.fixture

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from peakgate.case import Case, Scale, Tier
+from peakgate.project.catalogue import families
+from peakgate.project.config import find
+from peakgate.reports.ladder import draw
+from peakgate.reports.ladder.charts import digest
+from peakgate.reports.ladder.documents import OVERVIEW
+from peakgate.reports.ladder.rungs import Shown, show
+from peakgate.reports.runfile import load_run
+from synthetic_runs import benchmark, document, save
 
-from reports.ladder import draw
-from reports.ladder.charts import digest
-from reports.ladder.documents import OVERVIEW, SGEMM_SIZES
-from reports.ladder.rungs import Shown, show
-from reports.runfile import load_run
-from reports.tests.synthetic import benchmark, document, save
-from suite.case import Case, Scale, Tier
-from suite.catalogue import OWN_FAMILIES, families
-
-FAMILIES = families([OWN_FAMILIES])
-NAMES = (*(family.name for family in FAMILIES), SGEMM_SIZES)
+ROOT = Path(__file__).parents[2]
+FAMILIES = families(find(ROOT))
+NAMES = (*(family.name for family in FAMILIES), "sgemm-sizes")
 RUNS = Path("baselines/nvidia-h200/runs")
 TRANSPOSE_NOTE = Path("kernels/transpose/README.md")
 
@@ -48,14 +50,15 @@ def whole_run(
 
 
 def shown(content: dict[str, Any], folder: Path) -> Shown:
-    return show(load_run(save(folder / RUNS, "shown", content)), FAMILIES)
+    return show(load_run(save(folder / RUNS, "shown", content)), families())
 
 
 def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter the folder: documents with empty blocks, one saved run of the gate; pictures are sketched, not drawn."""
     monkeypatch.setattr(draw, "svg", lambda picture: f"data {digest(picture)}\n")
     monkeypatch.chdir(folder)
-    TRANSPOSE_NOTE.parent.mkdir(parents=True)
+    shutil.copytree(ROOT / "kernels", "kernels", ignore=shutil.ignore_patterns("*.md", "*.svg", "tests", "__pycache__"))
+    Path("peakgate.toml").write_text("")
     TRANSPOSE_NOTE.write_text("<!-- ladder:transpose -->\n<!-- /ladder:transpose -->\n")
     blocks = [f"Before.\n<!-- ladder:{name} -->\n<!-- /ladder:{name} -->\nAfter.\n" for name in NAMES]
     OVERVIEW.write_text("# The ladder\n\n" + "\n".join(blocks))

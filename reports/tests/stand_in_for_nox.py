@@ -37,9 +37,9 @@ def _session(session: str, given: list[str]) -> int:
         for commit in given[:2]:
             if _ends(["git", "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"]):
                 return 1
-        return _ends([sys.executable, "-m", "reports", "decide", os.environ["STAND_IN_AB"]])
+        return _ends([sys.executable, "-m", "peakgate", "decide", os.environ["STAND_IN_AB"]])
     if session == "selftest":
-        return _ends([sys.executable, "-m", "reports", "selftest", *_kept_of_one_chip()])
+        return _ends([sys.executable, "-m", "peakgate", "selftest", *_kept_of_one_chip()])
     if session == "bench":
         given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
     return _ends([*NOX, "-s", session, "--", *given])

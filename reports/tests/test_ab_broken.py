@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from reports import __main__ as command
-from reports.__main__ import main
-from reports.tests.ab_experiment import CHANGED, PAD, ab, row, start_quickly, told
-from reports.tests.ab_fake import FakeSide
+from ab_experiment import CHANGED, PAD, ab, row, start_quickly, told
+from ab_fake import HARNESS, FakeSide
+from peakgate.cli import main
 
 Captured = pytest.CaptureFixture[str]
 
@@ -29,21 +26,21 @@ def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Pa
     assert told(tmp_path)["stopped"] == "the budget of 1e-06 s is used up"
 
 
-def test_a_head_whose_suite_fails_to_start_exits_1_with_one_line(tmp_path: Path, capsys: Captured) -> None:
+def test_a_head_whose_run_fails_to_start_exits_1_with_one_line(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=1)) == 1
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("head: its suite exits 1: ERROR: no GPU left for head (all of it: ")
+    assert error.startswith("head: its run exits 1: ERROR: no GPU left for head (all of it: ")
     assert told(tmp_path)["exit_code"] == 1
 
 
-def test_a_base_whose_suite_fails_to_start_exits_2_with_one_line(tmp_path: Path, capsys: Captured) -> None:
+def test_a_base_whose_run_fails_to_start_exits_2_with_one_line(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(fail_at=1), FakeSide(CHANGED)) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("base: its suite exits 1: ERROR: no GPU left for base")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("base: its run exits 1: ERROR: no GPU left for base")
 
 
 def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(fingerprints_fail="kernels/transpose: cannot be listed")) == 1
-    assert "exits 1: kernels/transpose: cannot be listed" in capsys.readouterr().err
+    assert "cannot be listed (exit 1): kernels/transpose: cannot be listed" in capsys.readouterr().err
 
 
 def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:
@@ -63,11 +60,13 @@ def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: P
     base = FakeSide().write(tmp_path / "base", "base", log)
     head = FakeSide(CHANGED, interrupt_at=5).write(tmp_path / "head", "head", log)
     options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
-    root = str(Path(command.__file__).parents[1])
+    measuring = (
+        "import sys; from peakgate.cli import main; from peakgate.reports.ab import process; "
+        f"process.HARNESS = {HARNESS!r}; process.PRELOAD = (); sys.exit(main(['ab', *sys.argv[1:]]))"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "reports", "ab", *options],
+        [sys.executable, "-c", measuring, *options],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": root},
         capture_output=True,
         text=True,
         check=False,

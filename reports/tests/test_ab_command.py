@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-
-from reports.__main__ import main
-from reports.tests.ab_experiment import CHANGED, PAD, ab, ran, start_quickly, told
-from reports.tests.ab_fake import FakeSide, commit, git
-from reports.tests.synthetic import slower
+from ab_experiment import CHANGED, PAD, ab, ran, start_quickly, told
+from ab_fake import FakeSide, commit, git
+from peakgate.cli import main
+from synthetic_runs import slower
 
 Captured = pytest.CaptureFixture[str]
 
@@ -59,7 +58,7 @@ def test_a_commit_that_does_not_exist_is_named(
         ([], "ab needs a BASE"),
         (["a", "b", "c"], "'c' is one too many"),
         (["a", "--device", "cpu"], "--device cpu: ab measures on a GPU; expected gpu or gpu:N"),
-        (["--base-dir", "nowhere", "--head-dir", "nowhere"], "nowhere: no folder with a suite/ in it"),
+        (["--base-dir", "nowhere", "--head-dir", "nowhere"], "nowhere: no folder of a project"),
     ],
 )
 def test_sides_that_make_no_sense_exit_2(arguments: list[str], said: str, capsys: Captured) -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from reports.ab.decide import (
+from peakgate.reports.ab.decide import (
     HOPELESS_PAIRS,
     SMALLEST_SHIFT,
     Decision,
@@ -18,9 +17,9 @@ from reports.ab.decide import (
     moved_together,
     suspects,
 )
-from reports.ab.schedule import ALPHA, looks
-from reports.noise import Floats
-from reports.result import LEAST_P
+from peakgate.reports.ab.schedule import ALPHA, looks
+from peakgate.reports.noise import Floats
+from peakgate.reports.result import LEAST_P
 
 CASES = 30
 LOOKS = looks(20)

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
-import pytest
+from peakgate.reports.ab.code import Identity
+from peakgate.reports.ab.plan import plan, reasons, spread_out
 
-from reports.ab.code import SideCode, launch_hashes
-from reports.ab.plan import plan, plan_after_proof, spread_out
-
-CODES: dict[str, str | None] = {f"{family}.stage-{size}": f"{family}{size}" for family in "abc" for size in range(4)}
-LAUNCHES = {"": "shared", "a": "1", "b": "1", "c": "1"}
-BASE = SideCode(CODES, LAUNCHES)
+BASE = {f"{family}.stage-{size}": Identity(f"{family}{size}", "1") for family in "abc" for size in range(4)}
 
 
-def head(changes: dict[str, str | None] | None = None, **launches: str) -> SideCode:
-    return SideCode(CODES | (changes or {}), LAUNCHES | launches)
+def head(codes: dict[str, str | None] | None = None, **contracts: str) -> dict[str, Identity]:
+    """BASE with other machine code by case, and other contracts by family."""
+    changed = {case: replace(BASE[case], code=code) for case, code in (codes or {}).items()}
+    return {
+        case: replace(identity, contract=contracts.get(case[0], identity.contract))
+        for case, identity in (BASE | changed).items()
+    }
+
+
+def coded(codes: dict[str, str | None]) -> dict[str, Identity]:
+    return {case: Identity(code, "1") for case, code in codes.items()}
 
 
 def test_equal_code_is_not_measured_but_for_sentinels_of_every_family() -> None:
@@ -21,7 +26,7 @@ def test_equal_code_is_not_measured_but_for_sentinels_of_every_family() -> None:
     assert planned.measured == ()
     assert {case[0] for case in planned.sentinels} == {"a", "b", "c"}
     assert planned.unchanged is not None
-    assert len(planned.unchanged) == len(CODES) - 3
+    assert len(planned.unchanged) == len(BASE) - 3
 
 
 def test_a_changed_kernel_is_measured() -> None:
@@ -32,23 +37,33 @@ def test_a_changed_kernel_is_measured() -> None:
 
 def test_a_family_that_launches_otherwise_is_measured_whole() -> None:
     planned = plan(BASE, head(b="2"), sentinels=2, durations_us={})
-    assert planned.measured == tuple(case for case in CODES if case.startswith("b."))
+    assert planned.measured == tuple(case for case in BASE if case.startswith("b."))
 
 
-def test_what_all_families_share_concerns_all() -> None:
-    changed = SideCode(CODES, LAUNCHES | {"": "other"})
-    assert plan(BASE, changed, sentinels=2, durations_us={}).measured == tuple(CODES)
+def test_what_has_no_machine_code_is_always_measured() -> None:
+    library = {"x.cublas-8": Identity(None, "1", "cublas_sgemm")}
+    planned = plan(library, library, sentinels=0, durations_us={})
+    assert planned.measured == ("x.cublas-8",)
+    assert reasons(planned, library, library) == {"x.cublas-8": "no machine code to compare: always measured"}
+
+
+def test_a_plan_says_why_each_case_is_measured() -> None:
+    after = head({"a.stage-0": "other"}, b="2")
+    told = reasons(plan(BASE, after, sentinels=0, durations_us={}), BASE, after)
+    assert told["a.stage-0"] == "machine code changed"
+    assert told["b.stage-1"] == "contract changed"
+    assert "c.stage-0" not in told
 
 
 def test_unchanged_cases_are_measured_when_asked_for() -> None:
     planned = plan(BASE, head(), sentinels=5, durations_us={}, measure_unchanged=True)
-    assert planned.measured == tuple(CODES)
+    assert planned.measured == tuple(BASE)
     assert planned.sentinels == ()
 
 
 def test_new_missing_broken_and_mended_cases_are_kept_apart() -> None:
-    before = SideCode({"x.same": "1", "x.gone": "1", "x.broke": "1", "x.mended": None}, LAUNCHES)
-    after = SideCode({"x.same": "2", "x.new": "1", "x.broke": None, "x.mended": "1"}, LAUNCHES)
+    before = coded({"x.same": "1", "x.gone": "1", "x.broke": "1", "x.mended": None})
+    after = coded({"x.same": "2", "x.new": "1", "x.broke": None, "x.mended": "1"})
     planned = plan(before, after, sentinels=0, durations_us={})
     assert (planned.measured, planned.head_only, planned.base_only) == (("x.same",), ("x.new",), ("x.gone",))
     assert (planned.broken, planned.mended) == (("x.broke",), ("x.mended",))
@@ -60,12 +75,6 @@ def test_only_chosen_cases_are_planned() -> None:
     assert planned.measured == ("a.stage-3",)
 
 
-def test_a_side_without_fingerprints_leaves_the_plan_to_its_first_run() -> None:
-    assert plan(SideCode(None, {}), head(), sentinels=3, durations_us={}).everything
-    planned = plan_after_proof(["a", "b"], ["b", "c"])
-    assert (planned.measured, planned.head_only, planned.base_only) == (("b",), ("c",), ("a",))
-
-
 def test_sentinels_are_spread_over_durations_where_they_are_known() -> None:
     cases = [f"a.{number}" for number in range(100)]
     chosen = spread_out(cases, 4, {case: float(number) for number, case in enumerate(cases)})
@@ -74,21 +83,3 @@ def test_sentinels_are_spread_over_durations_where_they_are_known() -> None:
 
 def test_fewer_cases_than_sentinels_are_all_watched() -> None:
     assert spread_out(["a.1", "a.2"], 5, {}) == ["a.1", "a.2"]
-
-
-def test_launches_are_told_by_family_and_by_what_families_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    families = tmp_path / "suite" / "families"
-    families.mkdir(parents=True)
-    (families / "mine.py").write_text("FAMILY = 1\n")
-    (families / "paths.py").write_text("KERNELS = 1\n")
-    extra = tmp_path / "extra"
-    extra.mkdir()
-    (extra / "ours.py").write_text("FAMILY = 2\n")
-    monkeypatch.setenv("PEAKGATE_FAMILIES", "extra")
-    before = launch_hashes(tmp_path)
-    assert set(before) == {"", "mine", "ours"}
-    (families / "paths.py").write_text("KERNELS = 2\n")
-    after = launch_hashes(tmp_path)
-    assert {name for name in before if before[name] != after[name]} == {""}

@@ -1,4 +1,4 @@
-"""A side's processes, with this tree's own suite on its emulator."""
+"""A side's processes, with this repository on the emulator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
-from reports.ab import process
-from reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab import process
+from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +18,7 @@ def test_a_warm_process_is_the_suite_and_a_pair_of_an_ab_only_times(
     monkeypatch.setattr(process, "AHEAD", 1)
     file, log = tmp_path / "run.json", tmp_path / "run.txt"
     arguments = ["--device=cpu", "-k", "roof and memcpy", f"--benchmark-json={file}", f"--out={tmp_path}"]
-    arguments += [f"--benchmark-storage=file://{tmp_path / 'saved'}", "--assert=plain", "-ppytest_benchmark.plugin"]
+    arguments += [f"--benchmark-storage=file://{tmp_path / 'saved'}", "--assert=plain"]
     with SideProcesses("head", ROOT, side_environment(ROOT), tmp_path / "head.log") as side:
         finished = side.run(arguments, {"PEAKGATE_AB": "pair"}, log)
     assert finished.exit_code == 0, log.read_text()

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from reports.ab.schedule import ALPHA, FEWEST_PAIRS, Which, looks, order, seconds_left
+from peakgate.reports.ab.schedule import ALPHA, FEWEST_PAIRS, Which, looks, order, seconds_left
 
 
 def test_pairs_alternate_which_side_goes_first() -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.render import html
-from reports.runfile import load_run
-from reports.tests.synthetic import LADDER, document, save, slower
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.render import html
+from peakgate.reports.runfile import load_run
+from synthetic_runs import LADDER, document, save, slower
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from reports.cause import causes
-from reports.runfile import CaseResult, load_run
-from reports.tests.synthetic import document, save
+from peakgate.reports.cause import causes
+from peakgate.reports.runfile import CaseResult, load_run
+from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
 

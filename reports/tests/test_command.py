@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from reports import __main__ as command
-from reports.__main__ import main
-from reports.tests.synthetic import LADDER, document, save, slower
+from peakgate.cli import main
+from peakgate.reports import command
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 ROOT = Path(__file__).parents[2]
@@ -25,11 +24,11 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_against_itself_passes_and_writes_every_face(tmp_path: Path, capsys: Captured) -> None:
     run = save(tmp_path, "run", document())
     assert main(["compare", str(run), str(run)]) == 0
-    out = tmp_path / "reports" / "out"
+    out = tmp_path / ".peakgate" / "out"
     faces = ("csv", "html", "json", "junit.xml", "md")
     assert sorted(path.name for path in out.iterdir()) == [f"compare.{face}" for face in faces]
     captured = capsys.readouterr()
-    assert captured.out.splitlines()[-1].startswith("15 SAME: PASS; reports/out/compare.md")
+    assert captured.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/compare.md")
     assert captured.err == ""
 
 
@@ -66,7 +65,7 @@ def test_a_name_with_line_breaks_still_errs_in_one_line(tmp_path: Path, capsys: 
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("arguments", [[], ["compare"], ["compare", "a"], ["nothing"], ["compare", "a", "b", "--fast"]])
+@pytest.mark.parametrize("arguments", [["compare"], ["compare", "a"], ["compare", "a", "b", "--fast"]])
 def test_wrong_usage_exits_2(arguments: list[str], capsys: Captured) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
@@ -100,7 +99,7 @@ def test_no_file_is_left_half_written(tmp_path: Path) -> None:
 def printing_to(stdout: int, arguments: list[str], cache: Path) -> subprocess.CompletedProcess[bytes]:
     """A command run in the repository, in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "reports", *arguments],
+        [sys.executable, "-m", "peakgate", *arguments],
         cwd=ROOT,
         env=os.environ | {"PEAKGATE_CACHE": str(cache)},
         stdout=stdout,
@@ -151,7 +150,7 @@ def test_sides_are_searched_where_told(tmp_path: Path, capsys: Captured) -> None
 def test_half_a_surrogate_pair_in_a_name_does_not_stop_the_report(tmp_path: Path) -> None:
     run = save(tmp_path, "run", document({"a.\ud800": 10.0}))
     assert main(["compare", str(run), str(run)]) == 0
-    rows = json.loads((tmp_path / "reports" / "out" / "compare.json").read_text(encoding="utf-8"))["rows"]
+    rows = json.loads((tmp_path / ".peakgate" / "out" / "compare.json").read_text(encoding="utf-8"))["rows"]
     assert rows[0]["case"] == "a.\ud800"
 
 
@@ -160,10 +159,10 @@ def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None
     runs = [str(save(tmp_path, f"run{day}", document(LADDER, day=day))) for day in (1, 2)]
     script = (
         "import sys\n"
-        "from reports.__main__ import main\n"
+        "from peakgate.cli import main\n"
         f"assert main(['compare', *{runs!r}]) == 0\n"
         f"assert main(['floors', *{runs!r}]) == 0\n"
-        "loaded = [name for name in sys.modules if name.startswith(('cupy', 'cuda', 'suite.device', 'pynvml'))]\n"
+        "loaded = [name for name in sys.modules if name.startswith(('cupy', 'cuda', 'peakgate.device', 'pynvml'))]\n"
         "assert not loaded, loaded\n"
     )
     root = str(Path(command.__file__).parents[1])
@@ -182,7 +181,7 @@ def test_printing_only_does_not_load_pandas(tmp_path: Path) -> None:
     root = str(Path(command.__file__).parents[1])
     script = (
         f"import sys; sys.path.insert(0, {root!r})\n"
-        "from reports.__main__ import main\n"
+        "from peakgate.cli import main\n"
         f"assert main(['compare', {run!r}, {run!r}, '--no-files']) == 0\n"
         "assert 'pandas' not in sys.modules\n"
     )

@@ -10,15 +10,14 @@ from functools import cache
 from typing import Any
 
 import pytest
-
-from reports import noise
-from reports.compare import compare
-from reports.locate import Side
-from reports.provenance import machine_code
-from reports.runfile import Run, load_run
-from reports.tests.comparing import KEPT, PAD, TENS, Saved, row, shift, verdicts
-from reports.tests.synthetic import slower
-from suite.verdict import ExitCode, Verdict, exit_code
+from comparing import KEPT, PAD, TENS, Saved, row, shift, verdicts
+from peakgate.reports import noise
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.provenance import machine_code
+from peakgate.reports.runfile import Run, load_run
+from peakgate.verdict import ExitCode, Verdict, exit_code
+from synthetic_runs import slower
 
 UNKNOWN: Mapping[str, Any] = {"uuid": None}
 ONE: Mapping[str, Any] = {"uuid": "GPU-0001"}

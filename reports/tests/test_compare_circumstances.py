@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from reports.compare import compare
-from reports.locate import Side
-from reports.tests.comparing import PAD, Saved, row, verdicts
-from reports.tests.synthetic import LADDER, slower
-from suite.verdict import ExitCode, Verdict
+from comparing import PAD, Saved, row, verdicts
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.verdict import ExitCode, Verdict
+from synthetic_runs import LADDER, slower
 
 
 def test_another_gpu_model_is_incomparable_unless_asked(saved: Saved) -> None:

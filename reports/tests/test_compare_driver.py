@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports.__main__ import main
-from reports.tests.synthetic import save
+from peakgate.cli import main
+from synthetic_runs import save
 
 REAL = sorted((Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs").glob("*-gate.json"))
 SESSIONS = 5

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.runfile import Run, load_run
-from reports.tests.comparing import KEPT, TENS, Saved, row, shift
-from reports.tests.synthetic import LADDER
-from suite.verdict import Verdict
+from comparing import KEPT, TENS, Saved, row, shift
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.runfile import Run, load_run
+from peakgate.verdict import Verdict
+from synthetic_runs import LADDER
 
 CUBLAS = "sgemm.cublas-256"
 CALL = "sgemm.cublas-512"

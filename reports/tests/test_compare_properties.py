@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from comparing import PAD, Saved, row, shift
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from reports import noise
-from reports.compare import compare
-from reports.locate import Side
-from reports.result import LEAST_P, Comparison
-from reports.runfile import Run
-from reports.tests.comparing import PAD, Saved, row, shift
-from reports.tests.synthetic import LADDER, slower
-from suite.verdict import Verdict
+from peakgate.reports import noise
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.result import LEAST_P, Comparison
+from peakgate.reports.runfile import Run
+from peakgate.verdict import Verdict
+from synthetic_runs import LADDER, slower
 
 MIRROR = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
 MOVED = frozenset(MIRROR)

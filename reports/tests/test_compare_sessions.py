@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.tests.comparing import PAD, Saved, row, shift, verdicts
-from reports.tests.synthetic import LADDER, slower
-from suite.verdict import Verdict
+from comparing import PAD, Saved, row, shift, verdicts
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.verdict import Verdict
+from synthetic_runs import LADDER, slower
 
 
 def test_repeated_sessions_resolve_a_shift_that_single_runs_cannot(saved: Saved) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.tests.comparing import PAD, Saved, row
-from reports.tests.synthetic import LADDER, slower
-from suite.verdict import ExitCode, Verdict
+from comparing import PAD, Saved, row
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.verdict import ExitCode, Verdict
+from synthetic_runs import LADDER, slower
 
 
 def test_a_missing_case_is_a_regression_and_a_new_one_is_not(saved: Saved) -> None:

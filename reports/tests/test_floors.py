@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from reports.__main__ import main
-from reports.floors import Proposals, floor_of, propose
-from reports.runfile import Run, load_run
-from reports.tests.synthetic import LADDER, document, save
-from suite.baseline import Floors, load_floors
-from suite.errors import PeakgateError
+from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.floors import Floors, load_floors
+from peakgate.reports.floors import Proposals, floor_of, propose
+from peakgate.reports.runfile import Run, load_run
+from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
 Captured = pytest.CaptureFixture[str]

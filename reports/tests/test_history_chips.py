@@ -10,17 +10,16 @@ from functools import cache
 
 import numpy as np
 import pytest
+from comparing import KEPT, TENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from reports.history import series
-from reports.history.detect import Finding, detect, detect_together
-from reports.history.series import History
-from reports.history.session import Session, read_session
-from reports.noise import Floats
-from reports.tests.comparing import KEPT, TENS
-from reports.tests.test_history_detect import CASES, history, quiet, session, slowed
-from suite.verdict import Verdict
+from peakgate.reports.history import series
+from peakgate.reports.history.detect import Finding, detect, detect_together
+from peakgate.reports.history.series import History
+from peakgate.reports.history.session import Session, read_session
+from peakgate.reports.noise import Floats
+from peakgate.verdict import Verdict
+from test_history_detect import CASES, history, quiet, session, slowed
 
 A, B = "GPU-0001", "GPU-0002"
 SLOWER_CHIP = 0.04

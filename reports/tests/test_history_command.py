@@ -6,9 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-
-from reports.__main__ import main
-from reports.tests.synthetic import LADDER, document, save, slower
+from peakgate.cli import main
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 Captured = pytest.CaptureFixture[str]
@@ -38,12 +37,12 @@ def chips() -> tuple[str, str]:
 def test_a_quiet_history_passes_and_writes_three_files(tmp_path: Path, capsys: Captured) -> None:
     archive(tmp_path / ".benchmarks")
     assert main(["history"]) == 0
-    out = tmp_path / "reports" / "out"
+    out = tmp_path / ".peakgate" / "out"
     assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.json", "history.md"]
     told = capsys.readouterr()
     assert told.out.splitlines()[0] == "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases"
     assert "driver 580.159.04 to 590.44.01 (2026-11-10 12:00, session 10 of 20" in told.out
-    assert told.out.splitlines()[-1].startswith("15 SAME: PASS; reports/out/history.md")
+    assert told.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/history.md")
     assert told.err == ""
 
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from reports.history.detect import NEWEST, Finding, detect, detect_together
-from reports.history.series import History
-from reports.history.session import Session
-from reports.history.steps import locate, plausible
-from reports.noise import Floats
-from suite.verdict import Verdict
+from peakgate.reports.history.detect import NEWEST, Finding, detect, detect_together
+from peakgate.reports.history.series import History
+from peakgate.reports.history.session import Session
+from peakgate.reports.history.steps import locate, plausible
+from peakgate.reports.noise import Floats
+from peakgate.verdict import Verdict
 
 CASES = 30
 SESSIONS = 40

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports import evidence
-from reports.history import reading
-from reports.history.reading import read_sessions
-from reports.history.session import UNUSABLE, Session, read_session
-from reports.runfile import load_run
-from reports.tests.synthetic import LADDER, document, save
+from peakgate.reports import evidence
+from peakgate.reports.history import reading
+from peakgate.reports.history.reading import read_sessions
+from peakgate.reports.history.session import UNUSABLE, Session, read_session
+from peakgate.reports.runfile import load_run
+from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
 

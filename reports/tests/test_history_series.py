@@ -4,11 +4,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-
-from reports.history.series import history, marks
-from reports.history.session import Session
-from reports.tests.test_history_detect import session
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.history.series import history, marks
+from peakgate.reports.history.session import Session
+from test_history_detect import session
 
 
 def timed(number: int, cases: str = "ab", **facts: object) -> Session:

@@ -11,11 +11,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-
-from reports.__main__ import main
-from reports.ab import process
-from reports.tests.ab_fake import FakeSide
-from reports.tests.synthetic import LADDER, document, save
+from ab_fake import HARNESS, FakeSide
+from peakgate.cli import main
+from peakgate.reports.ab import process
+from synthetic_runs import LADDER, document, save
 
 NAMES = ("<script>alert(1)</script>", "转置.共享内存-八千", "x" * 3000, "a|b`c`*d*_e_[f](http://g.example)", '=1+1,"q"')
 BROKEN = "line\nbreak\x1b[31mred\r\x00"
@@ -144,6 +143,7 @@ def test_keep(capsys: Captured) -> None:
 
 def test_ab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(process, "PRELOAD", ())
+    monkeypatch.setattr(process, "HARNESS", HARNESS)
     names = tuple(name for name in NAMES if " " not in name)
     times = {**LADDER, **dict.fromkeys(names, 100.0)}
     sides = {

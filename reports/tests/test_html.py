@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.render import figures, html, marks, words
-from reports.render.matrix import matrices
-from reports.render.page import Page, number, of_comparison, of_run
-from reports.result import Comparison, Shift
-from reports.runfile import Run, load_run
-from reports.tests.synthetic import LADDER, document, save, slower
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.render import figures, html, marks, words
+from peakgate.reports.render.matrix import matrices
+from peakgate.reports.render.page import Page, number, of_comparison, of_run
+from peakgate.reports.result import Comparison, Shift
+from peakgate.reports.runfile import Run, load_run
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 HOSTILE = (

@@ -5,14 +5,13 @@ from xml.etree import ElementTree
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from reports.compare import compare
-from reports.locate import Side
-from reports.render import words
-from reports.render.junit import junit
-from reports.result import Comparison
-from reports.runfile import load_run
-from reports.tests.synthetic import LADDER, document, save, slower
+from peakgate.reports.compare import compare
+from peakgate.reports.locate import Side
+from peakgate.reports.render import words
+from peakgate.reports.render.junit import junit
+from peakgate.reports.result import Comparison
+from peakgate.reports.runfile import load_run
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 

@@ -2,11 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
-
-from reports.keep import keep
-from reports.runfile import load_run
-from reports.tests.synthetic import document, save
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.keep import keep
+from peakgate.reports.runfile import load_run
+from synthetic_runs import document, save
 
 
 def saved(folder: Path, name: str = "run", **content):
@@ -40,7 +39,7 @@ def test_emulated_and_oversized_runs_are_refused_and_nothing_is_written(tmp_path
     fit, emulated = saved(tmp_path), saved(tmp_path, "emulated", slug="cpu-emulator")
     with pytest.raises(PeakgateError, match="emulated times are no reference"):
         keep([fit, emulated], tmp_path / "b")
-    monkeypatch.setattr("reports.keep.LARGEST_BYTES", 100)
+    monkeypatch.setattr("peakgate.reports.keep.LARGEST_BYTES", 100)
     with pytest.raises(PeakgateError, match="over 100 bytes"):
         keep([fit], tmp_path / "b")
     assert not (tmp_path / "b").exists()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from reports.ladder.blocks import block
-from reports.ladder.documents import OVERVIEW, SGEMM_SIZES
-from reports.ladder.rungs import HEADLINES
-from reports.tests.ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
-from suite.case import Tier
+from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
+from peakgate.case import Tier
+from peakgate.reports.ladder.blocks import block
+from peakgate.reports.ladder.documents import OVERVIEW
+from peakgate.reports.ladder.rungs import HEADLINES
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +76,7 @@ def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository:
         "sgemm.warp_tiled-4096": {"tflops": 45.69},
     }
     content = whole_run(told, without=r"^sgemm\.cublas-1024$")
-    table = block(shown(content, repository), OVERVIEW.parent, SGEMM_SIZES)
+    table = block(shown(content, repository), OVERVIEW.parent, "sgemm-sizes")
     assert row(table, "stage") == ["stage", "256", "1024", "4096"]
     assert row(table, "split_k") == ["split_k", "**54.3**", "**10.0**", "–"]
     assert row(table, "warp_tiled") == ["warp_tiled", "10.0", "**10.0**", "45.7"]
@@ -86,7 +85,7 @@ def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository:
 
 
 def test_a_full_run_fills_fifteen_sizes(repository: Path) -> None:
-    table = block(shown(whole_run(tier=Tier.FULL), repository), OVERVIEW.parent, SGEMM_SIZES)
+    table = block(shown(whole_run(tier=Tier.FULL), repository), OVERVIEW.parent, "sgemm-sizes")
     assert row(table, "stage")[1:] == [str(side) for side in sorted(int(size) for size in row(table, "stage")[1:])]
     assert len(row(table, "stage")[1:]) == 15
 

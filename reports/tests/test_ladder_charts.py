@@ -4,9 +4,8 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-
-from reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty
-from reports.ladder.draw import COLOURS, rendered, shows, svg
+from peakgate.reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty
+from peakgate.reports.ladder.draw import COLOURS, rendered, shows, svg
 
 CURVES = Curves(
     title="Strided access",

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports.__main__ import main
-from reports.ladder import draw
-from reports.ladder.documents import OVERVIEW
-from reports.ladder.pictures import PICTURES
-from reports.markers import find_blocks, inside
-from reports.tests.ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, lay_out, whole_run
-from reports.tests.synthetic import document, save
+from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, lay_out, whole_run
+from peakgate.cli import main
+from peakgate.reports.ladder import draw
+from peakgate.reports.ladder.documents import OVERVIEW
+from peakgate.reports.ladder.drawings import FOLDER as PICTURES
+from peakgate.reports.markers import find_blocks, inside
+from synthetic_runs import document, save
 
 Captured = pytest.CaptureFixture[str]
 DRAW = draw.svg
@@ -101,9 +100,10 @@ def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> Non
     assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from reports.__main__ import main\n"
+        "from peakgate.cli import main\n"
         "assert main(['ladder']) == 0\n"
-        "loaded = [name for name in sys.modules if name.startswith(('matplotlib', 'cupy', 'cuda', 'suite.device'))]\n"
+        "heavy = ('matplotlib', 'cupy', 'cuda', 'peakgate.device')\n"
+        "loaded = [name for name in sys.modules if name.startswith(heavy)]\n"
         "assert not loaded, loaded\n"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, check=False)

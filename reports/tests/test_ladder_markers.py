@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from reports.markers import MARKER, difference, fill, find_blocks, inside, link, read_document
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.markers import MARKER, difference, fill, find_blocks, inside, link, read_document
 
 DOCUMENT = Path("kernels/README.md")
 NAMES = ("transpose", "sgemm")

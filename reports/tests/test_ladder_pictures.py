@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from reports.ladder.charts import Curves
-from reports.ladder.pictures import PICTURES, pictures
-from reports.tests.ladder_repository import lay_out, shown, whole_run
+from ladder_repository import lay_out, shown, whole_run
+from peakgate.reports.ladder.charts import Curves
+from peakgate.reports.ladder.drawings import FOLDER as PICTURES
+from peakgate.reports.ladder.drawings import pictures
 
 
 @pytest.fixture(autouse=True)

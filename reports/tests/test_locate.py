@@ -3,12 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from reports import locate
-from reports.locate import Archive, apart, find_history, find_side, without_copies
-from reports.runfile import Run, load_run
-from reports.tests.synthetic import document, save
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports import locate
+from peakgate.reports.locate import Archive, apart, find_history, find_side, without_copies
+from peakgate.reports.runfile import Run, load_run
+from synthetic_runs import document, save
 
 FIRST, SECOND = "a1" * 20, "a2" * 20
 

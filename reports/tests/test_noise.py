@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from reports import noise
+from peakgate.reports import noise
 
 RNG_SEED = 7
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-from reports.noise import Floats
-from reports.planted.about import Cell, Gate, cell_of
-from reports.planted.attained import FalseGates, detection, false_gates, real_detection, real_gates, shifts
-from reports.planted.draw import Medians, Pairing, changed, dealt, medians, unchanged
-from reports.planted.processes import SUMMARY_COLUMNS, Experiment
+from peakgate.reports.noise import Floats
+from peakgate.reports.planted.about import Cell, Gate, cell_of
+from peakgate.reports.planted.attained import FalseGates, detection, false_gates, real_detection, real_gates, shifts
+from peakgate.reports.planted.draw import Medians, Pairing, changed, dealt, medians, unchanged
+from peakgate.reports.planted.processes import SUMMARY_COLUMNS, Experiment
 
 H200 = Path(__file__).parent / "data" / "h200_24_processes.csv"
 """Medians of 22 kernels in 24 processes on one NVIDIA H200, 40 flushed samples each, so that short kernels are noisier

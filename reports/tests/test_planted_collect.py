@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports.ab.store import FOLDER, MANIFEST
-from reports.planted import collect
-from reports.planted.about import Cell, Origin, read_about
-from reports.planted.collect import NEEDED
-from reports.planted.found import read_found
-from reports.planted.processes import Experiment, read
+from peakgate.reports.ab.store import FOLDER, MANIFEST
+from peakgate.reports.planted import collect
+from peakgate.reports.planted.about import Cell, Origin, read_about
+from peakgate.reports.planted.collect import NEEDED
+from peakgate.reports.planted.found import read_found
+from peakgate.reports.planted.processes import Experiment, read
 
 Captured = pytest.CaptureFixture[str]
 

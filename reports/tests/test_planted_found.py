@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from reports.planted.found import NAME, Found, Judged, Mutant, found, read_found, table, write_found
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.planted.found import NAME, Found, Judged, Mutant, found, read_found, table, write_found
 
 PLANTED = {
     "mutants": {

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from peakgate.build.cubin import cubin
+from peakgate.case import Case, Scale, Tier
+from peakgate.check.lane import check_case, schedules
+from peakgate.common.errors import PeakgateError
+from peakgate.project import catalogue
+from peakgate.project.problems import problems
+from peakgate.reports.planted import apply
+from peakgate.verdict import ExitCode
 
-from reports.planted import apply
-from suite import catalogue
-from suite.build import cubin
-from suite.case import Case, Scale, Tier
-from suite.check.lane import check_case, schedules
-from suite.errors import PeakgateError
-from suite.families.paths import KERNELS
-from suite.sanitize.problems import problems
-from suite.verdict import ExitCode
+KERNELS = Path(__file__).parents[2] / "kernels"
 
 CATALOGUE = apply.read()
 CHECKED = ("copy_float4_x4-neighbours-a-thread", "soa_one-threads-down-columns", "group_split-half-the-sums")

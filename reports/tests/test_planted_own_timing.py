@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from reports.planted import own_timing
-from reports.planted.families import steps
-from suite.case import Case, Role, Scalar
-from suite.errors import PeakgateError
-from suite.sampling import Samples, SamplingPlan
+from peakgate.case import Case, Role, Scalar
+from peakgate.common.errors import PeakgateError
+from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.reports.planted import own_timing
+from peakgate.reports.planted.copies import steps
 
 Captured = pytest.CaptureFixture[str]
 

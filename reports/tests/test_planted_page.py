@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from reports.ab.schedule import Which
-from reports.planted import attained
-from reports.planted.__main__ import PAGE, main
-from reports.planted.about import About, Cell, Gate, Origin, write_about
-from reports.planted.attained import FalseGates
-from reports.planted.draw import Medians, Pairing
-from reports.planted.findings import Findings
-from reports.planted.found import Found, Judged, Mutant, write_found
-from reports.planted.others import Layout, Tool, sampled, tools
-from reports.planted.page import BLOCKS
-from reports.planted.processes import Experiment, Process, Processes, from_runs, write
-from reports.planted.rules import RULES
-from reports.planted.sentences import compared
+from peakgate.reports.ab.schedule import Which
+from peakgate.reports.planted import attained
+from peakgate.reports.planted.__main__ import PAGE, main
+from peakgate.reports.planted.about import About, Cell, Gate, Origin, write_about
+from peakgate.reports.planted.attained import FalseGates
+from peakgate.reports.planted.draw import Medians, Pairing
+from peakgate.reports.planted.findings import Findings
+from peakgate.reports.planted.found import Found, Judged, Mutant, write_found
+from peakgate.reports.planted.others import Layout, Tool, sampled, tools
+from peakgate.reports.planted.page import BLOCKS
+from peakgate.reports.planted.processes import Experiment, Process, Processes, from_runs, write
+from peakgate.reports.planted.rules import RULES
+from peakgate.reports.planted.sentences import compared
 
 SAME_US = {f"transpose.stage{number}-8192": 20.0 * (1 + number) for number in range(12)}
 STEPS_US = {f"steps.copy_float-150us-{permille}pm-{repeat}": 150.0 for permille in (0, 100) for repeat in range(2)}

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
-from reports.ab.schedule import Stage, Which
-from reports.planted import processes
-from reports.planted.about import About, Cell, Gate, Origin, cell_of, read_about, write_about
-from reports.planted.processes import Experiment, Process, from_runs, read, write
-from reports.tests.synthetic import document
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.planted import processes
+from peakgate.reports.planted.about import About, Cell, Gate, Origin, cell_of, read_about, write_about
+from peakgate.reports.planted.processes import Experiment, Process, from_runs, read, write
+from synthetic_runs import document
 
 PAD, SMEM = "transpose.smem_pad-8192-32x8", "transpose.smem-8192-32x8"
 

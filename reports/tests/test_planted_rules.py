@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.reports.noise import Floats
+from peakgate.reports.planted import rules
+from peakgate.reports.planted.rules import RULES, Rule, Side
 from scipy import stats  # type: ignore[import-untyped]
-
-from reports.noise import Floats
-from reports.planted import rules
-from reports.planted.rules import RULES, Rule, Side
 
 SAMPLES_NS = 40
 EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -3,16 +3,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from peakgate.case import Case, Scalar, Scale
+from peakgate.project import catalogue
+from peakgate.reports import planted
 
-from reports import planted
-from suite import catalogue
-from suite.case import Case, Scalar, Scale
-
-FOLDER = Path(planted.__file__).parent / "families"
+FILE = Path(planted.__file__).parent / "project" / "kernels" / "steps" / "family.py"
+FAMILIES = [catalogue.family_at(FILE)]
 
 
 def listed() -> dict[str, Case]:
-    return {case.id: case for case in catalogue.cases(Scale.BENCH, folders=[FOLDER])}
+    return {case.id: case for case in catalogue.cases(Scale.BENCH, listed=FAMILIES)}
 
 
 def links(case: Case) -> float:
@@ -34,4 +34,4 @@ def test_a_marked_tree_has_the_same_copies_delayed_by_the_planted_share(
     delay_ns = links(marked["steps.delayed_copy-150us-20pm-0"]) * 29 / 1.98  # cycles a link at 1980 MHz
     assert delay_ns == pytest.approx(0.02 * 150_000, rel=0.01)
     assert {case.launch for case in plain.values()} == {case.launch for case in marked.values()}
-    assert catalogue.cases(Scale.SMALL, folders=[FOLDER]) == []
+    assert catalogue.cases(Scale.SMALL, listed=FAMILIES) == []

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from reports.__main__ import main
-from reports.protect import acknowledged
-from reports.protect.changes import Acknowledgement, Kind, floor_changes, rule, run_changes
-from suite.errors import PeakgateError
+from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.protect import acknowledged
+from peakgate.reports.protect.changes import Acknowledgement, Kind, floor_changes, rule, run_changes
 
 PAD = "transpose.smem_pad-8192-32x8"
 COPY = "roof.copy-1GiB"

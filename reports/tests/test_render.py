@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.reports.compare import compare
+from peakgate.reports.frame import tidy
+from peakgate.reports.locate import Side
+from peakgate.reports.render import machine, markdown, tables, terminal, words
+from peakgate.reports.result import Comparison
+from peakgate.reports.runfile import load_run
 from rich.console import Console
-
-from reports.compare import compare
-from reports.frame import tidy
-from reports.locate import Side
-from reports.render import machine, markdown, tables, terminal, words
-from reports.result import Comparison
-from reports.runfile import load_run
-from reports.tests.synthetic import LADDER, document, save, slower
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 HOSTILE = (

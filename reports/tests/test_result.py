@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from reports.result import probability
+from peakgate.reports.result import probability
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports.runfile import load_run
-from reports.tests.synthetic import benchmark, document, save
-from suite.errors import PeakgateError
-from suite.verdict import Verdict
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.runfile import load_run
+from peakgate.verdict import Verdict
+from synthetic_runs import benchmark, document, save
 
 
 def refused(path: Path) -> str:

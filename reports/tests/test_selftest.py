@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from reports.__main__ import main
-from reports.runfile import Run, load_run
-from reports.selftest import sessions as measuring
-from reports.selftest.carry import session_sds, tight_floors, tight_thresholds
-from reports.selftest.resample import Design, measure, rate_at_most
-from reports.tests.synthetic import LADDER, document, save
-from suite.baseline import Floors
-from suite.errors import PeakgateError
+from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.floors import Floors
+from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.selftest import sessions as measuring
+from peakgate.reports.selftest.carry import session_sds, tight_floors, tight_thresholds
+from peakgate.reports.selftest.resample import Design, measure, rate_at_most
+from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
 Captured = pytest.CaptureFixture[str]
@@ -123,7 +122,7 @@ def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(tmp_path: Pa
     assert main(["selftest", "aa", "--save"]) == 0
     shown = capsys.readouterr().out
     assert "one session against one: 0 of 30 gates failed on unchanged code" in shown
-    assert shown.splitlines()[-1] == "PASS; reports/out/selftest.json, baselines/nvidia-h200/selftest.json"
+    assert shown.splitlines()[-1] == "PASS; .peakgate/out/selftest.json, baselines/nvidia-h200/selftest.json"
     told = json.loads(Path("baselines/nvidia-h200/selftest.json").read_text())
     assert (told["verdict"], len(told["designs"]), len(told["sessions"])) == ("PASS", 3, 6)
     assert set(told["smallest_detectable_change_percent"]) == set(LADDER)
@@ -216,7 +215,7 @@ def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, tex
 def test_a_record_of_another_schema_is_named(tmp_path: Path, capsys: Captured) -> None:
     unchanged(tmp_path / "aa")
     assert main(["selftest", "aa"]) == 0
-    path = tmp_path / "reports" / "out" / "selftest.json"
+    path = tmp_path / ".peakgate" / "out" / "selftest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 9}))
     run = save(tmp_path, "run", document())
     assert main(["compare", str(run), str(run), "--no-files"]) == 2
@@ -240,7 +239,7 @@ sys.exit(CODE)
 def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -> tuple[str, ...]:
     """A suite that writes a copy of one run, but for the broken session, and exits with the code."""
     save(tmp_path, "template", document(**content))
-    script = tmp_path / "suite.py"
+    script = tmp_path / "peakgate.py"
     script.write_text(FAKE_SUITE.replace("BROKEN", str(broken)).replace("CODE", str(code)))
     return sys.executable, str(script)
 
@@ -248,8 +247,8 @@ def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -
 def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(measuring, "SUITE", fake_suite(tmp_path))
-    assert measuring.main(["--sessions", "5", "--save", "--tier", "full"]) == 0
+    monkeypatch.setattr(measuring, "BENCH", fake_suite(tmp_path))
+    assert main(["selftest", "--sessions", "5", "--save", "--tier", "full"]) == 0
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 5
     assert all(call.endswith("--tier full") for call in calls)
@@ -261,8 +260,8 @@ def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
 def test_a_session_that_leaves_no_run_stops_the_selftest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, code: int, broken: int
 ) -> None:
-    monkeypatch.setattr(measuring, "SUITE", fake_suite(tmp_path, code, broken))
-    assert measuring.main(["--sessions", "5"]) == 2
+    monkeypatch.setattr(measuring, "BENCH", fake_suite(tmp_path, code, broken))
+    assert main(["selftest", "--sessions", "5"]) == 2
     assert f"session {broken} of 5 left no run" in capsys.readouterr().err
     assert len((tmp_path / "calls").read_text().splitlines()) == broken
 
@@ -276,13 +275,13 @@ def test_an_emulated_first_session_stops_the_selftest(tmp_path: Path) -> None:
 def test_an_interrupted_session_ends_the_selftest_as_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "SUITE", fake_suite(tmp_path, code=130))
-    assert measuring.main(["--sessions", "5"]) == 130
+    monkeypatch.setattr(measuring, "BENCH", fake_suite(tmp_path, code=130))
+    assert main(["selftest", "--sessions", "5"]) == 130
 
 
 @pytest.mark.parametrize("number", ["4", "0", "-1", "ten"])
 def test_fewer_sessions_than_a_selftest_needs_are_wrong_usage(number: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as caught:
-        measuring.main(["--sessions", number])
+        main(["selftest", "--sessions", number])
     assert caught.value.code == 2
     assert "usage" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from reports.runfile import load_run
-from reports.showcase import terminal
-from reports.tests.synthetic import document, save
+from peakgate.reports.runfile import load_run
+from peakgate.reports.showcase import terminal
+from synthetic_runs import document, save
 
 TIMES = {
     "transpose.smem_pad-8192-32x8": 153.0,

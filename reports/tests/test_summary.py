@@ -5,15 +5,14 @@ import io
 from pathlib import Path
 
 import pytest
-
-from reports.__main__ import main
-from reports.compare import compare
-from reports.frame import verdicts
-from reports.locate import Side
-from reports.render import markdown, summary, tables
-from reports.result import Comparison
-from reports.runfile import load_run
-from reports.tests.synthetic import LADDER, document, save, slower
+from peakgate.cli import main
+from peakgate.reports.compare import compare
+from peakgate.reports.frame import verdicts
+from peakgate.reports.locate import Side
+from peakgate.reports.render import markdown, summary, tables
+from peakgate.reports.result import Comparison
+from peakgate.reports.runfile import load_run
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 

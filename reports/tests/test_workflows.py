@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reports.__main__ import main
-from reports.ab import process
-from reports.tests import workflow
-from reports.tests.ab_fake import FakeSide
-from reports.tests.synthetic import LADDER, document, save, slower
+import workflow
+from ab_fake import FakeSide
+from peakgate.cli import main
+from peakgate.reports.ab import process
+from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from suite.build import source_files
-from suite.case import Array, Buffer, Case, Role
-from suite.correctness import check
-from suite.data import random_array
-from suite.device.interface import Device, Launchable
-from suite.errors import PeakgateError
-from suite.files import a_line_each, write_whole
+from peakgate.build.cubin import source_files
+from peakgate.case import Array, Buffer, Case, Role
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import a_line_each, write_whole
+from peakgate.device.interface import Device, Launchable
+from peakgate.judge.correctness import check
+from peakgate.measure.data import random_array
 
 SCHEMA = 1
 SAMPLES = 16

@@ -10,15 +10,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from suite.build import source_files
-from suite.case import Case
-from suite.check import survivors
-from suite.check.lane import DIED, Finding, builds, check_case
-from suite.check.mutants import Mutant, mutants
-from suite.check.workers import Died, Tell
-from suite.device.emulator import KernelBuildError
-from suite.errors import PeakgateError
-from suite.families.paths import KERNELS
+from peakgate.build.cubin import source_files
+from peakgate.case import Case
+from peakgate.check import survivors
+from peakgate.check.lane import DIED, Finding, builds, check_case
+from peakgate.check.mutants import Mutant, mutants
+from peakgate.check.workers import Died, Tell
+from peakgate.common.errors import PeakgateError
+from peakgate.device.emulator import KernelBuildError
+from peakgate.project import config
 
 ACCESS_BUDGET = 500_000_000
 """Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
@@ -41,7 +41,7 @@ class Hunted:
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     """The mutants of all files that a stage with ``text`` in a case id is made of; the kernels' files of no stage."""
     used = {path for build in _sources(text) for path in build}
-    files = sorted(path for path in KERNELS.rglob("*.cu*") if path.is_file())
+    files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
     found = [
         mutant
         for path in files
@@ -56,13 +56,14 @@ def hunt(mutant: Mutant, orders: Sequence[int], tell: Tell) -> Hunted:
 
     PeakgateError when the file has been changed since it was searched for mutants.
     """
-    original = KERNELS / mutant.file
+    own = config.current().kernels
+    original = own / mutant.file
     text = original.read_text(encoding="utf-8")
     if mutant not in mutants(mutant.file, text):
-        raise PeakgateError(f"kernels/{mutant.file} was changed while its mutants ran; run them again")
+        raise PeakgateError(f"{original} was changed while its mutants ran; run them again")
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        kernels = Path(folder, KERNELS.name)
-        shutil.copytree(KERNELS, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg"))
+        kernels = Path(folder, own.name)
+        shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))
         (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
         for problems, sources in zip(_problems(), _sources(), strict=True):
             if original not in sources:
@@ -120,8 +121,8 @@ def _within(kernels: Path, problem: Case) -> Case:
     """The problem with its stage's source taken from a copy of kernels/."""
     stage = problem.stage
     assert stage.source is not None
-    return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(KERNELS)))
+    return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(config.current().kernels)))
 
 
 def _relative(path: Path) -> str:
-    return path.relative_to(KERNELS).as_posix()
+    return path.relative_to(config.current().kernels).as_posix()

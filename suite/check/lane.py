@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
-
-from suite.case import Case
-from suite.check.workers import Tell
-from suite.correctness import check
-from suite.device.cpu import ACCESS_BUDGET, CpuLaunchable
-from suite.device.emulator import KernelBuildError, KernelDefect
-from suite.device.interface import KernelFault
-from suite.sanitize.problems import kernel_name, problems
+from peakgate.case import Case
+from peakgate.check.workers import Tell
+from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable
+from peakgate.device.emulator import KernelBuildError, KernelDefect
+from peakgate.device.interface import KernelFault
+from peakgate.judge.correctness import check
+from peakgate.project import catalogue
+from peakgate.project.problems import kernel_name, problems
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
@@ -67,21 +68,22 @@ def schedules(count: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1)
-def builds(text: str = "") -> dict[BuildKey, tuple[Case, ...]]:
-    """The problems of every build that has ``text`` in the id of a small case."""
+def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
+    """The problems of every build with ``text`` in the id of a small case: of one family file, or of the project."""
+    listed = None if family_file is None else [catalogue.family_at(family_file)]
     grouped: dict[BuildKey, list[Case]] = {}
-    for case in problems(text):
+    for case in problems(text, listed):
         grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
     return {key: tuple(found) for key, found in grouped.items()}
 
 
-def check_build(text: str, key: BuildKey, orders: Sequence[int], tell: Tell) -> BuildReport:
-    """Check a build of the catalogue; a task for a worker."""
-    return check_cases(builds(text)[key], orders, tell)
+def check_build(text: str, family_file: Path | None, key: BuildKey, orders: Sequence[int], tell: Tell) -> BuildReport:
+    """Check a build that ``builds`` lists; a task for a worker."""
+    return check_cases(builds(text, family_file)[key], orders, tell)
 
 
-def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell, *, compared: bool = True) -> BuildReport:
-    """Launch the problems of one build in each order; ``compared`` False looks for defects only, not at results."""
+def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell) -> BuildReport:
+    """Launch the problems of one build in each order."""
     stage = cases[0].stage
     kernel = kernel_name(cases[0])
     if stage.gpu_only is not None:
@@ -91,7 +93,7 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell, *, com
     for case in cases:
         tell(case.id)
         try:
-            launched = check_case(case, orders, compared=compared)
+            launched = check_case(case, orders)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         launches += len(launched)
@@ -99,15 +101,13 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell, *, com
     return BuildReport(kernel, len(cases), launches, tuple(found))
 
 
-def check_case(
-    case: Case, orders: Sequence[int], *, compared: bool = True, access_budget: int = ACCESS_BUDGET
-) -> list[list[Finding]]:
+def check_case(case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile.
     """
     launchable = CpuLaunchable(case, access_budget)
-    expected = case.reference(np, launchable.inputs) if compared else None
+    expected = case.reference(np, launchable.inputs)
     launched: list[list[Finding]] = []
     for order in orders:
         try:
@@ -120,8 +120,8 @@ def check_case(
                 [Finding(case.id, order, defect.kind.words, defect.location, str(defect)) for defect in cause.defects]
             )
             break
-        result = None if expected is None else check(np, case, launchable.outputs, expected)
-        if result is not None and result.mismatch is not None:
+        result = check(np, case, launchable.outputs, expected)
+        if result.mismatch is not None:
             launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
             break
         launched.append([])

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from suite.check.lane import BuildReport, Finding
-from suite.verdict import ExitCode
+from peakgate.check.lane import BuildReport, Finding
+from peakgate.verdict import ExitCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Mutants that the lane is known not to catch, each with the reason: ``survivors.toml`` beside this file.
+"""Mutants that the lane is known not to catch, each with the reason: ``survivors.toml`` in the project's baselines.
 
 Strict both ways: a survivor that is not listed fails, and so does an entry whose mutant is caught or gone.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from suite.check.mutants import Mutant
-from suite.errors import PeakgateError
+from peakgate.check.mutants import Mutant
+from peakgate.common.errors import PeakgateError
 
-SURVIVORS = Path(__file__).with_name("survivors.toml")
+FILE = "survivors.toml"
 
 Key = tuple[str, str, str, int]
 """File under kernels/, text of the line, the change, and which of the changes that read the same."""
@@ -22,10 +22,10 @@ _TEXTS = ("file", "line", "change", "reason")
 _KEYS = (*_TEXTS, "occurrence")
 
 
-def read(path: Path = SURVIVORS) -> dict[Key, str]:
+def read(path: Path) -> dict[Key, str]:
     """The reason for each known survivor; PeakgateError names the entry and the key that is wrong."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PeakgateError(f"{path}: expected known survivors in TOML ({error})") from error
     if unknown := sorted(table.keys() - {"survivor"}):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from suite.device import driver
-from suite.device.driver import slug
-from suite.device.interface import Device
-from suite.errors import PeakgateError
-from suite.schema import EMULATOR_SLUG
+from peakgate.common.errors import PeakgateError
+from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.device import driver
+from peakgate.device.driver import slug
+from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
     "no GPU answers: kernels run through the checked CPU emulator on small problems; "
@@ -52,14 +52,14 @@ def _uses_emulator(choice: str) -> bool:
 
 
 def _cpu() -> Device:
-    from suite.device.cpu import CpuDevice  # noqa: PLC0415  (looks for a compiler)
+    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (looks for a compiler)
 
     return CpuDevice()
 
 
 def _gpu(index: int) -> Device:
     try:
-        from suite.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
+        from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
     except ImportError as error:
         group = driver.dependency_group() or "cuda13"
         raise PeakgateError(

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
-from suite.build import Resources
-from suite.case import Array, Buffer, Case, Role, Scalar, Scale
-from suite.data import random_array
-from suite.device import emulator
-from suite.device.interface import DeviceKind, KernelFault
-from suite.peaks import Peaks
-from suite.preflight import Preflight
-from suite.sampling import Samples, SamplingPlan
-from suite.schema import EMULATOR_SLUG
+from peakgate.build.cubin import Resources
+from peakgate.case import Array, Buffer, Case, Role, Scalar, Scale
+from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.device import emulator
+from peakgate.device.interface import DeviceKind, KernelFault
+from peakgate.device.preflight import Preflight
+from peakgate.judge.peaks import Peaks
+from peakgate.measure.data import random_array
+from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3

@@ -9,12 +9,11 @@ from typing import Any
 
 import cupy
 import pynvml
-
-from suite import nvrtc
-from suite.device.driver import slug
-from suite.device.libraries import cublas_version
-from suite.peaks import Peaks, pcie_gbs, theoretical_peaks
-from suite.preflight import Preflight, reasons
+from peakgate.build import nvrtc
+from peakgate.device.driver import slug
+from peakgate.device.libraries import cublas_version
+from peakgate.device.preflight import Preflight, reasons
+from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.device.interface import KernelFault
+from peakgate.device.interface import KernelFault
 
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 """How the runtime and the driver name it, before a colon and their words."""

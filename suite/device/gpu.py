@@ -10,18 +10,17 @@ from typing import Any
 
 import cupy
 import numpy as np
-
-from suite.build import BuildError, Cubin, cubin
-from suite.case import Array, Buffer, Case, Scale
-from suite.data import random_array
-from suite.device import facts
-from suite.device.faults import failure
-from suite.device.interface import DeviceKind, DeviceLost, KernelFault
-from suite.device.launchable import FAULTS, GpuLaunchable
-from suite.device.stream import SampleStream
-from suite.placement import random_offsets
-from suite.preflight import Preflight
-from suite.sampling import SamplingPlan
+from peakgate.build.cubin import BuildError, Cubin, cubin
+from peakgate.case import Array, Buffer, Case, Scale
+from peakgate.device import facts
+from peakgate.device.faults import failure
+from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
+from peakgate.device.launchable import FAULTS, GpuLaunchable
+from peakgate.device.preflight import Preflight
+from peakgate.device.stream import SampleStream
+from peakgate.measure.data import random_array
+from peakgate.measure.placement import random_offsets
+from peakgate.measure.sampling import SamplingPlan
 
 _MEMORY_SHARE = 0.7
 """The largest share of the GPU's memory the arguments of one case and its reference may take; the rest is for the room

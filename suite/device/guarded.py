@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import cupy
 import numpy as np
-
-from suite.case import Array, Buffer
+from peakgate.case import Array, Buffer
 
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
-from suite.build import Resources
-from suite.case import Array, Case, Scale
-from suite.peaks import Peaks
-from suite.preflight import Preflight
-from suite.sampling import Samples, SamplingPlan
+from peakgate.build.cubin import Resources
+from peakgate.case import Array, Case, Scale
+from peakgate.device.preflight import Preflight
+from peakgate.judge.peaks import Peaks
+from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]
 

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
-
-from suite.build import Resources
-from suite.case import Array, Buffer, Case, Role, Scalar
-from suite.device import operations
-from suite.device.guarded import GuardedArray, guarded_array
-from suite.device.interface import DeviceLost, KernelFault
-from suite.sampling import Samples, SamplingPlan, undisturbed
+from peakgate.build.cubin import Resources
+from peakgate.case import Array, Buffer, Case, Role, Scalar
+from peakgate.device import operations
+from peakgate.device.guarded import GuardedArray, guarded_array
+from peakgate.device.interface import DeviceLost, KernelFault
+from peakgate.measure.sampling import Samples, SamplingPlan, undisturbed
 
 if TYPE_CHECKING:
-    from suite.device.gpu import GpuDevice
+    from peakgate.device.gpu import GpuDevice
 
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""

@@ -1,6 +1,6 @@
 """The driver's own occupancy of every kernel, written down, so that the calculator is held to it on any machine.
 
-``python -m suite.device.occupancy_record FILE [--device gpu:N]`` asks the driver about all machine code of the full
+``python -m peakgate.device.occupancy_record FILE [--device gpu:N]`` asks the driver about all machine code of the full
 tier, with the dynamic shared memory of its cases, at every block size of whole warps and at three that are not whole.
 Exits 2, with one line and nothing written, where no GPU answers.
 """
@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from suite import catalogue
-from suite.case import Case, Scale
-from suite.device.choose import open_device
-from suite.errors import PeakgateError, refused
-from suite.files import a_line_each, write_whole
-from suite.verdict import ExitCode
+from peakgate.case import Case, Scale
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import a_line_each, write_whole
+from peakgate.device.choose import open_device
+from peakgate.project import catalogue
+from peakgate.verdict import ExitCode
 
 if TYPE_CHECKING:
-    from suite.device.gpu import GpuDevice
+    from peakgate.device.gpu import GpuDevice
 
 SCHEMA = 1
 BLOCK_SIZES = (1, 33, *range(32, 1025, 32), 1000)
@@ -72,7 +72,7 @@ def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the record of one GPU and give the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m suite.device.occupancy_record", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m peakgate.device.occupancy_record", description=__doc__)
     parser.add_argument("file", type=Path, help="baselines/<gpu>/occupancy.json")
     parser.add_argument("--device", default="gpu", help="gpu or gpu:N (default: gpu)")
     chosen = parser.parse_args(arguments)

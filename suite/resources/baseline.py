@@ -9,10 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from suite.build import Resources
-from suite.errors import PeakgateError
-from suite.files import write_whole
-from suite.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.build.cubin import Resources
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.resources.usage import Occupancy, Survey, Target, Usage
 
 SCHEMA = 1
 
@@ -23,7 +23,7 @@ def read(path: Path) -> Survey:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PeakgateError(
-            f"{path}: no baseline there; write one with `python -m suite.resources --baseline {path} --update`"
+            f"{path}: no baseline there; write one with `peakgate resources --baseline {path} --update`"
         ) from None
     except (OSError, ValueError) as error:
         raise PeakgateError(f"{path}: not a baseline: {error}; restore it, or write it again with --update") from None

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from suite.build import Resources
-from suite.resources.usage import Occupancy, Survey, Target, Usage
-from suite.verdict import ExitCode
+from peakgate.build.cubin import Resources
+from peakgate.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.verdict import ExitCode
 
 
 class Kind(StrEnum):

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from suite import build, occupancy
-from suite.build import BuildError, Defines
-from suite.case import Case, Launch, Stage
-from suite.errors import PeakgateError
-from suite.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.build import cubin as build
+from peakgate.build.cubin import BuildError, Defines
+from peakgate.case import Case, Launch, Stage
+from peakgate.common.errors import PeakgateError
+from peakgate.judge import occupancy
+from peakgate.resources.usage import Occupancy, Survey, Target, Usage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
@@ -74,7 +75,7 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
     the survey; PeakgateError where NVRTC is not installed.
     """
     try:
-        from suite import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
+        from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
     except ImportError as error:
         raise PeakgateError(
             f"{error.name or 'NVRTC'} is not installed: run `nox -s resources`, "

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from suite.build import Resources
+from peakgate.build.cubin import Resources
 
 
 class Target(NamedTuple):

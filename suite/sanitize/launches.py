@@ -1,4 +1,4 @@
-"""``python -m suite.sanitize.launches JOURNAL``: what runs under the sanitizer, each small problem launched once.
+"""``python -m peakgate.sanitize.launches JOURNAL``: what runs under the sanitizer, each small problem launched once.
 
 Nothing is timed and nothing compared here: the sanitizer watches. The journal, a JSON object a line, tells what was
 launched even when a kernel takes the process with it: first the machine, then each problem before its launch, each
@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import cupy
-
-from suite.build import BuildError
-from suite.case import Case, Role
-from suite.device.gpu import GpuDevice
-from suite.device.interface import KernelFault
-from suite.device.launchable import FAULTS, GpuLaunchable
-from suite.errors import PeakgateError, refused
-from suite.sanitize.problems import kernel_name, problems
-from suite.verdict import ExitCode
+from peakgate.build.cubin import BuildError
+from peakgate.case import Case, Role
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.device.gpu import GpuDevice
+from peakgate.device.interface import KernelFault
+from peakgate.device.launchable import FAULTS, GpuLaunchable
+from peakgate.project.problems import kernel_name, problems
+from peakgate.verdict import ExitCode
 
 Note = Callable[[dict[str, Any]], None]
 
@@ -56,7 +55,7 @@ def _launch(launchable: GpuLaunchable) -> None:
 
 def main(arguments: list[str]) -> int:
     """Launch what was asked for; 0 when the journal is complete, whatever it says."""
-    parser = argparse.ArgumentParser(prog="python -m suite.sanitize.launches")
+    parser = argparse.ArgumentParser(prog="python -m peakgate.sanitize.launches")
     parser.add_argument("journal", type=Path)
     parser.add_argument("-k", dest="text", default="", help="only cases with this text in their id")
     parser.add_argument("--index", type=int, default=0, help="the CUDA device index")

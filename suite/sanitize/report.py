@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from suite.verdict import ExitCode
+from peakgate.verdict import ExitCode
 
 NO_KERNEL = "no kernel"
 """Where a record names no kernel: an error of a copy or another call of the host."""

@@ -50,7 +50,7 @@ def command(program: str, tool: str, records: Path, kernels: Sequence[str], targ
 
 def launches(journal: Path, text: str, index: int) -> list[str]:
     """The target: this interpreter launching every problem."""
-    line = [sys.executable, "-m", "suite.sanitize.launches", str(journal), "--index", str(index)]
+    line = [sys.executable, "-m", "peakgate.sanitize.launches", str(journal), "--index", str(index)]
     return [*line, "-k", text] if text else line
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from suite.baseline import load_floors, origin_comment, revise_floors
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.floors import load_floors, origin_comment, revise_floors
 
 HEAD = 'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n'
 ORIGIN = origin_comment(5, 0.725, 0.12, "580.159.04", "2026-11-20")

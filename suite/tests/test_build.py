@@ -1,9 +1,8 @@
 import json
 
 import pytest
-
-from suite.build import BuildError, cubin, parse_resources, source_files
-from suite.case import Stage
+from peakgate.build.cubin import BuildError, cubin, parse_resources, source_files
+from peakgate.case import Stage
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
 

@@ -1,9 +1,8 @@
 from pathlib import Path
 
 import pytest
-
-from suite.build import cache_folder
-from suite.device.emulator.toolchain import builds_folder
+from peakgate.build.cubin import cache_folder
+from peakgate.device.emulator.toolchain import builds_folder
 
 
 @pytest.mark.parametrize("named", [None, ""])

@@ -1,48 +1,70 @@
-from pathlib import Path
+"""Which families a project has, and the cases they define."""
 
 import pytest
-
-from suite import catalogue
-from suite.case import Scale, Tier
-from suite.errors import PeakgateError
-
-OWN = catalogue.OWN_FAMILIES
-PLANTED = Path(__file__).parent / "planted" / "families"
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.project import catalogue
 
 FAMILY_FILE = """
-from suite.case import Family
+from peakgate.case import Family
 FAMILY = Family({name!r}, "synthetic", (), lambda scale: iter(()), lambda case: iter(()))
 """
 
 
-def test_our_own_families_are_found_without_being_listed():
-    found = {family.name for family in catalogue.families()}
-    assert {path.stem for path in OWN.glob("[!_]*.py")} >= found
-    assert {"roof", "transpose"} <= found
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """An empty project, entered; writes family files below its kernels."""
+    (tmp_path / "peakgate.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+    def write(folder, text, name="family.py"):
+        (tmp_path / "kernels" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "kernels" / folder / name).write_text(text)
+
+    return write
 
 
-def test_families_outside_the_repository_are_found_through_the_environment(monkeypatch):
-    monkeypatch.setenv(catalogue.SEARCH_PATH_VARIABLE, str(PLANTED))
-    assert "planted.shifted-1024" in {case.id for case in catalogue.cases(Scale.SMALL)}
+def test_every_folder_with_a_family_file_is_a_family(project):
+    project("one", FAMILY_FILE.format(name="one"))
+    project("two", FAMILY_FILE.format(name="two"))
+    project("common", "", name="header.cuh")
+    assert [family.name for family in catalogue.families()] == ["one", "two"]
 
 
-def test_a_folder_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setenv(catalogue.SEARCH_PATH_VARIABLE, "/no/such/folder")
-    with pytest.raises(PeakgateError, match="/no/such/folder is not a folder"):
+def test_a_family_imports_its_siblings(project):
+    project("one", "NAME = 'with_sibling'\n", name="names.py")
+    project("one", "from .names import NAME\n" + FAMILY_FILE.replace("{name!r}", "NAME"))
+    assert catalogue.families()[0].name == "with_sibling"
+
+
+def test_families_of_one_folder_name_in_two_projects_are_two(tmp_path, monkeypatch):
+    for root in ("first", "second"):
+        (tmp_path / root / "kernels" / "one").mkdir(parents=True)
+        (tmp_path / root / "peakgate.toml").write_text("")
+        (tmp_path / root / "kernels" / "one" / "family.py").write_text(FAMILY_FILE.format(name=root))
+    for root in ("first", "second", "first"):
+        monkeypatch.chdir(tmp_path / root)
+        assert [family.name for family in catalogue.families()] == [root]
+
+
+def test_two_families_of_one_name_are_refused_with_both_files(project):
+    project("one", FAMILY_FILE.format(name="twin"))
+    project("other", FAMILY_FILE.format(name="twin"))
+    with pytest.raises(PeakgateError, match=r"'twin' is defined in .*one.family\.py and again in .*other.family\.py"):
         catalogue.families()
 
 
-def test_two_families_of_one_name_are_refused_with_both_files(tmp_path):
-    (tmp_path / "one_twin.py").write_text(FAMILY_FILE.format(name="twin"))
-    (tmp_path / "other_twin.py").write_text(FAMILY_FILE.format(name="twin"))
-    with pytest.raises(PeakgateError, match=r"'twin' is defined in .*one_twin\.py and again in .*other_twin\.py"):
-        catalogue.families([tmp_path])
+def test_a_family_that_is_none_is_refused(project):
+    project("one", "FAMILY = 'transpose'\n")
+    with pytest.raises(PeakgateError, match="FAMILY that is a str"):
+        catalogue.families()
 
 
-def test_a_family_that_is_none_is_refused(tmp_path):
-    (tmp_path / "no_family.py").write_text("FAMILY = 'transpose'\n")
-    with pytest.raises(PeakgateError, match="FAMILY is a str"):
-        catalogue.families([tmp_path])
+def test_a_mistake_in_a_sibling_is_named_with_its_line(project):
+    project("one", "\n1 / 0\n", name="names.py")
+    project("one", "from .names import NAME\n")
+    with pytest.raises(PeakgateError, match=r"names\.py:2: ZeroDivisionError"):
+        catalogue.families()
 
 
 def test_the_gate_is_part_of_the_whole_and_covers_every_stage_that_has_cases():

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-
-from suite.check import __main__ as command
-from suite.device import emulator
-from suite.errors import PeakgateError
+from peakgate.check import command
+from peakgate.common.errors import PeakgateError
+from peakgate.device import emulator
 
 KERNEL = """
 extern "C" __global__ void mine(float* out, const float* in, int n) {
@@ -14,21 +13,14 @@ extern "C" __global__ void mine(float* out, const float* in, int n) {
     if (i < n) out[i] = %s;
 }
 """
-LAUNCH = """
-grid = [2]
-block = [64]
-expected = "copy of argument 1"
-
-[[argument]]
-role = "out"
-shape = [100]
-
-[[argument]]
-role = "in"
-shape = [100]
-
-[[argument]]
-value = 100
+FAMILY = """
+from pathlib import Path
+from peakgate.case import Buffer, Case, Family, Launch, Role, Scalar, Stage, Work
+STAGE = Stage("mine", "a copy", Path(__file__).with_name("mine.cu"))
+def cases(scale):
+    arguments = (Buffer(Role.OUT, (100,)), Buffer(Role.IN, (100,)), Scalar(100, "int32"))
+    yield Case("own", STAGE, Launch((2, 1, 1), (64, 1, 1)), arguments, Work(800), lambda xp, inputs: inputs)
+FAMILY = Family("own", "a kernel of one's own", (STAGE,), cases, lambda case: ())
 """
 
 
@@ -36,58 +28,55 @@ value = 100
 def check(tmp_path, capsys):
     """Run the command on a kernel; its exit code, what it printed, the verdict it left."""
 
-    def run(*arguments):
-        code = command.main([*arguments, f"--out={tmp_path}", "--jobs=1"])
-        name = "mutants.json" if "--mutants" in arguments else "check.json"
-        return code, capsys.readouterr().out, json.loads((tmp_path / name).read_text())
+    def run(*arguments, verb="check"):
+        code = command.main(verb, [*arguments, f"--out={tmp_path}", "--jobs=1"])
+        return code, capsys.readouterr().out, json.loads((tmp_path / f"{verb}.json").read_text())
 
     return run
 
 
 @pytest.fixture
 def mine(tmp_path):
-    def write(expression, launch=LAUNCH):
+    def write(expression, family=FAMILY):
         (tmp_path / "mine.cu").write_text(KERNEL % expression)
-        (tmp_path / "launch.toml").write_text(launch)
-        return str(tmp_path / "mine.cu"), "--launch", str(tmp_path / "launch.toml")
+        (tmp_path / "family.py").write_text(family)
+        return str(tmp_path / "family.py")
 
     return write
 
 
 def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
-    code, said, verdict = check(*mine("in[i]"))
+    code, said, verdict = check(mine("in[i]"))
     assert code == verdict["exit_code"] == 0
     assert "1 kernel, 1 problem in 2 orders of threads, 2 launches: no defect" in said
     assert verdict["schedules"] == [0, 2]
 
 
 def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine):
-    code, said, verdict = check(*mine("in[i + 1]"))
+    code, said, verdict = check(mine("in[i + 1]"))
     assert code == 1
-    assert "external.mine, schedule 0: mine.cu:4: out of bounds" in said
+    assert "own.mine, schedule 0: mine.cu:4: out of bounds" in said
     assert "thread (35, 0, 0) of block (1, 0, 0)" in said
     (defect,) = verdict["kernels"][0]["defects"]
     assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
 
 
-def test_a_wrong_result_exits_1_unless_none_is_expected(check, mine):
-    code, said, _ = check(*mine("2 * in[i]"))
+def test_a_wrong_result_exits_1(check, mine):
+    code, said, _ = check(mine("2 * in[i]"))
     assert code == 1
     assert "wrong result: output 0 [0] is" in said
-    code, _, _ = check(*mine("2 * in[i]", LAUNCH.replace("copy of argument 1", "none")))
-    assert code == 0
 
 
 def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine):
-    code, said, verdict = check(*mine("no_such_thing"))
+    code, said, verdict = check(mine("no_such_thing"))
     assert code == 3
-    assert "external.mine: not checked: mine.cu:4: " in said
+    assert "own.mine: not checked: mine.cu:4: " in said
     assert verdict["kernels"][0]["not_checked"].startswith("mine.cu:4: ")
 
 
 def test_arguments_that_do_not_fit_the_kernel_are_bad_input(check, mine):
     with pytest.raises(PeakgateError, match="mine: argument 2: float64 given, expected an integer type"):
-        check(*mine("in[i]", LAUNCH + 'dtype = "float64"\n'))
+        check(mine("in[i]", FAMILY.replace("int32", "float64")))
 
 
 def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mine, monkeypatch):
@@ -95,7 +84,7 @@ def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mi
         raise PeakgateError("no C++ compiler for the kernel emulator; install one")
 
     monkeypatch.setattr(emulator, "find_compiler", none)
-    code, said, verdict = check(*mine("in[i]"))
+    code, said, verdict = check(mine("in[i]"))
     assert code == verdict["exit_code"] == 3
     assert "not checked: no C++ compiler" in said
     assert verdict["reason"].startswith("no C++ compiler")
@@ -109,15 +98,15 @@ def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):
 
 
 def test_the_mutants_of_a_stage_are_hunted_and_its_known_survivor_is_no_complaint(check):
-    code, said, verdict = check("--mutants", "-k", "access.shared_tile_row_row")
+    code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == verdict["exit_code"] == 0
     assert "3 mutants of 1 files: 2 caught, 1 survived, 1 of them with a reason" in said
     assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, True, False]
 
 
 def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkeypatch):
-    monkeypatch.setattr(command.survivors, "read", dict)
-    code, said, verdict = check("--mutants", "-k", "access.shared_tile_row_row")
+    monkeypatch.setattr(command.survivors, "read", lambda path: {})
+    code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == 1
     assert '[[survivor]]\nfile = "access/shared_tile_row_row.cu"\nline = "__syncthreads();"\n' in said
     assert "shared_tile_row_row.cu:22: without __syncthreads(): survives, and no reason is listed" in said
@@ -126,7 +115,7 @@ def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkey
 
 def test_digests_are_written_for_what_is_asked(tmp_path, capsys):
     path = tmp_path / "digests.json"
-    assert command.main(["--digests", str(path), "-k", "roof.copy_float-"]) == 0
+    assert command.main("check", ["--digests", str(path), "-k", "roof.copy_float-"]) == 0
     saved = json.loads(path.read_text())
     assert saved["problems"]
     assert all(name.startswith("roof.copy_float-") for name in saved["problems"])
@@ -136,10 +125,7 @@ def test_digests_are_written_for_what_is_asked(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["mine.cu"], "takes both"),
-        (["--launch", "launch.toml"], "takes both"),
-        (["mine.cu", "--launch", "launch.toml", "-k", "x"], "goes with none of"),
-        (["--mutants", "--digests", "x.json"], "not both"),
+        (["family.py", "--digests", "x.json"], "goes with neither"),
         (["--schedules", "0"], "from 1 on"),
         (["--jobs", "0"], "from 1 on"),
         (["--device", "gpu"], "goes with --digests"),
@@ -147,6 +133,6 @@ def test_digests_are_written_for_what_is_asked(tmp_path, capsys):
 )
 def test_arguments_that_make_no_sense_exit_2(arguments, complaint, capsys):
     with pytest.raises(SystemExit) as left:
-        command.main(arguments)
+        command.main("check", arguments)
     assert left.value.code == 2
     assert complaint in capsys.readouterr().err

@@ -5,9 +5,8 @@ import signal
 from functools import partial
 
 import pytest
-
-from suite.check.workers import Died, run
-from suite.errors import PeakgateError
+from peakgate.check.workers import Died, run
+from peakgate.common.errors import PeakgateError
 
 
 def squared(value, tell):

@@ -1,8 +1,7 @@
 import pytest
-
-from suite.device import choose, driver
-from suite.errors import PeakgateError
-from suite.needs import groups
+from peakgate.common.errors import PeakgateError
+from peakgate.device import choose, driver
+from peakgate.device.needs import groups
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@ import math
 
 import numpy as np
 import pytest
-
-from suite import correctness
-from suite.correctness import check
-from suite.tests.synthetic import make_case
+from peakgate.judge import correctness
+from peakgate.judge.correctness import check
+from synthetic_cases import make_case
 
 EXACT = make_case(tolerance=0.0)
 NEAR = make_case(tolerance=1e-6)

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-
-from suite.data import random_array
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.measure.data import random_array
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

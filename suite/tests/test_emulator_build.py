@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
-
-from suite.device import emulator
-from suite.device.emulator import Compiler, KernelBuildError, toolchain
-from suite.device.emulator import build as build_module
-from suite.device.emulator import compiler as compiler_module
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.device import emulator
+from peakgate.device.emulator import Compiler, KernelBuildError, toolchain
+from peakgate.device.emulator import build as build_module
+from peakgate.device.emulator import compiler as compiler_module
 
 COMPILERS = emulator.available_compilers()
 STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'

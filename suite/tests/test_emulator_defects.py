@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from suite.device import emulator
-from suite.device.emulator import Compiler, DefectKind, KernelDefect
-from suite.device.emulator import launch as launch_module
+from peakgate.device import emulator
+from peakgate.device.emulator import Compiler, DefectKind, KernelDefect
+from peakgate.device.emulator import launch as launch_module
 
 PLANTED = Path(__file__).parent / "planted"
 DEFECTS = sorted((PLANTED / "defects").glob("*.cu"))

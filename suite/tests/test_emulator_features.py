@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from suite.device import emulator
-from suite.device.emulator import Compiler, EmulatedKernel
+from peakgate.device import emulator
+from peakgate.device.emulator import Compiler, EmulatedKernel
 
 PLANTED = Path(__file__).parent / "planted"
 SOURCE = PLANTED / "features.cu"

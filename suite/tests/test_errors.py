@@ -1,5 +1,5 @@
-from suite.errors import PeakgateError, refused
-from suite.verdict import ExitCode
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.verdict import ExitCode
 
 
 def test_a_users_error_is_one_line_whatever_its_message_quotes(capsys):

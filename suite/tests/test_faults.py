@@ -1,8 +1,7 @@
 import pytest
-
-from suite.device import libraries
-from suite.device.faults import failure
-from suite.device.interface import KernelFault
+from peakgate.device import libraries
+from peakgate.device.faults import failure
+from peakgate.device.interface import KernelFault
 
 
 @pytest.mark.parametrize("name", ["cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"])

@@ -5,14 +5,13 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from suite.case import Buffer, Role, Work
-from suite.gate import judge
-from suite.metrics import matching_roof, metrics
-from suite.peaks import Peaks, pcie_gbs, theoretical_peaks
-from suite.sampling import SamplingPlan, relative_error, undisturbed
-from suite.tests.synthetic import make_case, make_samples
-from suite.verdict import ExitCode, Verdict, exit_code
+from peakgate.case import Buffer, Role, Work
+from peakgate.judge.gate import judge
+from peakgate.judge.metrics import matching_roof, metrics
+from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
+from peakgate.measure.sampling import SamplingPlan, relative_error, undisturbed
+from peakgate.verdict import ExitCode, Verdict, exit_code
+from synthetic_cases import make_case, make_samples
 
 PEAKS = Peaks(memory_gbs=4000, fp32_tflops=60, derivation="synthetic", link_gbs=64)
 

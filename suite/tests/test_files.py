@@ -1,9 +1,8 @@
 import json
 
 import pytest
-
-from suite.errors import PeakgateError
-from suite.files import a_line_each, write_whole
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import a_line_each, write_whole
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from suite.errors import PeakgateError
-from suite.occupancy import (
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.occupancy import (
     KIB,
     LIMITS,
     Capability,

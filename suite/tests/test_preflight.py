@@ -1,8 +1,7 @@
 from dataclasses import replace
 
 import pytest
-
-from suite.preflight import Preflight, concerns, reasons
+from peakgate.device.preflight import Preflight, concerns, reasons
 
 FIT = Preflight(
     other_processes=0,

@@ -11,12 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from suite.progress import Progress, duration
-from suite.status_line import StatusLine
+from peakgate.common.progress import Progress, duration
+from peakgate.run.status_line import StatusLine
 
 ROOT = Path(__file__).parents[2]
-PLANTED = Path(__file__).parent / "planted" / "families"
+PLANTED = Path(__file__).parent / "planted" / "project"
 
 
 class Terminal(io.StringIO):
@@ -156,15 +155,15 @@ def test_a_pytest_without_a_terminal_plugin_is_left_alone():
     assert status_of(line, ("passed", ".", "PASSED")) == ("passed", ".", "PASSED")
 
 
-def run_on_a_terminal(folder, *arguments, **settings):
-    """What ``python -m suite`` writes to a terminal of 80 columns, and its exit code."""
+def run_on_a_terminal(folder, *arguments, project=ROOT, **settings):
+    """What ``peakgate bench`` writes to a terminal of 80 columns, and its exit code."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "suite", "--device", "cpu", f"--out={folder}"),
+            *(sys.executable, "-m", "peakgate", "bench", "--device", "cpu", f"--out={folder}"),
             *(f"--benchmark-storage={folder / 'saved'}", *arguments),
         ],
-        cwd=ROOT,
+        cwd=project,
         env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "COLUMNS": "80", "NO_COLOR": "1"} | settings,
         stdin=subprocess.DEVNULL,
         stdout=theirs,
@@ -183,17 +182,17 @@ def run_on_a_terminal(folder, *arguments, **settings):
 
 
 def test_a_run_on_a_terminal_rewrites_one_line_and_leaves_no_trace_of_it(tmp_path):
-    written, code = run_on_a_terminal(tmp_path, "-k", "planted or memcpy", PEAKGATE_FAMILIES=str(PLANTED))
+    written, code = run_on_a_terminal(tmp_path, project=PLANTED)
     assert code == 1
     before, _, after = written.partition("=== FAILURES")
     progress = before.split("\n")[0]
     assert "\x1b" not in progress
     shown = progress.split("\r")
-    assert shown[1] == "building 4 cases"
-    assert any(re.fullmatch(r"4 of 4, 2 failed, planted\.smem_pad-\S+, about \d+ s left", text) for text in shown)
+    assert shown[1] == "building 3 cases"
+    assert any(re.fullmatch(r"3 of 3, 2 failed, planted\.smem_pad-\S+", text) for text in shown)
     assert all(len(later) >= len(earlier.rstrip()) for earlier, later in pairwise(shown[:-2]))
     assert not shown[-2].strip()
-    assert " of 4," not in after
+    assert " of 3," not in after
     assert "FAILED" not in progress
 
 
@@ -207,7 +206,7 @@ def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):
 def test_a_short_run_into_a_log_says_nothing_of_its_progress(tmp_path):
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "suite", "--device", "cpu", "-k", "memcpy", f"--out={tmp_path}"),
+            *(sys.executable, "-m", "peakgate", "bench", "--device", "cpu", "-k", "memcpy", f"--out={tmp_path}"),
             f"--benchmark-storage={tmp_path / 'saved'}",
         ],
         cwd=ROOT,

@@ -6,16 +6,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from suite.build import Resources
-from suite.case import Launch, Stage
-from suite.errors import PeakgateError
-from suite.resources.baseline import read, render, write
-from suite.resources.compare import REGRESSIONS, Kind, compare, exit_code, incomparable
-from suite.resources.survey import ARCHITECTURES, builds, capability
-from suite.resources.usage import Occupancy, Survey, Target, Usage
-from suite.tests.synthetic import make_case
-from suite.verdict import ExitCode
+from peakgate.build.cubin import Resources
+from peakgate.case import Launch, Stage
+from peakgate.common.errors import PeakgateError
+from peakgate.resources.baseline import read, render, write
+from peakgate.resources.compare import REGRESSIONS, Kind, compare, exit_code, incomparable
+from peakgate.resources.survey import ARCHITECTURES, builds, capability
+from peakgate.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.verdict import ExitCode
+from synthetic_cases import make_case
 
 names = st.builds(
     "{}.{}{}".format, *map(st.sampled_from, (["roof", "sgemm"], ["copy", "tiled"], ["", "+PAD=1", '+TEXT="é\\']))

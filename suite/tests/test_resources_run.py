@@ -5,15 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from suite import catalogue
-from suite.case import Launch, Stage, Tier
-from suite.resources import __main__ as command
-from suite.resources import baseline
-from suite.resources.survey import builds, survey
-from suite.resources.usage import Target
-from suite.tests.synthetic import make_case
-from suite.verdict import ExitCode
+from peakgate.case import Launch, Stage, Tier
+from peakgate.project import catalogue
+from peakgate.resources import baseline, command
+from peakgate.resources.survey import builds, survey
+from peakgate.resources.usage import Target
+from peakgate.verdict import ExitCode
+from synthetic_cases import make_case
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
 
@@ -41,7 +39,7 @@ def source(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return command.main(["--baseline", "resources.json", "--out", "out", "--jobs", "1", *arguments])
+    return command.main("resources", ["--baseline", "resources.json", "--out", "out", "--jobs", "1", *arguments])
 
 
 def test_a_survey_takes_what_the_compiler_gives_on_every_architecture_a_stage_runs_on(source):

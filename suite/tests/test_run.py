@@ -9,24 +9,37 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLANTED = Path(__file__).parent / "planted" / "families"
+PLANTED = Path(__file__).parent / "planted" / "project"
 
 
-def run(folder, *arguments, planted=False, device="cpu"):
-    settings = os.environ | {"PYTHONPATH": str(ROOT), "PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"}
-    if planted:
-        settings["PEAKGATE_FAMILIES"] = str(PLANTED)
+def run(folder, *arguments, project=ROOT, device="cpu"):
     return subprocess.run(
         [
-            *(sys.executable, "-m", "suite", "--device", device, f"--out={folder}"),
+            *(sys.executable, "-m", "peakgate", "bench", "--device", device, f"--out={folder}"),
             *(f"--benchmark-storage={folder / 'saved'}", *arguments),
         ],
-        cwd=ROOT,
-        env=settings,
+        cwd=project,
+        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with one family file."""
+
+    def write(text, **files):
+        folder = tmp_path / "project" / "kernels" / "mine"
+        folder.mkdir(parents=True)
+        (tmp_path / "project" / "peakgate.toml").write_text("")
+        (folder / "family.py").write_text(text)
+        for name, content in files.items():
+            (folder / f"{name}.cu").write_text(content)
+        return tmp_path / "project"
+
+    return write
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +87,7 @@ def test_the_verdict_is_left_in_a_small_file(healthy):
 
 def test_wrong_kernels_fail_are_named_and_are_not_saved(tmp_path):
     json_file = tmp_path / "run.json"
-    done = run(tmp_path, "-k", "planted or memcpy", f"--benchmark-json={json_file}", planted=True)
+    done = run(tmp_path, f"--benchmark-json={json_file}", project=PLANTED)
     assert done.returncode == 1
     assert "planted.shifted-1024 on cpu-emulator: WRONG, ragged problem 1000: output 0 [0] is" in done.stdout
     assert "planted.unguarded-1024 on cpu-emulator: WRONG, " in done.stdout
@@ -133,9 +146,9 @@ def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path):
     assert "did you mean 'roof.memcpy-256KiB'?" in done.stdout + done.stderr
 
 
-BROKEN_FAMILY = "from suite.case import Family\nFAMILY = Family(\n"
+BROKEN_FAMILY = "from peakgate.case import Family\nFAMILY = Family(\n"
 LOST_KERNEL = """
-from suite.case import Case, Family, Launch, Stage, Tier, Work
+from peakgate.case import Case, Family, Launch, Stage, Tier, Work
 from pathlib import Path
 STAGE = Stage("lost", "not written yet", Path(__file__).with_name("lost.cu"))
 def cases(scale):
@@ -147,15 +160,13 @@ FAMILY = Family("lost", "synthetic", (STAGE,), cases, lambda case: iter(()))
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        (BROKEN_FAMILY, "mine.py:2: SyntaxError: '(' was never closed"),
-        ("import no_such_module\n", "mine.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
+        (BROKEN_FAMILY, "family.py:2: SyntaxError: '(' was never closed"),
+        ("import no_such_module\n", "family.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
         (LOST_KERNEL, "stage lost has no file"),
     ],
 )
-def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, monkeypatch, source, told):
-    (tmp_path / "mine.py").write_text(source)
-    monkeypatch.setenv("PEAKGATE_FAMILIES", str(tmp_path))
-    done = run(tmp_path)
+def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, project, source, told):
+    done = run(tmp_path, project=project(source))
     assert done.returncode == 2
     assert told in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -163,14 +174,18 @@ def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, monkeypatch
 
 FULL = """
 from pathlib import Path
-from suite.case import Buffer, Case, Family, Launch, Role, Stage, Tier, Work
-from suite.device.cpu import CpuDevice
+from peakgate.case import Buffer, Case, Family, Launch, Role, Stage, Tier, Work
+from peakgate.device.cpu import CpuDevice
 STAGE = Stage("full", "asks for more than there is", Path(__file__).with_name("full.cu"))
 def full(*arguments):
     raise MemoryError("Out of memory allocating 4,294,967,296 bytes")
 def cases(scale):
     buffer = Buffer(Role.OUT, (1,))
-    yield Case("full", STAGE, Launch((1, 1, 1), (1, 1, 1)), (buffer,), Work(4), full, tier=Tier.GATE)
+    launch = Launch((1, 1, 1), (1, 1, 1))
+    yield Case("full", STAGE, launch, (buffer,), Work(4), full, tier=Tier.GATE)
+    small = Stage("small", "a copy", operation="memcpy")
+    buffers = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)))
+    yield Case("full", small, launch, buffers, Work(64), lambda xp, inputs: inputs, tier=Tier.GATE)
 FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
 """
 
@@ -182,20 +197,18 @@ FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
         ("CpuDevice.warm_up = full", "not measured: no room in memory (Out of memory allocating"),
     ],
 )
-def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, monkeypatch, at_the_start, told):
-    (tmp_path / "full.py").write_text(FULL + at_the_start)
-    (tmp_path / "full.cu").write_text('extern "C" __global__ void full(float *out) { out[0] = 0.0f; }')
-    monkeypatch.setenv("PEAKGATE_FAMILIES", str(tmp_path))
-    done = run(tmp_path, "-k", "full.full or memcpy")
+def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, project, at_the_start, told):
+    kernel = 'extern "C" __global__ void full(float *out) { out[0] = 0.0f; }'
+    done = run(tmp_path, project=project(FULL + at_the_start, full=kernel))
     assert done.returncode == 3
     assert told in done.stdout + done.stderr
-    assert ("memcpy" in done.stdout) is not bool(at_the_start), "what has room is measured"
+    assert ("2 cases on" in done.stdout) is not bool(at_the_start), "what has room is measured"
     assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.gpu
 def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_free_there(tmp_path):
-    done = run(tmp_path, "-k", "unguarded", planted=True, device="gpu")
+    done = run(tmp_path, "-k", "unguarded", project=PLANTED, device="gpu")
     assert done.returncode == 1
     assert "planted.unguarded-1024 on " in done.stdout
     assert "WRONG, wrote past the end of argument 0, at bytes " in done.stdout
@@ -203,14 +216,14 @@ def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_fre
 
 @pytest.mark.gpu
 def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tmp_path):
-    from suite.device.choose import device_slug  # noqa: PLC0415
+    from peakgate.device.choose import device_slug  # noqa: PLC0415
 
     folder = tmp_path / "baselines" / device_slug("gpu")
     folder.mkdir(parents=True)
     floor = '"planted.smem_pad-8192-32x8-unpadded" = 0.6'
     (folder / "floors.toml").write_text(f'schema = 1\ngpu = "{folder.name}"\n\n[floors]\n{floor}\n')
     arguments = ["-k", "unpadded", f"--baselines={tmp_path / 'baselines'}"]
-    done = run(tmp_path, *arguments, planted=True, device="gpu")
+    done = run(tmp_path, *arguments, project=PLANTED, device="gpu")
     assert done.returncode == 1
     assert "smem_pad-8192-32x8-unpadded on" in done.stdout
     assert "BELOW_FLOOR" in done.stdout

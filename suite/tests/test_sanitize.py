@@ -5,14 +5,12 @@ import shutil
 import sys
 
 import pytest
-
-from suite.case import Scale
-from suite.errors import PeakgateError
-from suite.sanitize import __main__ as command
-from suite.sanitize import tool
-from suite.sanitize.problems import kernel_name, problems
-from suite.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
-from suite.verdict import ExitCode
+from peakgate.case import Scale
+from peakgate.common.errors import PeakgateError
+from peakgate.project.problems import kernel_name, problems
+from peakgate.sanitize import command, tool
+from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
+from peakgate.verdict import ExitCode
 
 KERNELS = ["planted.past_end", "planted.racing", "planted.unwritten"]
 
@@ -172,7 +170,7 @@ def test_a_journal_cut_short_is_read_to_its_last_whole_line(tmp_path):
 
 
 def test_every_kernel_is_among_the_problems_once_a_launch_and_operations_are_not():
-    from suite import catalogue  # noqa: PLC0415
+    from peakgate.project import catalogue  # noqa: PLC0415
 
     wanted = problems()
     launches = [(case.family, case.stage, case.defines, case.launch, case.arguments) for case in wanted]
@@ -188,11 +186,11 @@ def test_a_text_that_no_case_has_is_told(tmp_path):
 
 
 def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, monkeypatch):
-    (tmp_path / "transpose").mkdir()
-    (tmp_path / "transpose" / "fresh.cu").write_text("")
-    monkeypatch.setattr("suite.sanitize.problems.KERNELS", tmp_path)
-    with pytest.raises(PeakgateError, match=r"kernels/transpose/fresh\.cu; add its entry to suite/families/transpose"):
-        problems("transpose.fresh")
+    (tmp_path / "kernels" / "mine").mkdir(parents=True)
+    (tmp_path / "kernels" / "mine" / "fresh.cu").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PeakgateError, match=r"kernels/mine/fresh\.cu; add its entry to kernels/mine/family.py"):
+        problems("mine.fresh")
 
 
 def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
@@ -216,9 +214,9 @@ def test_a_run_keeps_its_output_and_is_stopped_at_its_limit(tmp_path):
 )
 def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, monkeypatch, capsys, machine, reason):
     gpus, on_path = machine
-    monkeypatch.setattr("suite.device.driver.gpu_count", lambda: gpus)
+    monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: gpus)
     monkeypatch.setattr(shutil, "which", lambda name: on_path)
-    assert command.main(["--out", str(tmp_path)]) is ExitCode.UNDECIDED
+    assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.UNDECIDED
     assert f"not checked: {reason}" in capsys.readouterr().out
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert verdict["exit_code"] == 3
@@ -226,9 +224,9 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
 
 
 def test_an_index_without_a_gpu_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("suite.device.driver.gpu_count", lambda: 1)
+    monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
     with pytest.raises(PeakgateError, match="--index 1: this machine has 1 GPU"):
-        command.main(["--index", "1", "--out", str(tmp_path)])
+        command.main("sanitize", ["--index", "1", "--out", str(tmp_path)])
 
 
 def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypatch, capsys):
@@ -242,11 +240,11 @@ def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypa
         log.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, entries)))
         return name != "synccheck"
 
-    monkeypatch.setattr("suite.device.driver.gpu_count", lambda: 1)
+    monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
     monkeypatch.setattr(tool, "find", lambda: "compute-sanitizer")
     monkeypatch.setattr(tool, "version", lambda program: "2025.3.1.0")
     monkeypatch.setattr(tool, "run", leave)
-    assert command.main(["--out", str(tmp_path)]) is ExitCode.REGRESSION
+    assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.REGRESSION
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert (verdict["exit_code"], verdict["sanitizer"], verdict["machine"]["driver"]) == (1, "2025.3.1.0", "580.1")
     assert verdict["cases"] == ["planted.past_end-256"]

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from suite.sanitize import tool
+from peakgate.sanitize import tool
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,7 +23,7 @@ DEFECTS = {
 }
 FAMILY = """
 from pathlib import Path
-from suite.case import Buffer, Case, Family, Launch, Role, Stage, Work
+from peakgate.case import Buffer, Case, Family, Launch, Role, Stage, Work
 
 STAGES = tuple(Stage(path.stem, "wrong on purpose", path) for path in sorted(Path(__file__).parent.glob("*.cu")))
 
@@ -41,7 +40,7 @@ FAMILY = Family("flawed", "planted defects", STAGES, cases, lambda case: iter(()
 def sanitize(tmp_path, *arguments):
     settings = os.environ | {"PEAKGATE_FAMILIES": str(tmp_path), "PEAKGATE_CACHE": str(tmp_path / "cache")}
     return subprocess.run(
-        [sys.executable, "-m", "suite.sanitize", "-k", "flawed.", f"--out={tmp_path}", *arguments],
+        [sys.executable, "-m", "peakgate.sanitize", "-k", "flawed.", f"--out={tmp_path}", *arguments],
         cwd=ROOT,
         env=settings,
         capture_output=True,

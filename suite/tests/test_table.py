@@ -1,7 +1,6 @@
 import pytest
-
-from suite.table import Row, bar, counts, render
-from suite.verdict import Verdict
+from peakgate.run.table import Row, bar, counts, render
+from peakgate.verdict import Verdict
 
 
 def make_row(verdict=Verdict.PASS, peak_fraction=0.5, name="smem-8192", floor=0.4):

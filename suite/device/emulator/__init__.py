@@ -1,10 +1,10 @@
 """Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
 
-from suite.device.emulator.build import prebuild
-from suite.device.emulator.compiler import Compiler, available_compilers, find_compiler
-from suite.device.emulator.defects import Defect, DefectKind, KernelDefect
-from suite.device.emulator.launch import EmulatedKernel, load
-from suite.device.emulator.toolchain import KernelBuildError
+from peakgate.device.emulator.build import prebuild
+from peakgate.device.emulator.compiler import Compiler, available_compilers, find_compiler
+from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect
+from peakgate.device.emulator.launch import EmulatedKernel, load
+from peakgate.device.emulator.toolchain import KernelBuildError
 
 __all__ = [
     "Compiler",

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from suite.device.emulator.structures import Buffer, Parameter
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.device.emulator.structures import Buffer, Parameter
 
 MAX_ARGUMENTS = 64
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-
-from suite.build import CACHE_VARIABLE
-from suite.device.emulator.compiler import Compiler, find_compiler
-from suite.device.emulator.toolchain import (
+from peakgate.build.cubin import CACHE_VARIABLE
+from peakgate.common.errors import PeakgateError
+from peakgate.device.emulator.compiler import Compiler, find_compiler
+from peakgate.device.emulator.toolchain import (
     COMMON,
     KernelBuildError,
     builds_folder,
@@ -28,7 +28,6 @@ from suite.device.emulator.toolchain import (
     run,
     runtime_flags,
 )
-from suite.errors import PeakgateError
 
 HERE = Path(__file__).parent
 HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "runtime_api.h")

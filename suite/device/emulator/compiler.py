@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
 
 MIN_GCC = 12
 MIN_CLANG = 16

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from suite.device.emulator.arguments import Arguments
-from suite.device.emulator.build import build_kernel
-from suite.device.emulator.compiler import Compiler, find_compiler
-from suite.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
-from suite.device.emulator.lines import lines_of
-from suite.device.emulator.structures import Launch, Parameter, Report
-from suite.device.emulator.toolchain import KernelBuildError
-from suite.errors import PeakgateError
+from peakgate.common.errors import PeakgateError
+from peakgate.device.emulator.arguments import Arguments
+from peakgate.device.emulator.build import build_kernel
+from peakgate.device.emulator.compiler import Compiler, find_compiler
+from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
+from peakgate.device.emulator.lines import lines_of
+from peakgate.device.emulator.structures import Launch, Parameter, Report
+from peakgate.device.emulator.toolchain import KernelBuildError
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from suite.build import cache_folder
-from suite.device.emulator.compiler import Compiler
-from suite.errors import PeakgateError
+from peakgate.build.cubin import cache_folder
+from peakgate.common.errors import PeakgateError
+from peakgate.device.emulator.compiler import Compiler
 
 COMMON = (
     "-std=c++17",

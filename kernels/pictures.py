@@ -1,0 +1,169 @@
+"""The pictures and the extra table of this project's ladder: what each shows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from peakgate.common.errors import PeakgateError
+from peakgate.project.catalogue import module_at
+from peakgate.reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, is_empty
+from peakgate.reports.ladder.named_run import machine
+from peakgate.reports.ladder.rungs import Shown, Timed, rate, shape
+from peakgate.reports.runfile import CaseResult, Run
+
+access = module_at(Path(__file__).parent / "access" / "family.py")
+
+ACCESS, OCCUPANCY, SGEMM, TRANSPOSE = "access", "occupancy", "sgemm", "transpose"
+YARDSTICK = "cublas"
+
+WORTH_A_MARK = 1.02
+"""In the picture of the transpose, another shape is marked where it is faster than the headline by this factor."""
+
+FLOAT_AND_DOUBLE = (("float32", "float", 4), ("float64", "double", 8))
+
+
+def pictures(shown: Shown) -> dict[str, Picture]:
+    """Every picture by its name, which begins with its family's; a PeakgateError names one the run cannot fill."""
+    note = ", ".join(machine(shown.run))
+    drawn: dict[str, Picture] = {
+        "access_stride": _access_stride(shown.timed[ACCESS], note),
+        "access_offset": _access_offset(shown.timed[ACCESS], note),
+        "occupancy": _occupancy(shown.timed[OCCUPANCY], note, _roof(shown.run, "copy_256MiB")),
+        "sgemm": sgemm_by_size(shown),
+        "transpose": _transpose(shown),
+    }
+    for name, picture in drawn.items():
+        if is_empty(picture):
+            raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run")
+    return drawn
+
+
+def _access_stride(measured: Sequence[Timed], note: str) -> Curves:
+    """Useful bytes a second at each stride, against the best copy of the same size, beside the sector model."""
+    curves = []
+    for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
+        found = _by_knob(measured, "stride", dtype)
+        points = sorted((knob, result.roof_fraction) for knob, result in found if result.roof_fraction)
+        model = tuple(
+            (float(step), access.setups.sector_useful_fraction(step, element_bytes)) for step in access.ALL_STRIDES
+        )
+        curves += [
+            Curve(f"{name}, measured", tuple(points), colour),
+            Curve(f"{name}, predicted by the sector model", model, colour, predicted=True),
+        ]
+    return Curves(
+        title="Strided access: what is left of the bandwidth for useful bytes",
+        note=note,
+        x_label="stride (elements)",
+        y_label="useful bandwidth (% of the best copy)",
+        curves=tuple(curves),
+        x_ticks=(1, 2, 4, 8, 16, 32),
+        doubling=True,
+    )
+
+
+def _access_offset(measured: Sequence[Timed], note: str) -> Curves:
+    """Bandwidth at each offset against that at offset 0, beside what each warp alone would ask of memory."""
+    curves = []
+    for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
+        bandwidths = {knob: result.gbs for knob, result in _by_knob(measured, "offset", dtype) if result.gbs}
+        points = (
+            tuple((knob, gbs / bandwidths[0]) for knob, gbs in sorted(bandwidths.items())) if 0 in bandwidths else ()
+        )
+        model = tuple(
+            (float(shift), access.setups.warp_useful_fraction(1, element_bytes, shift)) for shift in access.ALL_OFFSETS
+        )
+        curves += [
+            Curve(f"{name}, measured", points, colour),
+            Curve(f"{name}, predicted if no warp shared a sector", model, colour, predicted=True),
+        ]
+    return Curves(
+        title="Offset access: what a misaligned start costs",
+        note=note,
+        x_label="offset (elements)",
+        y_label="bandwidth (% of that at offset 0)",
+        curves=tuple(curves),
+        x_ticks=tuple(range(0, 33, 4)),
+        steps=True,
+    )
+
+
+def _occupancy(measured: Sequence[Timed], note: str, roof: tuple[str, float] | None) -> Curves:
+    """Bandwidth (GB/s) against theoretical occupancy, held down by shared memory, for float and float4 a thread."""
+    curves = []
+    for colour, (stage, name) in enumerate((("shared_limited", "one float"), ("shared_limited_float4", "one float4"))):
+        points = (
+            (result.occupancy, result.gbs)
+            for case, result in measured
+            if case.stage.name == stage and result.occupancy is not None and result.gbs is not None
+        )
+        curves.append(Curve(f"{name} a thread", tuple(sorted(points)), colour))
+    return Curves(
+        title="Bandwidth against occupancy: bytes in flight decide",
+        note=note,
+        x_label="theoretical occupancy (% of the warps an SM can hold)",
+        y_label="bandwidth (GB/s)",
+        curves=tuple(curves),
+        x_ticks=tuple(eighth / 8 for eighth in range(9)),
+        y_limits=(0, None),
+        x_fractions=True,
+        y_fractions=False,
+        roof=roof,
+    )
+
+
+def sgemm_by_size(shown: Shown) -> Groups:
+    """TFLOP/s of each stage of sgemm on each size that the run has, cuBLAS as the yardstick."""
+    timed = sorted(shown.timed[SGEMM], key=lambda pair: pair[0].work.flops)
+    sizes = tuple(dict.fromkeys(case.size for case, _ in timed))
+    tflops = {(case.stage.name, case.size): result.tflops for case, result in timed}
+    names = (rung.stage.name for rung in shown.rungs[SGEMM])
+    rows = {name: tuple(tflops.get((name, size)) for size in sizes) for name in names}
+    yardstick = rows.pop(YARDSTICK)
+    return Groups(
+        title="SGEMM: the stages on each size",
+        note=", ".join(machine(shown.run)),
+        y_label="TFLOP/s",
+        sizes=sizes,
+        stages=tuple(rows.items()),
+        yardstick=("cuBLAS", yardstick),
+    )
+
+
+def _transpose(shown: Shown) -> Bars:
+    """The headlines of the transpose, all of the largest size, against the best copy of that size."""
+    found = [(rung.headline, rung.fellows) for rung in shown.rungs[TRANSPOSE] if rung.headline]
+    size = max((case.work.bytes, case.size) for (case, _), _ in found)[1] if found else ""
+    alike = [(headline, fellows) for headline, fellows in found if headline[0].size == size]
+    return Bars(
+        title=f"Transpose of a float matrix of side {size}: stages against the best copy",
+        note=", ".join(machine(shown.run)),
+        x_label="bandwidth (GB/s)",
+        bars=tuple(_bar(headline, fellows) for headline, fellows in alike),
+        roof=next((_roof(shown.run, result.roof) for (_, result), _ in alike if result.roof), None),
+    )
+
+
+def _bar(headline: Timed, fellows: Sequence[Timed]) -> Bar:
+    fastest = max(fellows, key=rate)
+    better = (shape(fastest[0]), rate(fastest)) if rate(fastest) > WORTH_A_MARK * rate(headline) else None
+    return Bar(headline[0].stage.name, rate(headline), better)
+
+
+def _by_knob(measured: Sequence[Timed], stage: str, dtype: str) -> Iterator[tuple[float, CaseResult]]:
+    """The stage's cases in its usual block, by the number that ends their variant."""
+    for case, result in measured:
+        if case.stage.name == stage and case.dtype == dtype and not case.block:
+            yield float(case.variant.lstrip("abcdefghijklmnopqrstuvwxyz")), result
+
+
+def _roof(run: Run, name: str | None) -> tuple[str, float] | None:
+    """A roof of the run with its label in a picture."""
+    roofs = run.gpu.get("roofs")
+    gbs = roofs.get(name) if isinstance(roofs, dict) else None
+    return (f"best copy of the same size ({gbs:,.0f} GB/s)", gbs) if isinstance(gbs, int | float) else None
+
+
+TABLES = {"sgemm-sizes": sgemm_by_size}
+"""Blocks of the documents besides one per family: a table of stages and sizes."""

@@ -1,0 +1,155 @@
+"""The emulator computes what the GPUs computed: bit by bit where a case asks for equal bits, else within tolerance."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.check import digests
+from peakgate.check.digests import Record, Recorded, disagreement, problem_key
+from peakgate.common.errors import PeakgateError
+from peakgate.device.cpu import CpuDevice
+from peakgate.project.catalogue import families
+from peakgate.project.problems import kernel_name, problems
+
+RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/digests.json"))
+KERNELS = [
+    f"{family.name}.{stage.name}" for family in families() for stage in family.stages if stage.source is not None
+]
+
+recorded = cache(digests.read)
+
+
+@cache
+def device():
+    return CpuDevice()
+
+
+@cache
+def problems_by_kernel():
+    found = {}
+    for case in problems():
+        found.setdefault(kernel_name(case), []).append(case)
+    return found
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.parent.name)
+def test_the_emulator_agrees_with_the_gpu(path, kernel):
+    cases = [case for case in problems_by_kernel()[kernel] if device().refusal(case) is None]
+    known = recorded(path).problems
+    compared = [case for case in cases if case.id in known and known[case.id].problem == problem_key(case)]
+    for case in compared:
+        launchable = device().prepare(case)
+        launchable.run()
+        assert disagreement(case, known[case.id], launchable) is None, case.id
+    if len(compared) < len(cases):
+        missing = f"{len(cases) - len(compared)} of {len(cases)} problems of {kernel}"
+        again = f"nox -s check -- --device gpu --digests {path.relative_to(path.parents[2])}"
+        pytest.skip(f"{missing} are new or changed since {path.parent.name} was recorded; on that GPU: {again}")
+
+
+def test_a_gpu_has_been_recorded():
+    assert RECORDS
+    assert all(recorded(path).device["slug"] == path.parent.name for path in RECORDS)
+
+
+COPY = 'extern "C" __global__ void copy(float* out, const float* in, int n) { out[threadIdx.x] = in[threadIdx.x]; }\n'
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A case of 32 threads whose tolerance is given."""
+    source = tmp_path / "copy.cu"
+    source.write_text(COPY)
+
+    def make(tolerance=0.0):
+        return Case(
+            family="trial",
+            stage=Stage("copy", "", source),
+            launch=Launch((1, 1, 1), (32, 1, 1)),
+            arguments=(Buffer(Role.OUT, (32,)), Buffer(Role.IN, (32,)), Scalar(32)),
+            work=Work(0),
+            reference=lambda xp, inputs: (inputs[0],),
+            tolerance=tolerance,
+        )
+
+    return make
+
+
+def launched(case):
+    launchable = device().prepare(case)
+    launchable.run()
+    return launchable
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-5])
+def test_a_saved_record_agrees_with_a_second_run(copy, tmp_path, tolerance):
+    case = copy(tolerance)
+    digests.write(tmp_path / "new" / "digests.json", digests.record(device(), [case]))
+    saved = digests.read(tmp_path / "new" / "digests.json")
+    assert saved.device["slug"] == "cpu-emulator"
+    assert saved.problems[case.id].problem == problem_key(case)
+    assert disagreement(case, saved.problems[case.id], launched(case)) is None
+
+
+def test_one_wrong_bit_is_a_disagreement_where_equal_bits_are_asked_for(copy):
+    case = copy()
+    there = digests.record(device(), [case]).problems[case.id]
+    here = launched(case)
+    here.outputs[0].view(np.uint32)[17] ^= 1
+    assert "output 0 has the digest" in disagreement(case, there, here)
+
+
+@pytest.mark.parametrize(
+    ("index", "by", "complaint"),
+    [(0, 1e-5, None), (0, 1e-3, "output 0, element 0 is"), (1, 1e-2, "magnitudes"), (0, np.nan, "element 0 is nan")],
+)
+def test_rounding_is_allowed_within_twice_the_tolerance(copy, index, by, complaint):
+    case = copy(tolerance=1e-5)
+    there = digests.record(device(), [case]).problems[case.id]
+    here = launched(case)
+    here.outputs[0][index] += by
+    said = disagreement(case, there, here)
+    assert said is None if complaint is None else complaint in said
+
+
+def test_a_wrong_result_is_not_recorded(copy):
+    case = copy()
+    object.__setattr__(case, "reference", lambda xp, inputs: (inputs[0] + 1,))
+    with pytest.raises(PeakgateError, match=r"^trial\.copy on cpu-emulator: output 0 \[0\] is"):
+        digests.record(device(), [case])
+
+
+def test_another_text_launch_or_macro_is_another_problem(copy):
+    case = copy()
+    before = problem_key(case)
+    assert problem_key(copy()) == before
+    object.__setattr__(case, "defines", (("N", "1"),))
+    assert problem_key(case) != before
+    case.stage.source.write_text(COPY + "// changed\n")
+    assert problem_key(copy()) != before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"peakgate_digests": 1, "device": {}, "problems": {"a": 1}}'])
+def test_a_file_that_is_no_record_is_an_error_that_names_it(tmp_path, text):
+    path = tmp_path / "digests.json"
+    path.write_text(text)
+    with pytest.raises(PeakgateError, match=r"digests\.json: expected recorded digests"):
+        digests.read(path)
+
+
+def test_a_record_of_another_schema_is_told_apart(tmp_path):
+    path = tmp_path / "digests.json"
+    path.write_text('{"peakgate_digests": 99}')
+    with pytest.raises(PeakgateError, match="schema 99, expected 1; record anew"):
+        digests.read(path)
+
+
+def test_a_record_is_written_in_order_a_line_a_problem(tmp_path):
+    path = tmp_path / "digests.json"
+    digests.write(path, Record({"slug": "x"}, {"b": Recorded("2", ("s",)), "a": Recorded("1", ({"abs_sum": 1.0},))}))
+    lines = [line.strip() for line in path.read_text().splitlines() if '"problem"' in line]
+    assert [line[:3] for line in lines] == ['"a"', '"b"']
+    assert digests.read(path).problems["a"] == Recorded("1", ({"abs_sum": 1.0},))

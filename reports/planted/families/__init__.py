@@ -1,1 +1,0 @@
-"""Families of planted kernels, found through PEAKGATE_FAMILIES."""

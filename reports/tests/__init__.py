@@ -1,1 +1,0 @@
-"""Tests of reports, on synthetic run files."""

@@ -1,0 +1,146 @@
+"""``peakgate check``: every kernel in the checked emulator, on a machine without a GPU; ``peakgate mutants``.
+
+``check`` takes the project's families, or the family file that is named. ``mutants`` shows that the check notices each
+barrier and each guard that is deleted. ``check --digests`` records the kernels' outputs, to compare devices.
+
+Exits 0 when nothing was found, 1 on a defect, a wrong result or a mutant that survives without a reason, 2 on bad
+input, 3 where the check could not be made. What was found is left in ``check.json`` or ``mutants.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from peakgate.check import digests, hunt, lane, report, survivors, workers
+from peakgate.check.lane import BuildReport, Finding
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.device import emulator
+from peakgate.device.choose import open_device
+from peakgate.project import config
+from peakgate.project.problems import problems
+from peakgate.verdict import ExitCode
+
+CHECK_FILE, MUTANTS_FILE = "check.json", "mutants.json"
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run ``check`` or ``mutants`` and return its exit code."""
+    chosen = _chosen(verb, arguments)
+    if chosen.digests:
+        return _digests(chosen)
+    verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
+    try:
+        compiler = emulator.find_compiler()
+    except PeakgateError as error:
+        print(f"not checked: {error}")  # noqa: T201
+        return _leave(chosen.out / verdict_file, ExitCode.UNDECIDED, {"reason": str(error)})
+    named = {"compiler": f"{compiler.name} {compiler.version}"}
+    orders = lane.schedules(chosen.schedules)
+    start = time.perf_counter()
+    code, found = (_mutants if chosen.mutants else _check)(chosen, orders, start)
+    return _leave(chosen.out / verdict_file, code, {**named, **found})
+
+
+def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
+    """Check the catalogue's kernels, or the one that is named."""
+    tasks = [
+        (key.kernel, len(cases), partial(lane.check_build, chosen.text, chosen.family, key, orders))
+        for key, cases in lane.builds(chosen.text, chosen.family).items()
+    ]
+    reports: list[BuildReport] = []
+    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs):
+        if isinstance(answer, workers.Died):
+            kernel, count, _ = tasks[number]
+            what = f"{lane.DIED}: {answer.how}"
+            reports.append(BuildReport(kernel, count, findings=(Finding(answer.at, orders[0], lane.DIED, None, what),)))
+        else:
+            reports.append(answer)
+    kernels = report.by_kernel(reports)
+    wall_s = time.perf_counter() - start
+    for line in report.lines(kernels, orders, wall_s):
+        print(line)  # noqa: T201
+    return report.exit_code(kernels), report.described(kernels, orders, wall_s)
+
+
+def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
+    """Hunt every mutant and hold the survivors to their list."""
+    reasons = survivors.read(config.current().baselines / survivors.FILE)
+    mutants, unused = hunt.targets(chosen.text)
+    tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
+    hunted: list[hunt.Hunted] = []
+    for number, answer in workers.run(tasks, chosen.jobs):
+        result = hunt.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer
+        hunted.append(result)
+        if result.survived and result.mutant.key not in reasons:
+            print(f"{survivors.entry(result.mutant)}\n", flush=True)  # noqa: T201
+    alive = [result.mutant for result in hunted if result.survived]
+    listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
+    said = survivors.complaints(alive, [result.mutant for result in hunted if not result.survived], listed)
+    said += [f"{result.mutant}: is no program: {result.invalid}" for result in hunted if result.invalid]
+    for line in said:
+        print(line)  # noqa: T201
+    for file in unused:
+        print(f"{file}: not mutated: no stage includes it")  # noqa: T201
+    wall_s = time.perf_counter() - start
+    caught = sum(result.caught_by is not None for result in hunted)
+    print(  # noqa: T201
+        f"{len(mutants)} mutants of {len({mutant.file for mutant in mutants})} files: {caught} caught, {len(alive)} "
+        f"survived, {sum(mutant.key in reasons for mutant in alive)} of them with a reason ({wall_s:.0f} s)"
+    )
+    code = ExitCode.REGRESSION if said else ExitCode.OK
+    return code, {"complaints": said, **hunt.described(hunted, reasons, wall_s), "not_mutated": unused}
+
+
+def _digests(chosen: argparse.Namespace) -> ExitCode:
+    """Write down what the kernels put out on a device."""
+    device, note = open_device(chosen.device)
+    if note:
+        print(note)  # noqa: T201
+    recorded = digests.record(device, problems(chosen.text))
+    digests.write(chosen.digests, recorded)
+    print(f"wrote {chosen.digests}: {len(recorded.problems)} problems on {device.slug}")  # noqa: T201
+    return ExitCode.OK
+
+
+def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=f"peakgate {verb}",
+        description="Run every kernel in the checked emulator, without a GPU. Compiles and runs native code of the "
+        "project with your rights.",
+    )
+    parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
+    parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
+    parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    parser.set_defaults(mutants=verb == "mutants")
+    parser.add_argument("--digests", type=Path, metavar="FILE", help="write the output of every kernel to FILE")
+    parser.add_argument("--device", default="cpu", help="where --digests are taken: cpu, gpu or gpu:N (default: cpu)")
+    chosen = parser.parse_args(arguments)
+    chosen.out = chosen.out or config.near(config.current().out)
+    if chosen.family and (chosen.mutants or chosen.digests):
+        parser.error("a family file goes with neither `mutants` nor --digests: they take the project's families")
+    if chosen.mutants and chosen.digests:
+        parser.error("--digests goes with `check`")
+    if chosen.schedules < 1 or chosen.jobs < 1:
+        parser.error("--schedules and --jobs are whole numbers from 1 on")
+    if chosen.device != "cpu" and not chosen.digests:
+        parser.error("--device goes with --digests: everything else runs in the emulator")
+    return chosen
+
+
+def _leave(path: Path, code: ExitCode, found: dict[str, Any]) -> ExitCode:
+    """Write the verdict where a caller that loses exit codes can read it."""
+    verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
+    write_whole(path, json.dumps(verdict, indent=1))
+    print(f"verdict: {path}")  # noqa: T201
+    return code

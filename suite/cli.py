@@ -1,0 +1,80 @@
+"""The command ``peakgate``: one verb per thing it does; each verb's parser stands beside its code."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.toml import nearest
+from peakgate.verdict import ExitCode
+
+VERBS = {
+    "init": ("project.init", "make the project at hand ready: settings, and an example of a kernel"),
+    "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
+    "ab": ("reports.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
+    "compare": ("reports.command", "compare two saved runs"),
+    "history": ("reports.command", "report what got slower over the saved runs, and between which commits"),
+    "show": ("reports.command", "write a page of one run"),
+    "floors": ("reports.command", "propose floors from saved runs"),
+    "keep": ("reports.command", "keep saved runs as references beside the floors"),
+    "protect": ("reports.command", "fail a change that lowers a floor or edits a saved run without a reason"),
+    "selftest": ("reports.selftest.sessions", "measure unchanged code and report what this runner can resolve"),
+    "decide": ("reports.command", "decide a saved `ab` again, without measuring"),
+    "ladder": ("reports.command", "check the tables and pictures that documents show of a run"),
+    "check": ("check.command", "run every kernel in the checked emulator, without a GPU"),
+    "mutants": ("check.command", "delete each barrier and each guard and see whether `check` notices"),
+    "resources": ("resources.command", "compare registers, spills and occupancy with their baseline, without a GPU"),
+    "sanitize": ("sanitize.command", "run every kernel under compute-sanitizer on the GPU"),
+}
+"""Verb -> its module, which runs it by ``main(verb, arguments)``, and what it does."""
+
+_EXTRAS = {"cupy": "cuda13", "pynvml": "cuda13", "cuda": "nvrtc", "pandas": "reports", "scipy": "reports"}
+_EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70 a defect of peakgate, 130 interrupted"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code; a user's mistake is one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    verb = given.pop(0) if given else "--help"
+    if verb in ("-h", "--help"):
+        sys.stdout.write(_help())
+        return ExitCode.OK
+    if verb == "--version":
+        sys.stdout.write(f"peakgate {metadata.version('peakgate')}\n")
+        return ExitCode.OK
+    if verb not in VERBS:
+        return refused(PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`"))
+    try:
+        return _run(verb, given)
+    except PeakgateError as error:
+        return refused(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+
+
+def _run(verb: str, arguments: Sequence[str]) -> int:
+    module = VERBS[verb][0]
+    try:
+        run = importlib.import_module(f"peakgate.{module}")
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(missing, "reports" if module.startswith("reports.") else None)
+        if missing == "peakgate" or extra is None:
+            raise
+        raise PeakgateError(
+            f"peakgate {verb} needs {missing}, which is not installed; pip install 'peakgate[{extra}]'"
+        ) from None
+    code: int = run.main(verb, arguments)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
+    return f"usage: peakgate VERB ...\n\n{verbs}\n\n`peakgate VERB --help` lists a verb's options.\n{_EPILOG}\n"

@@ -1,1 +1,0 @@
-"""One file per folder of kernels/: stages, sizes, blocks, work with its derivation, reference and tolerance."""

@@ -1,7 +1,0 @@
-"""Where the families' kernels are."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-KERNELS = Path(__file__).parents[2] / "kernels"

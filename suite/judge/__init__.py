@@ -1,0 +1,1 @@
+"""From samples to a verdict: correctness, metrics, peaks, occupancy, floors. Pure: no device."""

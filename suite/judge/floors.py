@@ -1,0 +1,117 @@
+"""Floors: the least fraction of peak a case may reach, in a file that people own.
+
+::
+
+    schema = 1
+    gpu = "nvidia-h200"
+
+    [floors]
+    "transpose.smem_pad-8192-32x8" = 0.709  # 5 sessions, median 0.725, spread 0.12 %, driver 580.159.04, 2026-11-20
+
+Reading is strict, because a floor under a misspelt name holds nothing. Rewriting keeps order and comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from peakgate.common.toml import TomlFile, nearest, read_toml
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+SCHEMA = 1
+KEYS = ("schema", "gpu", "floors")
+ORIGIN = re.compile(r"(?:^|; )\d+ sessions, median .*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """The floors of one GPU model. ``present`` tells an empty file from none at all."""
+
+    path: Path
+    gpu: str | None = None
+    present: bool = False
+    by_case: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def get(self, case_id: str) -> float | None:
+        """The floor of a case as a fraction of peak in (0, 1]; None when it has none."""
+        return self.by_case.get(case_id)
+
+
+def load_floors(path: Path, known_cases: Collection[str] | None = None) -> Floors:
+    """Read ``floors.toml``; no file gives no floors, ``present`` False.
+
+    A PeakgateError names the line of an unknown key, another schema, a floor that is no number in (0, 1], and, when
+    ``known_cases`` are given, a case id that is none of them, with the nearest that is.
+    """
+    try:
+        file = read_toml(path)
+    except FileNotFoundError:
+        return Floors(path)
+    file.allow(file.table, KEYS)
+    if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
+        file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
+    gpu = file.table.get("gpu")
+    if not isinstance(gpu, str) or not gpu:
+        file.refuse("gpu", f"gpu is {gpu!r}; name the GPU the floors are of, as its folder is named")
+    floors = file.table.get("floors", {})
+    if not isinstance(floors, dict):
+        file.refuse("floors", 'floors is not a table; write [floors] and below it "case id" = fraction')
+    for case_id, floor in floors.items():
+        _check_floor(file, case_id, floor)
+        if known_cases is not None and case_id not in known_cases:
+            file.refuse(case_id, f"no case is named {case_id!r}{nearest(case_id, known_cases)}")
+    return Floors(path, gpu, True, MappingProxyType({case_id: float(floor) for case_id, floor in floors.items()}))
+
+
+def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]]) -> str:
+    """The text of ``floors.toml`` with each case's floor and the comment on where it comes from, as (floor, origin).
+
+    ``text`` is the present content, empty for a new file. Order, blank lines and people's comments stay; an origin
+    written here before is replaced, a person's comment beside a floor is kept in front of the new origin. New cases
+    come last.
+    """
+    import tomlkit  # noqa: PLC0415  # every run reads floors, only a rewrite needs this
+
+    document = tomlkit.parse(text) if text.strip() else _new_document(gpu)
+    table: Any = document.setdefault("floors", tomlkit.table())
+    for case_id, (floor, origin) in floors.items():
+        value = tomlkit.item(floor)
+        comment = _persons_comment(table[case_id].trivia.comment) if case_id in table else ""
+        value.comment(f"{comment}; {origin}" if comment else origin)
+        table[case_id] = value
+    return tomlkit.dumps(document)
+
+
+def origin_comment(sessions: int, median: float, spread_percent: float, driver: str, date: str) -> str:
+    """What a proposed floor rests on; ``revise_floors`` recognises it by its first words."""
+    return f"{sessions} sessions, median {median:.3g}, spread {spread_percent:.2f} %, driver {driver}, {date}"
+
+
+def _persons_comment(comment: str) -> str:
+    """What a person wrote beside a floor, without the origin that was written by ``revise_floors``."""
+    return ORIGIN.sub("", comment.removeprefix("#").strip())
+
+
+def _new_document(gpu: str) -> TOMLDocument:
+    import tomlkit  # noqa: PLC0415  # as in revise_floors
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment("Least fraction of peak each case may reach. People own this file, tools propose."))
+    document.add("schema", tomlkit.item(SCHEMA))
+    document.add("gpu", tomlkit.item(gpu))
+    document.add(tomlkit.nl())
+    return document
+
+
+def _check_floor(file: TomlFile, case_id: str, floor: object) -> None:
+    if isinstance(floor, dict):
+        file.refuse(case_id, f"{case_id} is a table; put the whole case id in quotation marks")
+    if isinstance(floor, bool) or not isinstance(floor, (int, float)) or not 0 < floor <= 1:
+        file.refuse(case_id, f"floor of {case_id} is {floor!r}, not a fraction of peak above 0 and up to 1")

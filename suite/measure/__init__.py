@@ -1,0 +1,1 @@
+"""How samples are taken: input data, placement of arrays, when to stop. Pure: no device."""

@@ -1,0 +1,132 @@
+"""The families of a project and the cases they define."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from peakgate.case import Case, Family, Scale, Stage, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.project import config
+from peakgate.project.config import Project
+
+FAMILY_FILE = "family.py"
+
+
+def families(project: Project | None = None) -> list[Family]:
+    """Every family of the project (default: the current one), in order of folder: each ``kernels/*/family.py``."""
+    project = project or config.current()
+    found: dict[str, tuple[Family, Path]] = {}
+    for path in sorted(project.kernels.glob(f"[!_.]*/{FAMILY_FILE}")):
+        family = family_at(path, project)
+        if family.name in found:
+            raise PeakgateError(f"family {family.name!r} is defined in {found[family.name][1]} and again in {path}")
+        found[family.name] = (family, path)
+    return [family for family, _ in found.values()]
+
+
+def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None = None) -> list[Case]:
+    """Every case of these families (default: the current project's); under the gate tier only the gate's.
+
+    A repeated id is an error that names it. Small problems are few by themselves: the tier matters at benchmark
+    scale only.
+    """
+    known: dict[str, Case] = {}
+    found: set[Stage] = set()
+    for family in families() if listed is None else listed:
+        for case in _cases(family, scale):
+            if scale is Scale.BENCH and tier is Tier.GATE and case.tier is not Tier.GATE:
+                continue
+            if case.stage.source is not None and case.stage not in found:
+                if not case.stage.source.is_file():
+                    raise PeakgateError(
+                        f"stage {case.stage.name} has no file {case.stage.source}: write the kernel, or take the stage "
+                        f"out of the family {case.family}"
+                    )
+                found.add(case.stage)
+            if case.id in known:
+                raise PeakgateError(
+                    f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
+                )
+            known[case.id] = case
+    return list(known.values())
+
+
+def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
+    """The edge-size problems that prove this case's build right."""
+    for family in families() if listed is None else listed:
+        if family.name == case.family:
+            return list(family.probes(case))
+    raise PeakgateError(f"case {case.id}: no family named {case.family}")
+
+
+def _cases(family: Family, scale: Scale) -> Iterator[Case]:
+    for case in family.cases(scale):
+        if not isinstance(case, Case):
+            raise PeakgateError(
+                f"family {family.name}: cases() yields a {type(case).__name__}, expected peakgate.case.Case"
+            )
+        yield case
+
+
+def family_at(path: Path, project: Project | None = None) -> Family:
+    """The FAMILY that a file defines; PeakgateError names file and line of what is wrong in it."""
+    module = module_at(path, project)
+    family = getattr(module, "FAMILY", None)
+    if not isinstance(family, Family):
+        given = "no FAMILY" if family is None else f"a FAMILY that is a {type(family).__name__}"
+        raise PeakgateError(f"{path}: defines {given}, expected FAMILY = a peakgate.case.Family")
+    return family
+
+
+def module_at(path: Path, project: Project | None = None) -> ModuleType:
+    """The module of a family file, imported once per process.
+
+    The file and its siblings form a package, so that ``from .sibling import`` works. It is named by a hash of its
+    folder: two projects may both have a family of that folder's name.
+    """
+    path = path.resolve()
+    if not path.is_file():
+        raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family")
+    package = f"peakgate_family_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}"
+    name = f"{package}.family"
+    return sys.modules.get(name) or _imported(name, package, path, project or config.current())
+
+
+def _imported(name: str, package: str, path: Path, project: Project) -> ModuleType:
+    for folder in project.pythonpath:
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    parent = ModuleType(package)
+    parent.__path__ = [str(path.parent)]
+    sys.modules[package] = parent
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        for loaded in [known for known in sys.modules if known.partition(".")[0] == package]:
+            del sys.modules[loaded]
+        raise PeakgateError(f"{_place(error, path)}: {type(error).__name__}: {_message(error)}") from error
+    return module
+
+
+def _place(error: Exception, path: Path) -> str:
+    """File and line of an error in a family's folder."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename or path}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno}" for frame in frames if Path(frame.filename).parent == path.parent]
+    return places[-1] if places else str(path)
+
+
+def _message(error: Exception) -> str:
+    return error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())

@@ -1,0 +1,157 @@
+"""``peakgate resources``: what the compiler gives every kernel on every architecture, against a baseline.
+
+Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
+spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
+nothing can be blamed on the kernels. ``--update`` writes the baseline of all builds anew. The findings are left in
+``resources.json`` as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue, config
+from peakgate.resources import baseline
+from peakgate.resources.compare import REGRESSIONS, Finding, compare, differing, exit_code, incomparable, varying
+from peakgate.resources.survey import Build, build_key, builds, survey, usage_anew
+from peakgate.resources.usage import Survey, Target, Usage
+from peakgate.verdict import ExitCode
+
+BASELINE = "resources.json"
+VERDICT_FILE = "resources.json"
+ATTEMPTS = 5
+MOST_BY_LUCK = 12
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+    """Compile everything, then compare with the baseline or write it anew."""
+    chosen = _parser().parse_args(arguments)
+    project = config.current()
+    chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
+    chosen.out = chosen.out or config.near(project.out)
+    known = _baseline(chosen.baseline, update=chosen.update)
+    start = time.perf_counter()
+    every = builds(case for scale in Scale for case in catalogue.cases(scale))
+    wanted = every if chosen.update or Tier(chosen.tier) is Tier.FULL else _of_the_gate(every)
+    current = survey(wanted, jobs=chosen.jobs)
+    wall_s = time.perf_counter() - start
+    before = known or Survey(current.nvrtc, current.options, {}, {})
+    before = before.without({made.kernel for made in every} - {made.kernel for made in wanted})
+    reason = incomparable(before, current)
+    luck = {} if reason or chosen.update else as_before(before, current, wanted)
+    current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
+    findings = [*compare(before, current), *varying(luck)]
+    for finding in findings:
+        print(finding)  # noqa: T201
+    if reason:
+        print(f"{chosen.baseline}: {reason}")  # noqa: T201
+    print(summary(current, findings, wall_s))  # noqa: T201
+    if chosen.update:
+        code = _update(chosen.baseline, current)
+    else:
+        code = exit_code(before, current, findings)
+        print(_advice(code, chosen.baseline))  # noqa: T201
+    _leave(chosen.out, code, current, findings, reason)
+    return code
+
+
+def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[Target, tuple[Usage, Usage]]:
+    """What differs from the baseline by the compiler's luck alone: the baseline's usage, and the one that differs.
+
+    What differs is compiled again until it comes out as the baseline has it, ATTEMPTS times at most. Where very much
+    differs it is no luck, and nothing is compiled again.
+    """
+    differ = differing(before, current)
+    if len(differ) > MOST_BY_LUCK:
+        return {}
+    made = {each.kernel: each for each in wanted}
+    return {
+        target: (before.usage[target], current.usage[target])
+        for target in differ
+        if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(ATTEMPTS))
+    }
+
+
+def _of_the_gate(every: Sequence[Build]) -> list[Build]:
+    """The builds that cases of the gate tier run, with all of their launches."""
+    gated = {build_key(case) for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source is not None}
+    return [made for made in every if made.kernel in gated]
+
+
+def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
+    """One line: how much was compiled and what came of it."""
+    kernels = {target.kernel for target in (*current.usage, *current.broken)}
+    regressions = sum(finding.kind in REGRESSIONS for finding in findings)
+    count = len(current.usage) + len(current.broken)
+    return (
+        f"{len(kernels)} kernel builds, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
+        f"{regressions} regressions, {len(findings) - regressions} other differences"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="peakgate resources",
+        description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
+    )
+    tiers = [tier.value for tier in Tier]
+    parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
+    parser.add_argument("--update", action="store_true", help="write the whole baseline anew, and say what differs")
+    parser.add_argument(
+        "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
+    )
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one a core)")
+    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    return parser
+
+
+def _baseline(path: Path, *, update: bool) -> Survey | None:
+    """The baseline to compare with; None when a new one is asked for and the old one is missing or of no use."""
+    if not update:
+        return baseline.read(path)
+    if not path.exists():
+        return None
+    try:
+        return baseline.read(path)
+    except PeakgateError as error:
+        print(f"replacing a baseline that cannot be compared with: {error}")  # noqa: T201
+        return None
+
+
+def _update(path: Path, current: Survey) -> ExitCode:
+    """Write the baseline; not while a build does not compile, for its line would be lost."""
+    if current.broken:
+        print(f"{path} is left as it was: what is in a baseline must compile")  # noqa: T201
+        return ExitCode.REGRESSION
+    baseline.write(path, current)
+    print(f"wrote {path}")  # noqa: T201
+    return ExitCode.OK
+
+
+def _advice(code: ExitCode, path: Path) -> str:
+    if code is ExitCode.OK:
+        return f"nothing got worse than {path}"
+    if code is ExitCode.UNDECIDED:
+        return f"could not decide: compare under the baseline's compiler and options, or write {path} anew: --update"
+    return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"
+
+
+def _leave(out: Path, code: ExitCode, current: Survey, findings: Sequence[Finding], reason: str | None) -> None:
+    """Write the verdict where a caller that loses exit codes can read it."""
+    verdict = {
+        "exit_code": int(code),
+        "nvrtc": current.nvrtc,
+        "options": list(current.options),
+        "incomparable": reason,
+        "findings": [asdict(finding) for finding in findings],
+    }
+    write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
+    print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201

@@ -1,0 +1,122 @@
+"""``python -m peakgate.run.identity``: what each case of a project is, without running a kernel on a GPU.
+
+Prints one JSON object, case id to ``{"code": ..., "contract": ...}``, for the GPU that is there or the architecture
+named with ``--capability 9.0``. ``code`` is the fingerprint of the machine code, null where the kernel does not
+compile; a case of the device's own operations has the operation's name in ``operation`` instead: no code of ours tells
+whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
+tolerance, and the reference's output on the edge-size problems. A case whose code and contract are equal on two
+commits cannot differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from peakgate.build.cubin import BuildError, cubin
+from peakgate.case import Buffer, Case, Role, Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.device import driver
+from peakgate.measure.data import random_array
+from peakgate.project import catalogue
+from peakgate.verdict import ExitCode
+
+Identity = dict[str, Any]
+
+
+def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, Identity]:
+    """Case id to identity, of the cases that an architecture can run."""
+    runnable = [case for case in cases if case.stage.min_capability <= capability]
+
+    def code(case: Case) -> Identity:
+        if case.stage.operation is not None:
+            return {"operation": case.stage.operation}
+        try:
+            return {"code": cubin(case.stage, case.defines, capability).fingerprint}
+        except BuildError:
+            return {"code": None}
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        codes = list(pool.map(code, runnable))
+    digests = _ReferenceDigests()
+    return {
+        case.id: built | {"contract": contract(case, digests.of(case))}
+        for case, built in zip(runnable, codes, strict=True)
+    }
+
+
+def contract(case: Case, expected: str) -> str:
+    """A digest of all that decides a case's figures and verdict besides its machine code.
+
+    ``expected`` is the digest of its reference's output on the edge-size problems.
+    """
+    told = (case.launch, case.defines, case.arguments, case.work, case.tolerance, case.dtype, case.roof, case.tier)
+    flags = (case.stage.operation, case.stage.min_capability, case.stage.host_bound)
+    return hashlib.sha256(repr((told, flags, expected)).encode()).hexdigest()[:16]
+
+
+class _ReferenceDigests:
+    """Digests of references' outputs on edge-size problems; each build's are computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, str] = {}
+
+    def of(self, case: Case) -> str:
+        key = (case.stage, case.defines, case.block, case.launch.shared_bytes)
+        if key not in self._known:
+            self._known[key] = _digest(catalogue.probes(case))
+        return self._known[key]
+
+
+def _digest(problems: Iterable[Case]) -> str:
+    digest = hashlib.sha256()
+    for problem in problems:
+        inputs = [
+            random_array(np, argument.shape, argument.dtype, position)
+            for position, argument in enumerate(problem.arguments)
+            if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
+        ]
+        digest.update(repr((problem.size, problem.launch, problem.arguments, problem.tolerance)).encode())
+        for expected in problem.reference(np, inputs):
+            array = np.ascontiguousarray(expected)
+            digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def main(arguments: list[str]) -> int:
+    """Print the identities; exit 2 on bad input."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.run.identity", description=__doc__)
+    parser.add_argument("--tier", default="gate", choices=[tier.value for tier in Tier])
+    parser.add_argument("--capability", default=None, help="compute capability, 9.0 say (default: of the first GPU)")
+    options = parser.parse_args(arguments)
+    try:
+        capability = parse_capability(options.capability)
+        found = identities(catalogue.cases(Scale.BENCH, Tier(options.tier)), capability)
+    except PeakgateError as error:
+        return refused(error)
+    print(json.dumps(found, indent=1))
+    return ExitCode.OK
+
+
+def parse_capability(text: str | None) -> tuple[int, int]:
+    """``9.0`` as numbers; without text, that of the first GPU. PeakgateError where neither is there."""
+    if text is None:
+        found = driver.gpu_capability(0)
+        if found is None:
+            raise PeakgateError("no GPU answers, see nvidia-smi; without one, name the target: --capability 9.0 say")
+        return found
+    major, dot, minor = text.partition(".")
+    if not (dot and major.isdigit() and minor.isdigit()):
+        raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, 9.0 say")
+    return int(major), int(minor)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""The pytest plug-in: inert in any test run but that of ``peakgate bench``, and cheap to load.
+
+Every option carries ``peakgate`` in its name; ``peakgate bench`` translates its own short ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that ``peakgate bench`` passes on."""
+    group = parser.getgroup("peakgate")
+    group.addoption("--peakgate", action="store_true", help="measure the project's kernels; see `peakgate bench`")
+    group.addoption(
+        "--peakgate-device", default="auto", help="auto (a GPU if one answers, else cpu), cpu, gpu or gpu:N"
+    )
+    group.addoption("--peakgate-tier", default="gate", choices=("gate", "full"))
+    group.addoption("--peakgate-strict", action="store_true")
+    group.addoption("--peakgate-baselines", type=Path)
+    group.addoption("--peakgate-cases", type=Path)
+    group.addoption("--peakgate-commit")
+    group.addoption("--peakgate-out", type=Path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Take part in the run where ``peakgate bench`` asks for it."""
+    if config.option.peakgate:
+        from peakgate.run.kernel_run import KernelRun  # noqa: PLC0415  (a stranger's test run must not pay for it)
+
+        KernelRun.begin(config)

@@ -1,0 +1,91 @@
+"""What a run leaves in pytest-benchmark's JSON: names and units are part of the schema."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from peakgate.run.session import Outcome, Session
+from peakgate.run.table import counts
+
+
+def extra_info(outcome: Outcome) -> dict[str, Any]:
+    """One benchmark's ``extra_info``; None where a figure is not known or not claimed."""
+    case, figures, resources, samples = outcome.case, outcome.metrics, outcome.resources, outcome.samples
+    return {
+        "case": case.id,
+        "family": case.family,
+        "stage": case.stage.name,
+        "size": case.size,
+        "block": case.block,
+        "variant": case.variant,
+        "dtype": case.dtype,
+        "tier": case.tier.value,
+        "host_bound": case.stage.host_bound,
+        "bytes": case.work.bytes,
+        "flops": case.work.flops,
+        "time_us": _rounded(figures.time_us if figures else None, 4),
+        "gbs": _rounded(figures.gbs if figures else None, 2),
+        "tflops": _rounded(figures.tflops if figures else None, 4),
+        "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),
+        "bound": figures.bound if figures else None,
+        "roof_fraction": _rounded(figures.roof_fraction if figures else None, 5),
+        "roof": figures.roof if figures else None,
+        "floor": outcome.floor,
+        "verdict": outcome.judgement.verdict.value,
+        "reason": outcome.judgement.reason,
+        "registers": resources.registers if resources else None,
+        "spill_bytes": resources.spill_bytes if resources else None,
+        "static_shared_bytes": resources.static_shared_bytes if resources else None,
+        "dynamic_shared_bytes": case.launch.shared_bytes,
+        "shared_bytes": resources.static_shared_bytes + case.launch.shared_bytes if resources else None,
+        "occupancy": _rounded(outcome.occupancy.fraction if outcome.occupancy else None, 4),
+        "occupancy_limiter": "+".join(outcome.occupancy.limiters) if outcome.occupancy else None,
+        "fingerprint": outcome.fingerprint,
+        "sm_clock_mhz": _rounded(samples.median_sm_clock_mhz if samples else None, 0),
+        "samples": len(samples.times_us) if samples else 0,
+        "discarded": samples.discarded if samples else 0,
+        "sampling": samples.method if samples else None,
+        "relative_error": outcome.proof.error if outcome.proof else None,
+        "probes": outcome.proof.probes if outcome.proof else 0,
+        "predicted": dict(case.predicted),
+    }
+
+
+def machine_info(session: Session) -> dict[str, Any]:
+    """``machine_info.gpu``: the device, its state before the run, and the roofs measured in it."""
+    preflight = asdict(session.preflight) if session.preflight else None
+    return session.device.describe() | {"preflight": preflight, "roofs": dict(session.roofs)}
+
+
+def run_info(session: Session) -> dict[str, Any]:
+    """The file's own section: what was asked for, verdict counts, cases without figures, where the time went."""
+    unmeasured = [outcome for outcome in session.outcomes if outcome.metrics is None]
+    return {
+        "device": session.device.kind,
+        "tier": session.tier.value,
+        "whole": session.whole,
+        "verdicts": dict(Counter(verdict.value for verdict in session.verdicts)),
+        "not_measured": [
+            {"case": outcome.case.id, "verdict": outcome.judgement.verdict.value, "reason": outcome.judgement.reason}
+            for outcome in unmeasured
+        ],
+        "wall_s": {what: round(seconds, 3) for what, seconds in session.wall_s.items()},
+    }
+
+
+def closing_lines(session: Session) -> list[str]:
+    """What a run says last: notes, roofs, where the wall time went, and the counts."""
+    lines = list(session.notes)
+    if session.roofs:
+        rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
+        lines.append(f"roofs of this run (GB/s; fma TFLOP/s): {rates}")
+    parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
+    lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
+    lines.append(f"{len(session.outcomes)} cases on {session.device.slug}: {counts(session.verdicts)}")
+    return lines
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

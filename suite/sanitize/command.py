@@ -1,0 +1,141 @@
+"""``peakgate sanitize``: every kernel, on small and ragged problems, under the tools of compute-sanitizer.
+
+Exits 0 when no tool found an error, 1 when one did, 2 on bad arguments, 3 when the check could not be made or did not
+reach its end. The findings are left in ``sanitize.json``, the tools' own records beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.device import driver
+from peakgate.project import config
+from peakgate.project.problems import problems
+from peakgate.sanitize import tool
+from peakgate.sanitize.report import Defect, ToolReport, read_report
+from peakgate.verdict import ExitCode
+
+VERDICT_FILE = "sanitize.json"
+_MACHINE = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+    """Run the chosen tools, one process each; the exit code is the worst of theirs."""
+    chosen = _parser().parse_args(arguments)
+    chosen.out = chosen.out or config.near(config.current().out)
+    kernels = {case.stage.name for case in problems(chosen.text)}
+    program = tool.find()
+    if reason := _missing(program, chosen.index):
+        print(f"not checked: {reason}")  # noqa: T201
+        return _leave(chosen.out, ExitCode.UNDECIDED, {"reason": reason})
+    assert program is not None
+    version = tool.version(program)
+    folder = chosen.out / "sanitize"
+    folder.mkdir(parents=True, exist_ok=True)
+    reports = []
+    for name in dict.fromkeys(chosen.tools or tool.TOOLS):
+        start = time.perf_counter()
+        report = _check(program, name, kernels, folder, chosen)
+        for line in lines(report, time.perf_counter() - start):
+            print(line, flush=True)  # noqa: T201
+        reports.append(report)
+    return _leave(chosen.out, exit_code(reports), {"sanitizer": version, **described(reports)})
+
+
+def exit_code(reports: Iterable[ToolReport]) -> ExitCode:
+    """An error of any tool outranks a check that did not finish, that outranks a pass."""
+    codes = {report.exit_code for report in reports}
+    return next(code for code in (ExitCode.REGRESSION, ExitCode.UNDECIDED, ExitCode.OK) if code in codes)
+
+
+def lines(report: ToolReport, wall_s: float) -> list[str]:
+    """What is said of one tool: a line a defect, then a line for the tool."""
+    said = [f"{report.tool}: {_defect_line(defect)}" for defect in report.defects]
+    count = f"{report.errors} error{'' if report.errors == 1 else 's'}" if report.errors else "no error"
+    unlisted = f", {report.unlisted} of them not listed" if report.unlisted else ""
+    launches = f"{len(report.journal.launched)} launches of {report.kernels} kernels"
+    said.append(f"{report.tool}: {launches}, {count}{unlisted} ({wall_s:.0f} s)")
+    if report.unfinished:
+        said.append(f"{report.tool}: not finished: {report.unfinished}")
+    return said
+
+
+def described(reports: Sequence[ToolReport]) -> dict[str, Any]:
+    """The reports as they go into the verdict file."""
+    machine = next((report.journal.machine for report in reports if report.journal.machine), {})
+    cases = dict.fromkeys(case for report in reports for case, _ in report.journal.launched)
+    return {
+        "machine": {key: machine.get(key) for key in _MACHINE},
+        "tools": [
+            {
+                "tool": report.tool,
+                "launches": len(report.journal.launched),
+                "kernels": report.kernels,
+                "errors": report.errors,
+                "unlisted": report.unlisted,
+                "unfinished": report.unfinished,
+                "defects": [asdict(defect) for defect in report.defects],
+            }
+            for report in reports
+        ],
+        "cases": list(cases),
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
+    parser.add_argument(
+        "--tool", dest="tools", action="append", choices=tool.TOOLS, help="one tool (default: all four)"
+    )
+    parser.add_argument("-k", dest="text", default="", help="only cases with this text in their id")
+    parser.add_argument("--index", type=int, default=0, help="the CUDA device index (default: 0)")
+    parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
+    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    return parser
+
+
+def _missing(program: str | None, index: int) -> str | None:
+    count = driver.gpu_count()
+    if count == 0:
+        return "no GPU answers on this machine; check nvidia-smi"
+    if not 0 <= index < count:
+        raise PeakgateError(f"--index {index}: this machine has {count} GPU(s), numbered from 0")
+    if program is None:
+        return f"{tool.PROGRAM} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
+    return None
+
+
+def _check(program: str, name: str, kernels: Iterable[str], folder: Path, chosen: argparse.Namespace) -> ToolReport:
+    records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
+    for left_over in (records, log, journal):
+        left_over.unlink(missing_ok=True)
+    target = tool.launches(journal, chosen.text, chosen.index)
+    ended = tool.run(tool.command(program, name, records, sorted(kernels), target), log, chosen.limit_s)
+    report = read_report(name, records, log, journal)
+    if not ended:
+        report = replace(report, unfinished=f"stopped after {chosen.limit_s:g} s, see {log}; allow more with --limit-s")
+    return report
+
+
+def _defect_line(defect: Defect) -> str:
+    severity = "warning, " if defect.warning else ""
+    where = f" at {defect.where}" if defect.where else ""
+    times = f", {defect.count} times" if defect.count > 1 else ""
+    return f"{defect.kernel}: {severity}{defect.what}{where}{times}"
+
+
+def _leave(out: Path, code: ExitCode, findings: dict[str, Any]) -> ExitCode:
+    """Write the verdict where a caller that loses exit codes can read it."""
+    verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **findings}
+    write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
+    print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
+    return code
