@@ -20,12 +20,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.floors import Floors, origin_comment, revise_floors
-from peakgate.reports import noise
-from peakgate.reports.frame import tidy
+from peakgate.common.files import write_whole
+from peakgate.judge.floors import Floors, load_floors, origin_comment, revise_floors
+from peakgate.reports.comparison import noise
+from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
+from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
-from peakgate.reports.runfile import Run
-from peakgate.verdict import Verdict
+from peakgate.reports.runs.find import FORMS
+from peakgate.reports.runs.frame import tidy
+from peakgate.reports.runs.runfile import Run
+from peakgate.verdict import ExitCode, Verdict
 
 FEWEST_SESSIONS = 2
 SESSIONS_TO_TRUST = 5
@@ -187,3 +191,31 @@ def _origins(known: pd.DataFrame, fractions: Mapping[str, Sequence[float]], runs
         case: origin_comment(len(values), float(np.median(values)), float(spread[case]), drivers, date)
         for case, values in fractions.items()
     }
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Propose floors from the named runs, and with ``--write`` change floors.toml."""
+    parser = verb_parser(
+        verb, f"Propose floors from 5 or more sessions, as a diff; 2 are enough for a look. Each RUN is {FORMS}."
+    )
+    add_run_names(parser)
+    add_baselines(parser)
+    parser.add_argument("--lower", action="store_true", help="take floors lower than today's too")
+    parser.add_argument("--write", action="store_true", help="change floors.toml, from 5 or more sessions")
+    parser.add_argument("--all", action="store_true", help="name every case that keeps or lacks a floor")
+    options = parser.parse_args(arguments)
+
+    runs = named_runs(options)
+    path = options.baselines / runs[0].slug / "floors.toml"
+    present = load_floors(path)
+    text = path.read_text(encoding="utf-8") if present.present else ""
+    proposals = propose(runs, present)
+    proposed = revised(text, proposals, lower=options.lower)
+    say(diff(text, proposed, path))
+    say(summary(proposals, len(runs), lower=options.lower, everything=options.all))
+    if options.write:
+        check_enough(len(runs))
+    if options.write and proposed != text:
+        write_whole(path, proposed)
+        say(f"written: {path}\n")
+    return ExitCode.OK

@@ -1,4 +1,4 @@
-"""Keep a saved run as a reference: beside the floors, without its samples, one benchmark a line."""
+"""``peakgate keep``: copy saved runs beside the floors as references, without their samples, one benchmark per line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,27 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
+from peakgate.reports.render.console import say
+from peakgate.reports.runs.find import FORMS
+from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.verdict import ExitCode
 
 LARGEST_BYTES = 2_000_000
 """A repository holds many runs; one larger than this is not for it."""
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Keep the named runs and print where."""
+    parser = verb_parser(
+        verb, f"Copy runs to baselines/<gpu>/runs, without samples and white space. Each RUN is {FORMS}."
+    )
+    add_run_names(parser)
+    add_baselines(parser)
+    options = parser.parse_args(arguments)
+    for path in keep(named_runs(options), options.baselines):
+        say(f"kept: {path}\n")
+    return ExitCode.OK
 
 
 def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:

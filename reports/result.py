@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from peakgate.reports.locate import Side
-from peakgate.reports.provenance import Difference
-from peakgate.reports.runfile import CaseResult
+from peakgate.reports.runs.facts import Difference
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import CaseResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 WORST_FIRST = (

@@ -1,4 +1,4 @@
-"""``python -m reports ab`` and ``python -m reports decide``."""
+"""``peakgate ab`` and ``peakgate decide``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -24,46 +24,50 @@ from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.schedule import Which
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
-from peakgate.reports.locate import Archive
-from peakgate.reports.render import faces, machine, terminal
+from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
+from peakgate.reports.render import machine, outputs, terminal
 from peakgate.reports.render.console import VerdictConsole, say
+from peakgate.reports.runs.find import Archive
 from peakgate.verdict import ExitCode, Verdict
 
 GPU = re.compile(r"gpu(:\d+)?")
-FACES = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
+OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
-def add_commands(commands: Any, out: Path) -> None:
-    """Add ``ab`` and ``decide`` to the sub-commands; ``out`` is the default folder of reports."""
-    measuring = commands.add_parser(
-        "ab",
-        help="measure two commits in turns on one GPU and decide what HEAD made slower",
-        description="Measure two commits in turns on one GPU and decide what HEAD made slower. Each is a commit, a "
-        "branch, a tag, or `.` for the working tree as it is.",
-        epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run ``ab`` or ``decide`` and return the exit code."""
+    run, parser = (_ab, _ab_parser(verb)) if verb == "ab" else (_decide, _decide_parser(verb))
+    return run(parser.parse_args(arguments))
+
+
+def _ab_parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Measure two commits alternately on one GPU and decide what HEAD made slower. Each is a commit, a branch, a "
+        "tag, or `.` for the working tree as it is.",
+        f"{GATE_EXIT_CODES}, 130 interrupted",
     )
-    measuring.set_defaults(run=_ab)
-    measuring.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
-    measuring.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
-    measuring.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
-    measuring.add_argument("--pairs", type=_at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
-    measuring.add_argument(
+    parser.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
+    parser.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
+    parser.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
+    parser.add_argument("--pairs", type=_at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    parser.add_argument(
         "--confirm-pairs",
         type=_at_least(2),
         default=20,
         metavar="N",
         help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
     )
-    measuring.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
-    measuring.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
-    measuring.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
-    measuring.add_argument(
+    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    parser.add_argument(
         "--sentinels", type=_at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
     )
-    measuring.add_argument(
+    parser.add_argument(
         "--measure-unchanged", action="store_true", help="measure and judge cases of unchanged machine code too"
     )
-    measuring.add_argument(
+    parser.add_argument(
         "-k",
         dest="parts",
         action="append",
@@ -71,32 +75,23 @@ def add_commands(commands: Any, out: Path) -> None:
         metavar="PART",
         help="only cases with PART in their id; again for more",
     )
-    measuring.add_argument(
+    parser.add_argument(
         "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
     )
-    measuring.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
-    _add_report_options(measuring, out)
-    deciding = commands.add_parser(
-        "decide",
-        help="decide a saved `ab` again, without measuring",
-        description="Decide a saved `ab` again from its pairs, without measuring. DIR is its output folder.",
-        epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide",
-    )
-    deciding.set_defaults(run=_decide)
-    deciding.add_argument("folder", type=Path, metavar="DIR")
-    _add_report_options(deciding, out)
+    parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
+    add_verdict_options(parser)
+    return parser
 
 
-def _add_report_options(parser: argparse.ArgumentParser, out: Path) -> None:
-    parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="folder of the written reports")
-    parser.add_argument("--all", action="store_true", help="list unchanged cases too")
-    parser.add_argument(
-        "--strict-gate",
-        "--strict",
-        dest="strict",
-        action="store_true",
-        help="a case without a floor leaves the gate undecided",
+def _decide_parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Decide a saved `ab` again from its pairs, without measuring. DIR is its output folder.",
+        GATE_EXIT_CODES,
     )
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    add_verdict_options(parser)
+    return parser
 
 
 def _ab(options: argparse.Namespace) -> ExitCode:
@@ -177,7 +172,7 @@ def _empty(out: Path) -> Path:
         if (raw / MANIFEST).exists():
             for path in [*raw.glob("*.json"), *raw.glob("*.txt"), *raw.glob("*.log")]:
                 path.unlink()
-        for name in FACES:
+        for name in OUTPUTS:
             (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise PeakgateError(f"--out {out}: cannot be written ({error.strerror}); free it or name another") from None
@@ -189,11 +184,11 @@ def _report(record: Record, options: argparse.Namespace) -> ExitCode:
     code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
     document = json.loads(machine.verdict_json(found, strict=options.strict))
     document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
-    texts = faces.texts(found, "ab", strict=options.strict)
+    texts = outputs.texts(found, "ab", strict=options.strict)
     texts["ab.json"] = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     for name, text in texts.items():
         write_whole(options.out / name, text)
-    faces.summarize(found, strict=options.strict)
+    outputs.summarize(found, strict=options.strict)
     console = VerdictConsole()
     terminal.show(found, console, everything=options.all)
     terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from peakgate.reports import noise
 from peakgate.reports.ab.schedule import ALPHA, Look
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.noise import Floats
 
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)

@@ -20,7 +20,7 @@ from peakgate.reports.ab.plan import plan
 from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Stage, Which, looks, order, seconds_left
 from peakgate.reports.ab.store import Process, Record, Settings
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode, Verdict
 
 INTERRUPTED = "interrupted"

@@ -14,12 +14,12 @@ from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
 from peakgate.reports.ab.schedule import Stage, Which
 from peakgate.reports.ab.store import Record
-from peakgate.reports.cause import causes
-from peakgate.reports.compare import FEWEST_CASES_FOR_SUITE
-from peakgate.reports.locate import Side
-from peakgate.reports.provenance import differences
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.reports.comparison.reasons import causes
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
-from peakgate.reports.runfile import CaseResult, Run
+from peakgate.reports.runs.facts import differences
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import Judgement, Verdict
 
 WIDEST_RESOLVABLE = math.log1p(0.05)

@@ -13,7 +13,7 @@ from peakgate.common.files import write_whole
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Stage, Which
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runs.runfile import Run, load_run
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

@@ -1,33 +1,32 @@
-"""``python -m reports history``."""
+"""``peakgate history``: what got slower over the saved runs of one GPU model, and between which commits."""
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from peakgate.common.files import write_whole
-from peakgate.reports.locate import Archive, add_runs
+from peakgate.reports.history import report
+from peakgate.reports.history.detect import detect, detect_together
+from peakgate.reports.history.series import history
+from peakgate.reports.options import GATE_EXIT_CODES, add_out, add_runs, verb_parser
 from peakgate.reports.render.console import VerdictConsole
-from peakgate.verdict import ExitCode
+from peakgate.reports.runs.find import Archive
 
 
-def add_commands(commands: Any, out: Path) -> None:
-    """Add ``history`` to the sub-commands; ``out`` is the default folder of reports."""
-    looking = commands.add_parser(
-        "history",
-        help="say what got slower over the saved runs of one GPU model, and between which commits",
-        description="Say what got slower over the saved runs of one GPU model, in the order they were taken: the last "
-        "5 sessions against the 30 before, all of the chip that measured a case last. Name the runs of one branch with"
-        " --runs where others are saved too.",
-        epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide",
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Judge the newest sessions against those before and return the exit code of the verdict."""
+    parser = verb_parser(
+        verb,
+        "Report what got slower over the saved runs of one GPU model, in the order they were taken: for each case the "
+        "last 5 sessions against the 30 before, all on the GPU that measured it last. Name the runs of one branch with "
+        "--runs where others are saved too.",
+        GATE_EXIT_CODES,
     )
-    looking.set_defaults(run=_history)
-    looking.add_argument(
-        "--gpu", metavar="SLUG", help="the GPU model, as its folder is named; needed where several are"
+    parser.add_argument(
+        "--gpu", metavar="SLUG", help="the GPU model, as its folder is named; needed if there are several"
     )
-    add_runs(looking)
-    looking.add_argument(
+    add_runs(parser)
+    parser.add_argument(
         "--case",
         dest="parts",
         action="append",
@@ -35,27 +34,21 @@ def add_commands(commands: Any, out: Path) -> None:
         metavar="PART",
         help="only cases with PART in their id; again for more",
     )
-    looking.add_argument("--out", type=Path, default=out, metavar="DIR", help="folder of the written reports")
-    looking.add_argument("--all", action="store_true", help="list unchanged cases too")
-
-
-def _history(options: argparse.Namespace) -> ExitCode:
-    from peakgate.reports.history import faces  # noqa: PLC0415  # other commands need none of this
-    from peakgate.reports.history.detect import detect, detect_together  # noqa: PLC0415
-    from peakgate.reports.history.series import history  # noqa: PLC0415
-    from peakgate.reports.history.words import Told  # noqa: PLC0415
+    add_out(parser)
+    parser.add_argument("--all", action="store_true", help="list unchanged cases too")
+    options = parser.parse_args(arguments)
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
-    told = Told(found, detect(found), detect_together(found), archive.notes())
+    told = report.Told(found, detect(found), detect_together(found), archive.notes())
     console = VerdictConsole()
-    faces.show(told, console, everything=options.all)
+    report.show(told, console, everything=options.all)
     texts = {
-        "history.md": faces.markdown(told),
-        "history.csv": faces.series_csv(told),
-        "history.json": faces.verdict_json(told),
+        "history.md": report.markdown(told),
+        "history.csv": report.series_csv(told),
+        "history.json": report.verdict_json(told),
     }
     for name, text in texts.items():
         write_whole(options.out / name, text)
-    faces.last_line(told, console, [options.out / name for name in texts])
+    report.last_line(told, console, [options.out / name for name in texts])
     return told.exit_code

@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from peakgate.reports import noise
-from peakgate.reports.compare import ALPHA, SMALLEST_SHIFT, too_noisy
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, too_noisy
+from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.history.series import History
-from peakgate.reports.history.session import chip
 from peakgate.reports.history.steps import Step, locate
-from peakgate.reports.noise import Floats, Numbers
 from peakgate.reports.result import WORST_FIRST, Shift, percent, probability
+from peakgate.reports.runs.index import gpu_label
 from peakgate.verdict import Judgement, Verdict
 
 NEWEST = 5
@@ -134,7 +134,7 @@ def _chips(history: History) -> Numbers:
 def _names(history: History) -> list[str]:
     """How a reason names each session's chip: `` of chip GPU-820987e0``, nothing where the history is of one."""
     several = history.chips > 1
-    return [f" of {chip(session.uuid)}" if several else "" for session in history.sessions]
+    return [f" of {gpu_label(session.uuid)}" if several else "" for session in history.sessions]
 
 
 def _of_last_chip(sessions: Numbers, chips: Numbers) -> Numbers:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG
-from peakgate.reports.history.session import Session
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.runs.index import Session
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""

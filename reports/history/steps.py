@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from peakgate.reports.evidence import NO_COMMIT
-from peakgate.reports.history.session import Session
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.evidence import NO_COMMIT
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.runs.index import Session
 
 FARTHEST_SDS = 3.0
 """A session farther off than this counts as this far: one odd session is no step."""

@@ -1,32 +1,28 @@
-"""``python -m reports ladder``."""
+"""``peakgate ladder``: check that the tables and pictures of kernels/ show a run, or write them."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from collections.abc import Sequence
 
-from peakgate.reports.locate import FORMS, Archive, add_runs
+from peakgate.reports.ladder.blocks import changes
+from peakgate.reports.options import add_runs, verb_parser
 from peakgate.reports.render.console import say
+from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.verdict import ExitCode
 
 
-def add_commands(commands: Any) -> None:
-    """Add ``ladder`` to the sub-commands."""
-    showing = commands.add_parser(
-        "ladder",
-        help="check the tables and pictures of kernels/ against a run, or write them",
-        description=f"Check the tables and pictures of kernels/ against RUN: {FORMS}. By default the run they name.",
-        epilog="exit codes: 0 they show it, 1 they do not, 2 bad input",
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Check or write, and return 1 if something is out of date and was not written."""
+    parser = verb_parser(
+        verb,
+        f"Check the tables and pictures of kernels/ against RUN: {FORMS}. By default the run they name.",
+        "exit codes: 0 they show it, 1 they do not, 2 bad input",
     )
-    showing.set_defaults(run=_ladder)
-    showing.add_argument("wanted", metavar="RUN", nargs="?")
-    add_runs(showing)
-    showing.add_argument("--write", action="store_true", help="make them show it")
-    showing.add_argument("--bench", metavar="RUN", help="the run whose terminal output README shows")
-
-
-def _ladder(options: argparse.Namespace) -> ExitCode:
-    from peakgate.reports.ladder.changes import changes  # noqa: PLC0415  # other commands need none of this
+    parser.add_argument("wanted", metavar="RUN", nargs="?")
+    add_runs(parser)
+    parser.add_argument("--write", action="store_true", help="write them")
+    parser.add_argument("--bench", metavar="RUN", help="the run whose terminal output README shows")
+    options = parser.parse_args(arguments)
 
     found = changes(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
     if options.write:

@@ -1,14 +1,17 @@
-"""The documents that hold the ladder in blocks (``reports.markers``), and the runs that the blocks name."""
+"""The documents that hold the ladder in blocks (``ladder.markers``), and how a block names the run it shows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.ladder.named_run import names_in
-from peakgate.reports.markers import inside, read_document
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.ladder.markers import inside, link, read_document
+from peakgate.reports.render.markdown import escape
+from peakgate.reports.render.words import one_line
+from peakgate.reports.runs.find import Archive, find_side
+from peakgate.reports.runs.runfile import Run, load_run
 
 KERNELS = Path("kernels")
 OVERVIEW = KERNELS / "README.md"
@@ -43,3 +46,49 @@ def bench_run(documents: Mapping[Path, str]) -> Run | None:
     blocks = [inside(text, path).get(BENCH, "") for path, text in documents.items()]
     named = [name for held in blocks for name in names_in(held)]
     return load_run(Path(named[0])) if named else None
+
+
+BASELINES = Path("baselines")
+NAMED_RUN = re.compile(r"run file \[`([^`]+)`\]")
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_.+/-]+")
+
+
+def find_run(wanted: str, archive: Archive) -> Run:
+    """The one session of that name; a PeakgateError where there are several or a document cannot name it."""
+    runs = find_side(wanted, archive).runs
+    if len(runs) > 1:
+        raise PeakgateError(f"{wanted}: {len(runs)} sessions, the ladder shows one; name its file")
+    _in_repository(runs[0])
+    return runs[0]
+
+
+def naming(run: Run, folder: Path) -> str:
+    """The line of Markdown that names the run in a document of that folder; ``names_in`` reads the file from it."""
+    facts = [*machine(run), f"NVRTC {run.gpu.get('nvrtc') or 'unknown'}", f"tier {run.tier or 'unknown'}"]
+    facts.append(f"commit {run.commit_label}")
+    told = ", ".join(escape(fact) for fact in facts)
+    path = _in_repository(run)
+    return f"{told}; run file [`{path.as_posix()}`]({link(path, folder)})."
+
+
+def names_in(text: str) -> list[str]:
+    """The files of the runs that a text names, in order."""
+    return NAMED_RUN.findall(text)
+
+
+def machine(run: Run) -> tuple[str, str, str]:
+    """GPU, driver and day of the run, as a line of text tells them."""
+    name = one_line(str(run.gpu.get("name") or run.slug))
+    return name, f"driver {run.driver or 'unknown'}", f"{run.taken:%Y-%m-%d}"
+
+
+def _in_repository(run: Run) -> Path:
+    """The run's path from the current folder; a PeakgateError unless it is where saved runs are kept."""
+    path = run.path.resolve()
+    if not path.is_relative_to(BASELINES.resolve()):
+        kept = BASELINES / run.slug / "runs"
+        raise PeakgateError(f"{run.path}: not below {BASELINES}, and the ladder names its run; copy it to {kept} first")
+    path = path.relative_to(Path.cwd())
+    if not PLAIN_PATH.fullmatch(path.as_posix()):
+        raise PeakgateError(f"{path}: only letters, digits, '_', '.', '+' and '-' in a run the ladder names; rename it")
+    return path

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.markers import fill, read_document
+from peakgate.reports.ladder.markers import fill, read_document
 from peakgate.reports.planted.about import read_about
 from peakgate.reports.planted.findings import findings
 from peakgate.reports.planted.found import read_found

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
-from peakgate.reports.compare import FEWEST_CASES_FOR_SUITE
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.planted.about import Cell, Gate, cell_of
 from peakgate.reports.planted.draw import CONFIRMING_PAIRS, SCREENING_PAIRS, Medians, Pairing, changed, unchanged
 from peakgate.reports.selftest.resample import rate_at_most

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 import pandas as pd
 from peakgate.reports.ab.schedule import Stage, Which
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.noise import Floats
 
 SCREENING_PAIRS = 10
 CONFIRMING_PAIRS = 20

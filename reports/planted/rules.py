@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from peakgate.reports.noise import Floats, upper_quantile
+from peakgate.reports.comparison.noise import Floats, upper_quantile
 from scipy import special, stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
 GBENCH_ALPHA = 0.05

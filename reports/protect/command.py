@@ -1,16 +1,15 @@
-"""``python -m reports protect``."""
+"""``peakgate protect``: fail a change that lowers a floor or edits a saved run without a reason."""
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import load_floors
+from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes, git
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
@@ -19,27 +18,18 @@ from peakgate.verdict import ExitCode
 FLOORS = "floors.toml"
 
 
-def add_commands(commands: Any) -> None:
-    """Add ``protect`` to the sub-commands."""
-    protecting = commands.add_parser(
-        "protect",
-        help="fail a change that lowers a floor or edits a saved run without saying so",
-        description="List what the working tree, against the commit REF, does to floors and saved runs. Lowering or "
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """List the changes and return 1 if one of them is not acknowledged."""
+    parser = verb_parser(
+        verb,
+        "List what the working tree, against the commit REF, does to floors and saved runs. Lowering or "
         "dropping a floor and editing or deleting a saved run fail, unless baselines/<gpu>/acknowledged.toml says why.",
-        epilog="exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
+        "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
     )
-    protecting.set_defaults(run=_protect)
-    protecting.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
-    protecting.add_argument(
-        "--baselines",
-        type=Path,
-        default=Path("baselines"),
-        metavar="DIR",
-        help="holds <gpu>/floors.toml and <gpu>/runs",
-    )
+    parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
+    add_baselines(parser)
+    options = parser.parse_args(arguments)
 
-
-def _protect(options: argparse.Namespace) -> ExitCode:
     folder = options.baselines.absolute()
     if not folder.parent.is_dir():
         raise PeakgateError(

@@ -1,13 +1,15 @@
-"""The comparison as JSON, for whatever acts on it: the exit code survives where a runner flattens it."""
+"""The comparison for other programs: CSV, one row per case, and JSON with the exit code."""
 
 from __future__ import annotations
 
+import csv as stdlib_csv
+import io
 import json
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.reports.locate import Side
 from peakgate.reports.result import Comparison, Row, Shift
+from peakgate.reports.runs.find import Side
 
 SCHEMA = 1
 
@@ -74,3 +76,44 @@ def _shift(shift: Shift) -> dict[str, Any]:
         "smallest_detectable_change_percent": shift.resolvable_percent,
         "p_value": shift.p_value,
     }
+
+
+LABELS = ("family", "stage", "size", "block", "variant", "dtype")
+BOTH_SIDES = (
+    *("gbs", "tflops", "peak_fraction", "roof_fraction", "registers", "spill_bytes", "shared_bytes", "occupancy"),
+    *("fingerprint", "sm_clock_mhz", "samples", "discarded"),
+)
+
+
+def csv(comparison: Comparison) -> str:
+    """Every row, worst first; columns as ``record`` names them, numbers to 8 digits, empty where unknown."""
+    rows = [record(row) for row in comparison.rows]
+    text = io.StringIO(newline="")
+    writer = stdlib_csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: f"{value:.8g}" if isinstance(value, float) else value for name, value in row.items()})
+    return text.getvalue()
+
+
+def record(row: Row) -> dict[str, object]:
+    """One case flat: verdict, reason, both sides' times and figures; None where unknown."""
+    known = row.new or row.base
+    flat: dict[str, object] = {
+        "case": row.case,
+        **{name: getattr(known, name, None) for name in LABELS},
+        "verdict": row.verdict.value,
+        "reason": row.reason,
+        "change_percent": row.shift.percent if row.shift else None,
+        "smallest_detectable_change_percent": row.shift.resolvable_percent if row.shift else None,
+        "p_value": row.shift.p_value if row.shift else None,
+        "base_time_us": row.base_time_us,
+        "new_time_us": row.new_time_us,
+        "base_sessions": row.base_sessions,
+        "new_sessions": row.new_sessions,
+        "floor": getattr(row.new, "floor", None),
+    }
+    for name in BOTH_SIDES:
+        flat[f"base_{name}"] = getattr(row.base, name, None)
+        flat[f"new_{name}"] = getattr(row.new, name, None)
+    return flat

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from peakgate.reports.locate import Side
-from peakgate.reports.provenance import FACTS, Difference
 from peakgate.reports.render import words
 from peakgate.reports.result import WORST_FIRST, Comparison, Shift
-from peakgate.reports.runfile import CaseResult, Run
+from peakgate.reports.runs.facts import FACTS, Difference
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 FEWEST_RUNS_FOR_HISTORY = 3

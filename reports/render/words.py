@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from peakgate.case import ID_PATTERN
-from peakgate.reports.locate import Side
 from peakgate.reports.result import Comparison, Row, percent
+from peakgate.reports.runs.find import Side
 from peakgate.verdict import REGRESSIONS, Verdict
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})

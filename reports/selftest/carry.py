@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from peakgate.judge.floors import Floors
-from peakgate.reports import noise
-from peakgate.reports.evidence import Measured, gather
-from peakgate.reports.runfile import Run
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.evidence import Measured, gather
+from peakgate.reports.runs.runfile import Run
 
 SDS = 3.0
 """A limit this many SDs of a session away is crossed by chance in one session of several hundred."""

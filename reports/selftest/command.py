@@ -1,53 +1,98 @@
-"""``python -m reports selftest``."""
+"""``peakgate selftest``: measure unchanged code again and again, a fresh process each time, then judge the sessions."""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
-from peakgate.project import config
-from peakgate.reports.locate import FORMS, Archive, Side, add_runs, find_side, without_copies
-from peakgate.reports.runfile import Run
-from peakgate.reports.selftest import carry, face, record
+from peakgate.reports.options import add_baselines, add_out, add_run_names, named_runs, verb_parser
+from peakgate.reports.render.selftest_note import FILE
+from peakgate.reports.runs.find import FORMS
+from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.selftest import carry, report
 from peakgate.reports.selftest.resample import FEWEST_SESSIONS, Design, measure
 from peakgate.verdict import ExitCode
 
-BASELINES = Path("baselines")
+RUNS = "runs"
+BENCH = (sys.executable, "-m", "peakgate", "bench")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
+    if arguments and not arguments[0].startswith("-"):
+        return judge(arguments)
+    parser = argparse.ArgumentParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--sessions", type=_enough, default=10, metavar="N", help="how many (default: 10)")
+    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    add_out(parser)
+    options, for_bench = parser.parse_known_args(arguments)
+    folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_sessions(folder, options.sessions, for_bench)
+    saving = ["--save"] if options.save else []
+    return judge([str(folder / RUNS), "--out", str(options.out), *saving])
+
+
+def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
+    """Leave one run file a session below ``folder``.
+
+    A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
+    first session that is emulated.
+    """
+    (folder / RUNS).mkdir(parents=True, exist_ok=True)
+    for number in range(1, sessions + 1):
+        sys.stderr.write(f"session {number} of {sessions}\n")
+        run = folder / RUNS / f"session_{number:02d}.json"
+        done = subprocess.run(
+            [
+                *(bench or BENCH),
+                f"--benchmark-json={run}",
+                f"--benchmark-storage={folder / 'storage'}",
+                f"--out={folder}",
+                *for_bench,
+            ],
+            check=False,
+        )
+        if done.returncode == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        if not run.is_file() or run.stat().st_size == 0:
+            raise PeakgateError(
+                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); see above why"
+            )
+        if number == 1 and load_run(run).emulated:
+            raise PeakgateError("emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says")
+
+
+def _enough(text: str) -> int:
+    number = int(text)
+    if number < FEWEST_SESSIONS:
+        raise argparse.ArgumentTypeError(f"{text}: expected {FEWEST_SESSIONS} or more")
+    return number
 
 
 def judge(arguments: Sequence[str]) -> ExitCode:
     """Judge saved sessions: ``RUN... [options]``."""
-    parser = argparse.ArgumentParser(
-        prog="peakgate selftest",
-        description="Judge sessions of one commit on one runner against each other: how often the gate calls unchanged "
-        "code slower, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+    parser = verb_parser(
+        "selftest",
+        "Judge sessions of one commit on one runner against each other: how often the gate calls unchanged code "
+        "slower, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
         f"{FORMS}.",
-        epilog="exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
+        "exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
     )
-    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    add_run_names(parser)
     parser.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
-    add_runs(parser)
-    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="holds <gpu>/floors.toml")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the written report (default: the project's)")
+    add_baselines(parser)
+    add_out(parser)
     parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
     options = parser.parse_args(arguments)
-    options.out = options.out or config.near(config.current().out)
-    return _selftest(options)
 
-
-def remarks(new: Side, out: Path) -> tuple[str, ...]:
-    """What the newest selftest saved for this side's GPU model said, in the baselines or in ``out``."""
-    return record.notes(new, (BASELINES / new.runs[-1].slug / record.FILE, out / record.FILE))
-
-
-def _selftest(options: argparse.Namespace) -> ExitCode:
-    archive = Archive(options.runs)
-    runs = without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
-    runs.sort(key=lambda run: run.taken)
+    runs = sorted(named_runs(options), key=lambda run: run.taken)
     if options.sessions is not None:
         runs = runs[-max(options.sessions, 1) :]
     if len(runs) < FEWEST_SESSIONS:
@@ -60,16 +105,16 @@ def _selftest(options: argparse.Namespace) -> ExitCode:
     sds = carry.session_sds(runs)
     if not sds:
         raise PeakgateError("selftest: no case was timed in two of the sessions; give sessions of the same cases")
-    found = record.Selftest(
+    found = report.Selftest(
         runs=tuple(runs),
         measured=tuple(measure(design, runs) for design in Design),
         floors=carry.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
         thresholds=carry.tight_thresholds(runs, sds),
     )
-    written = [options.out / record.FILE, *([folder / record.FILE] if options.save else [])]
+    written = [options.out / FILE, *([folder / FILE] if options.save else [])]
     for path in written:
-        write_whole(path, record.to_json(found))
-    face.show(found, written)
+        write_whole(path, report.to_json(found))
+    report.show(found, written)
     return found.exit_code
 
 

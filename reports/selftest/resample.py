@@ -14,10 +14,10 @@ from enum import StrEnum
 from statistics import median
 
 import numpy as np
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison.judge import compare
 from peakgate.reports.result import Comparison
-from peakgate.reports.runfile import Run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import Run
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FEWEST_SESSIONS = 5

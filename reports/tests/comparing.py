@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.reports.locate import Side
 from peakgate.reports.result import Comparison, Row, Shift
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save
 

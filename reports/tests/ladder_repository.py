@@ -16,8 +16,8 @@ from peakgate.project.config import find
 from peakgate.reports.ladder import draw
 from peakgate.reports.ladder.charts import digest
 from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.rungs import Shown, show
-from peakgate.reports.runfile import load_run
+from peakgate.reports.ladder.stages import Shown, show
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import benchmark, document, save
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from peakgate.reports.ab.decide import (
     suspects,
 )
 from peakgate.reports.ab.schedule import ALPHA, looks
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import LEAST_P
 
 CASES = 30

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import html
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
-from peakgate.reports import command
+from peakgate.reports.comparison import command
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -165,25 +165,11 @@ def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None
         "loaded = [name for name in sys.modules if name.startswith(('cupy', 'cuda', 'peakgate.device', 'pynvml'))]\n"
         "assert not loaded, loaded\n"
     )
-    root = str(Path(command.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r})\n{script}"],
+        [sys.executable, "-c", script],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_printing_only_does_not_load_pandas(tmp_path: Path) -> None:
-    run = str(save(tmp_path, "run", document()))
-    root = str(Path(command.__file__).parents[1])
-    script = (
-        f"import sys; sys.path.insert(0, {root!r})\n"
-        "from peakgate.cli import main\n"
-        f"assert main(['compare', {run!r}, {run!r}, '--no-files']) == 0\n"
-        "assert 'pandas' not in sys.modules\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

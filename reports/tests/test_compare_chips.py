@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from comparing import KEPT, PAD, TENS, Saved, row, shift, verdicts
-from peakgate.reports import noise
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
-from peakgate.reports.provenance import machine_code
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.runs.facts import machine_code
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import slower
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from comparing import KEPT, TENS, Saved, row, shift
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER
 

@@ -10,11 +10,11 @@ import pytest
 from comparing import PAD, Saved, row, shift
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peakgate.reports import noise
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.judge import compare
 from peakgate.reports.result import LEAST_P, Comparison
-from peakgate.reports.runfile import Run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, slower
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from comparing import PAD, Saved, row, shift, verdicts
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.runs.find import Side
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, slower
 

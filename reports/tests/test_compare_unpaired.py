@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from comparing import PAD, Saved, row
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.runs.find import Side
 from peakgate.verdict import ExitCode, Verdict
 from synthetic_runs import LADDER, slower
 

@@ -12,7 +12,7 @@ from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.reports.floors import Proposals, floor_of, propose
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

@@ -13,11 +13,11 @@ import pytest
 from comparing import KEPT, TENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
 from peakgate.reports.history.detect import Finding, detect, detect_together
 from peakgate.reports.history.series import History
-from peakgate.reports.history.session import Session, read_session
-from peakgate.reports.noise import Floats
+from peakgate.reports.runs.index import Session, read_session
 from peakgate.verdict import Verdict
 from test_history_detect import CASES, history, quiet, session, slowed
 
@@ -87,7 +87,7 @@ def test_a_regression_on_one_of_two_runners_is_found_when_its_session_is_the_new
     assert finding.verdict is verdict
     if finding.step is None:
         return
-    assert "in the last 5 sessions of chip GPU-0002 than in 15 before" in finding.judgement.reason
+    assert "in the last 5 sessions of GPU-0002 than in 15 before" in finding.judgement.reason
     assert (finding.step.before.path, finding.step.after.path, finding.step.between) == ("0029.json", "0031.json", 0)
     assert not any("chip" in fact for fact in finding.step.facts)
 
@@ -96,7 +96,7 @@ def test_a_regression_on_one_of_two_runners_is_found_when_its_session_is_the_new
 def test_a_fresh_chip_after_a_long_history_is_not_slower_but_undecided(sessions: int) -> None:
     chips = [A] * 40 + [B] * sessions
     found = of_chips(on(quiet(sessions=40 + sessions), chips), chips)
-    has = "session of chip GPU-0002 has" if sessions == 1 else "sessions of chip GPU-0002 have"
+    has = "session of GPU-0002 has" if sessions == 1 else "sessions of GPU-0002 have"
     assert {(each.verdict, each.judgement.reason) for each in detect(found)} == {
         (Verdict.INCONCLUSIVE, f"{sessions} {has} it, 11 are needed: {11 - sessions} more")
     }
@@ -119,9 +119,9 @@ def test_cases_that_only_another_chip_has_measured_enough_are_undecided_and_not_
     log_time[4, 40:] = np.nan
     found = {each.case: each for each in detect(of_chips(log_time, chips))}
     assert found["a.stage003"].verdict is Verdict.NEW
-    assert found["a.stage003"].judgement.reason == "3 sessions of chip GPU-0002 have it, 11 are needed: 8 more"
+    assert found["a.stage003"].judgement.reason == "3 sessions of GPU-0002 have it, 11 are needed: 8 more"
     assert found["a.stage004"].verdict is Verdict.SAME
-    assert "5 sessions of chip GPU-0001 against 30" in found["a.stage004"].judgement.reason
+    assert "5 sessions of GPU-0001 against 30" in found["a.stage004"].judgement.reason
     others = [each for case, each in found.items() if case not in {"a.stage003", "a.stage004"}]
     assert verdicts(others) == {Verdict.INCONCLUSIVE}
 
@@ -130,7 +130,7 @@ def test_sessions_of_an_unknown_chip_are_of_a_chip_of_their_own() -> None:
     chips = [None if chip == B else chip for chip in in_turns(40)]
     findings = detect(of_chips(on(quiet(), chips, slow=None), chips))
     assert verdicts(findings) == {Verdict.SAME}
-    assert all("5 sessions of an unknown chip against 15" in each.judgement.reason for each in findings)
+    assert all("5 sessions of an unknown GPU against 15" in each.judgement.reason for each in findings)
 
 
 def test_the_suite_is_judged_on_the_chip_of_the_newest_whole_session() -> None:
@@ -138,7 +138,7 @@ def test_the_suite_is_judged_on_the_chip_of_the_newest_whole_session() -> None:
     sessions = [session(number, uuid=chip, whole=chip == A) for number, chip in enumerate(chips)]
     together = detect_together(history(on(quiet(sessions=41), chips), sessions))
     assert together is not None
-    assert "5 sessions of chip GPU-0001 against 30" in together.judgement.reason
+    assert "5 sessions of GPU-0001 against 30" in together.judgement.reason
 
 
 @pytest.mark.parametrize("uuid", [A, None])
@@ -171,4 +171,4 @@ def test_sessions_of_another_chip_in_between_change_nothing_that_is_found(
         assert here is not None
         assert replace(there, judgement=here.judgement) == here
         assert there.verdict is here.verdict
-        assert there.judgement.reason.replace(" of chip GPU-0001", "") == here.judgement.reason
+        assert there.judgement.reason.replace(" of GPU-0001", "") == here.judgement.reason

@@ -91,8 +91,8 @@ def test_a_chip_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: C
     text, shown = Path("out/history.md").read_text(encoding="utf-8"), capsys.readouterr().out
     for face in (shown, text):
         assert "2 chips: a case is judged by the sessions of the chip that measured it last" in face
-        assert "chip GPU-820987e0 to GPU-e01a041c (2026-11-07" in face
-        assert "6 sessions of chip GPU-e01a041c have it, 11 are needed: 5 more" in face
+        assert "GPU-820987e0 to GPU-e01a041c (2026-11-07" in face
+        assert "6 sessions of GPU-e01a041c have it, 11 are needed: 5 more" in face
         assert first not in face
     told = json.loads(Path("out/history.json").read_text())
     assert told["marks"][0]["before"] == first
@@ -110,7 +110,7 @@ def test_a_regression_on_the_chip_measured_last_is_told_of_its_own_sessions(tmp_
         save(tmp_path / "runs", f"r{day:02d}", content)
     assert main(["history", "--runs", "runs", "--out", "out"]) == 1
     shown = capsys.readouterr().out
-    assert "1.05x slower in the last 5 sessions of chip GPU-e01a041c than in 9 before" in shown
+    assert "1.05x slower in the last 5 sessions of GPU-e01a041c than in 9 before" in shown
     assert "    ▁▁▁▁▁▁▁███████  160 to 168 µs" in shown
     assert "to settle it: nox -s ab -- 0e0e0e0e0e0e 101010101010" in shown
     assert "22 earlier changes of driver or chip" in shown

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.detect import NEWEST, Finding, detect, detect_together
 from peakgate.reports.history.series import History
-from peakgate.reports.history.session import Session
 from peakgate.reports.history.steps import locate, plausible
-from peakgate.reports.noise import Floats
+from peakgate.reports.runs.index import Session
 from peakgate.verdict import Verdict
 
 CASES = 30

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import figures, html, marks, words
-from peakgate.reports.render.matrix import matrices
+from peakgate.reports.render.html import matrices
 from peakgate.reports.render.page import Page, number, of_comparison, of_run
 from peakgate.reports.result import Comparison, Shift
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"

@@ -5,12 +5,12 @@ from xml.etree import ElementTree
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peakgate.reports.compare import compare
-from peakgate.reports.locate import Side
+from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import words
 from peakgate.reports.render.junit import junit
 from peakgate.reports.result import Comparison
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"

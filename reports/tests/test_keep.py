@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.keep import keep
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 
 

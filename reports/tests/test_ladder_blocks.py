@@ -9,7 +9,7 @@ from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole
 from peakgate.case import Tier
 from peakgate.reports.ladder.blocks import block
 from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.rungs import HEADLINES
+from peakgate.reports.ladder.stages import HEADLINES
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.reports import noise
+from peakgate.reports.comparison import noise
 
 RNG_SEED = 7
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.planted.about import Cell, Gate, cell_of
 from peakgate.reports.planted.attained import FalseGates, detection, false_gates, real_detection, real_gates, shifts
 from peakgate.reports.planted.draw import Medians, Pairing, changed, dealt, medians, unchanged

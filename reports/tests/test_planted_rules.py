@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.noise import Floats
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.planted import rules
 from peakgate.reports.planted.rules import RULES, Rule, Side
 from scipy import stats  # type: ignore[import-untyped]

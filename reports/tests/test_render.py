@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.reports.compare import compare
-from peakgate.reports.frame import tidy
-from peakgate.reports.locate import Side
-from peakgate.reports.render import machine, markdown, tables, terminal, words
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.render import machine, markdown, terminal, words
 from peakgate.reports.result import Comparison
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.frame import tidy
+from peakgate.reports.runs.runfile import load_run
 from rich.console import Console
 from synthetic_runs import LADDER, document, save, slower
 
@@ -124,7 +124,7 @@ def test_escaped_text_has_no_markup_left_and_stays_on_its_line(text: str) -> Non
 
 def test_csv_has_a_row_a_case_and_gives_every_name_back(tmp_path: Path) -> None:
     found = comparison(tmp_path)
-    rows = list(csv.DictReader(io.StringIO(tables.csv(found), newline="")))
+    rows = list(csv.DictReader(io.StringIO(machine.csv(found), newline="")))
     assert [row["case"] for row in rows] == [row.case for row in found.rows]
     assert set(HOSTILE) <= {row["case"] for row in rows}
     pad = next(row for row in rows if row["case"] == PAD)
@@ -146,7 +146,7 @@ def test_cases_on_one_side_only_are_in_every_face(tmp_path: Path) -> None:
     base = Side("base", (load_run(save(tmp_path, "base", document({**times, "a.gone": 5.0}))),))
     new = Side("new", (load_run(save(tmp_path, "new", document({**times, "a.fresh": 5.0}))),))
     found = compare(base, new)
-    for text in (shown(found), markdown.markdown(found), tables.csv(found), machine.verdict_json(found)):
+    for text in (shown(found), markdown.markdown(found), machine.csv(found), machine.verdict_json(found)):
         for expected in ("MISSING", "a.gone", "NEW", "a.fresh"):
             assert expected in text
 

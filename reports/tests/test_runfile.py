@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import benchmark, document, save
 

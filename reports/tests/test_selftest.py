@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors
-from peakgate.reports.runfile import Run, load_run
-from peakgate.reports.selftest import sessions as measuring
+from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.selftest import command as measuring
 from peakgate.reports.selftest.carry import session_sds, tight_floors, tight_thresholds
 from peakgate.reports.selftest.resample import Design, measure, rate_at_most
 from synthetic_runs import LADDER, document, save
@@ -268,7 +268,7 @@ def test_a_session_that_leaves_no_run_stops_the_selftest(
 
 def test_an_emulated_first_session_stops_the_selftest(tmp_path: Path) -> None:
     with pytest.raises(PeakgateError, match="a selftest needs a GPU"):
-        measuring.measure(tmp_path / "out", 5, [], fake_suite(tmp_path, slug="cpu-emulator"))
+        measuring.run_sessions(tmp_path / "out", 5, [], fake_suite(tmp_path, slug="cpu-emulator"))
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 

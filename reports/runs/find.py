@@ -7,7 +7,6 @@ is an error. The others are searched for below the roots, where foreign files ar
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -16,9 +15,8 @@ from pathlib import Path
 
 from peakgate.build.cubin import cache_folder
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.history.reading import read_sessions
-from peakgate.reports.history.session import Session
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runs.index import Session, read_sessions
+from peakgate.reports.runs.runfile import Run, load_run
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
@@ -40,17 +38,6 @@ class Side:
     label: str
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
-
-
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names an archive's roots, ``--runs``: None, or the folders in the order given."""
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        metavar="DIR",
-        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
-    )
 
 
 class Archive:

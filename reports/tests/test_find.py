@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports import locate
-from peakgate.reports.locate import Archive, apart, find_history, find_side, without_copies
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runs import find
+from peakgate.reports.runs.find import Archive, apart, find_history, find_side, without_copies
+from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import document, save
 
 FIRST, SECOND = "a1" * 20, "a2" * 20
@@ -179,7 +179,7 @@ def test_two_runs_of_a_large_archive_cost_the_reading_of_two_runs(runs: Path, mo
         read.append(path.stem)
         return load_run(path)
 
-    monkeypatch.setattr(locate, "load_run", spy)
+    monkeypatch.setattr(find, "load_run", spy)
     archive = Archive([runs])
     assert names("latest", archive) + names("latest~2", archive) == ["second", "first"]
     assert read == ["second", "first"]

@@ -1,25 +1,23 @@
-"""What a selftest found, as the JSON that later comparisons quote in one line."""
+"""A selftest as JSON and on a terminal."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from peakgate.common.errors import PeakgateError
-from peakgate.reports.locate import Side
+from peakgate.reports.render.console import VerdictConsole
+from peakgate.reports.render.selftest_note import SCHEMA
+from peakgate.reports.render.words import one_line
 from peakgate.reports.result import percent
-from peakgate.reports.runfile import Run
+from peakgate.reports.runs.runfile import Run
 from peakgate.reports.selftest.carry import TightFloor, TightThreshold
 from peakgate.reports.selftest.resample import Measured
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
-SCHEMA = 1
-FILE = "selftest.json"
 MOST_FALSE_ALARMS = 0.05
 """A gate that calls unchanged code slower more often than this is switched off by those it wakes."""
 
@@ -42,21 +40,6 @@ class Selftest:
     @property
     def exit_code(self) -> ExitCode:
         return exit_code({self.verdict})
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """What a later comparison says of a saved selftest: ``sees_percent`` is of the first design's median case."""
-
-    gpu: str
-    uuid: str | None
-    driver: str | None
-    taken: datetime
-    sessions: int
-    gates: int
-    alarms: int
-    sees_percent: float
-    tight_floors: int
 
 
 def to_json(found: Selftest) -> str:
@@ -85,26 +68,6 @@ def to_json(found: Selftest) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
-    """What the newest selftest of this side's GPU model said, in a line; none where none was saved.
-
-    A PeakgateError names a file that is no selftest.
-    """
-    run = new.runs[-1]
-    known = [found for path in places if path.is_file() and (found := _load(path)).gpu == run.slug]
-    if not known:
-        return ()
-    found = max(known, key=lambda each: each.taken)
-    differs = [
-        what for what, same in (("chip", found.uuid == run.uuid), ("driver", found.driver == run.driver)) if not same
-    ]
-    where = f" on another {' and '.join(differs)}" if differs else ""
-    sees = f"; one session against one sees {percent(found.sees_percent)} in the median case"
-    tight = f"; {found.tight_floors} floors are tighter than this runner can carry" if found.tight_floors else ""
-    failed = f"{found.alarms} of {found.gates} gates failed on unchanged code"
-    return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {failed}{sees}{tight}",)
-
-
 def _design(measured: Measured, runs: Sequence[Run]) -> dict[str, Any]:
     changes = sorted(measured.detectable_percent.values())
     return {
@@ -122,31 +85,66 @@ def _design(measured: Measured, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _load(path: Path) -> Quoted:
-    try:
-        record = json.loads(path.read_bytes())
-        designs = record["designs"]
-        kind = record["command"], record["schema"]
-        quoted = Quoted(
-            gpu=record["gpu"],
-            uuid=record["uuid"],
-            driver=record["driver"],
-            taken=datetime.fromisoformat(record["taken"]),
-            sessions=len(record["sessions"]),
-            gates=sum(each["gates"] for each in designs),
-            alarms=sum(each["alarms"] for each in designs),
-            sees_percent=float(designs[0]["smallest_detectable_change_percent"]["median"]),
-            tight_floors=len(record["floors_too_tight"]),
-        )
-    except (OSError, RecursionError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `nox -s selftest` again") from None
-    if kind != ("selftest", SCHEMA):
-        raise PeakgateError(
-            f"{path}: {kind[0]} of schema {kind[1]}, not a selftest of schema {SCHEMA}; delete it or run"
-            " `nox -s selftest` again"
-        )
-    return quoted
-
-
 def _rounded(percent: float | None) -> float | None:
     return None if percent is None else round(percent, 4)
+
+
+MOST_LISTED = 10
+
+
+def show(found: Selftest, written: Sequence[Path]) -> None:
+    """Print rates, what each design sees, and floors and thresholds that ask too much; the verdict comes last."""
+    last = found.runs[-1]
+    lines = [
+        f"{len(found.runs)} sessions of {last.slug}, driver {last.driver or 'unknown'}, commit {last.commit[:12]}",
+        "",
+    ]
+    for measured in found.measured:
+        lines += _design_lines(found, measured)
+    lines += _listed(
+        f"{len(found.floors)} floors are tighter than this runner can carry (3 SDs under the median session)",
+        [
+            f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, carries {each.carried:.3f};"
+            f" {each.sessions_below} of {len(found.runs)} sessions below"
+            for each in found.floors
+        ],
+    )
+    lines += _listed(
+        f"{len(found.thresholds)} cases repeat worse than one run against one is trusted to resolve",
+        [
+            f"{each.case}: resolves {percent(each.threshold_percent)}, repeats within {percent(each.carried_percent)}"
+            for each in found.thresholds
+        ],
+    )
+    lines.append(f"{found.verdict}; {', '.join(str(path) for path in written)}")
+    console = VerdictConsole(markup=False)
+    for line in lines:
+        console.print(one_line(line), soft_wrap=True)
+
+
+def _design_lines(found: Selftest, measured: Measured) -> list[str]:
+    rate = f"{100 * measured.rate:.1f} %"
+    if measured.rate > MOST_FALSE_ALARMS:
+        rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"
+    if measured.at_most is not None:
+        rate += f"; at most {100 * measured.at_most:.0f} % with 95 % confidence"
+    lines = [f"{measured.design}: {measured.alarms} of {measured.gates} gates failed on unchanged code, {rate}"]
+    changes = sorted(measured.detectable_percent.values())
+    if changes:
+        lines.append(
+            f"    sees {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
+        )
+    if measured.alarms:
+        cases = [f"{case} ({count})" for case, count in measured.alarming_cases.items()][:MOST_LISTED]
+        lines.append(f"    falsely called slower: {', '.join(cases) or 'the suite as a whole'}")
+        session, count = next(iter(measured.alarming_sessions.items()))
+        lines.append(f"    {found.runs[session].path.name} is in {count} of the {measured.alarms}")
+    return lines
+
+
+def _listed(title: str, entries: Sequence[str]) -> list[str]:
+    if not entries:
+        return []
+    more = len(entries) - MOST_LISTED
+    shown = [f"    {entry}" for entry in entries[:MOST_LISTED]]
+    return [title, *shown, *([f"    and {more} more: see the file"] if more > 0 else [])]

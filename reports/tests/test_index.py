@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peakgate.reports import evidence
-from peakgate.reports.history import reading
-from peakgate.reports.history.reading import read_sessions
-from peakgate.reports.history.session import UNUSABLE, Session, read_session
-from peakgate.reports.runfile import load_run
+from peakgate.reports.runs import index as reading
+from peakgate.reports.runs.index import Session, read_session, read_sessions
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -83,10 +81,6 @@ def test_a_case_that_is_a_matter_of_the_host_has_no_history(tmp_path: Path) -> N
     session = read_session(save(tmp_path, "run", document(extra={PAD: {"host_bound": True}})))
     assert isinstance(session, Session)
     assert set(LADDER) - set(session.times_us) == {PAD}
-
-
-def test_what_is_unusable_here_is_unusable_in_a_comparison() -> None:
-    assert UNUSABLE == evidence.UNUSABLE
 
 
 def test_what_was_read_is_not_read_again(runs: list[Path], index: Path, opened: list[str]) -> None:

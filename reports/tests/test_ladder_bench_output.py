@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from peakgate.reports.runfile import load_run
-from peakgate.reports.showcase import terminal
+from peakgate.reports.ladder.tables import terminal
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 
 TIMES = {

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from peakgate.reports.cause import causes
-from peakgate.reports.runfile import CaseResult, load_run
+from peakgate.reports.comparison.reasons import causes
+from peakgate.reports.runs.runfile import CaseResult, load_run
 from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

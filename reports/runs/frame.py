@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 
 import pandas as pd
-from peakgate.reports.render.tables import record
+from peakgate.reports.render.machine import record
 from peakgate.reports.result import Comparison
-from peakgate.reports.runfile import CaseResult, Run
+from peakgate.reports.runs.runfile import CaseResult, Run
 
 RESULT_COLUMNS = tuple(field.name for field in fields(CaseResult))
 RUN_COLUMNS = ("run", "side", "taken", "commit", "dirty", "slug", "uuid", "driver", "tier")

@@ -1,24 +1,120 @@
-"""A history as terminal, Markdown, CSV and JSON; none of them decides anything."""
+"""A history as terminal, Markdown, CSV and JSON, and the sentences they share; none of them decides anything."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.history import words
 from peakgate.reports.history.detect import Finding
-from peakgate.reports.history.session import Session
-from peakgate.reports.history.words import Told
+from peakgate.reports.history.series import History, Mark
+from peakgate.reports.history.steps import Step
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.words import UNCHANGED, one_line
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
+from peakgate.reports.result import WORST_FIRST
+from peakgate.reports.runs.index import Session, shortly
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 from rich.console import Console
 from rich.text import Text
+
+MOST_COMMANDS = 3
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A history and what was found in it, worst first; ``together`` is None where too few cases could tell."""
+
+    history: History
+    findings: tuple[Finding, ...]
+    together: Finding | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """Cases by verdict, worst first."""
+        found = Counter(finding.verdict for finding in self.findings)
+        return {verdict: found[verdict] for verdict in WORST_FIRST if found[verdict]}
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return exit_code(self._verdicts())
+
+    @property
+    def verdict(self) -> Verdict:
+        """The history in one word: its worst finding, PASS when none is a regression or undecided."""
+        counted = self._verdicts() & (REGRESSIONS | UNDECIDED)
+        return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
+
+    def _verdicts(self) -> set[Verdict]:
+        return set(self.counts) | ({self.together.verdict} if self.together else set())
+
+
+def _header(history: History) -> str:
+    """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
+    first, last = history.sessions[0], history.sessions[-1]
+    sessions = "1 session" if len(history.sessions) == 1 else f"{len(history.sessions)} sessions"
+    span = f"from {first.taken:%Y-%m-%d} to {last.taken:%Y-%m-%d}"
+    return f"{one_line(history.slug)}: {sessions} {span}, {len(history.cases)} cases"
+
+
+def _mark(mark: Mark, history: History) -> str:
+    """A change of driver or chip: when, at which session, from what to what."""
+    session = history.sessions[mark.index]
+    where = f"{session.taken:%Y-%m-%d %H:%M}, session {mark.index + 1} of {len(history.sessions)}"
+    return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {_session_name(session)})")
+
+
+def _gpus(history: History) -> str:
+    """Whose sessions judge a case, where they are of several chips; empty where they are of one."""
+    if history.chips == 1:
+        return ""
+    return f"{history.chips} chips: a case is judged by the sessions of the chip that measured it last"
+
+
+def _counts(told: Told) -> str:
+    """``1 SLOWER, 179 SAME``."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in told.counts.items())
+
+
+def _where(step: Step) -> str:
+    """The sessions a step lies between."""
+    between = f", {step.between} sessions of which it cannot be told" if step.between else ""
+    return f"after {_session_name(step.before)} and not after {_session_name(step.after)}{between}"
+
+
+def _session_name(session: Session) -> str:
+    """A session by its commit and day."""
+    dirty = " with uncommitted changes" if session.dirty else ""
+    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
+
+
+def _times(finding: Finding) -> str:
+    """``153 to 161``, in microseconds."""
+    if finding.older_us is None or finding.newest_us is None:
+        return ""
+    return f"{finding.older_us:.4g} to {finding.newest_us:.4g}"
+
+
+def _commands(told: Told) -> list[str]:
+    """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
+    findings = [*told.findings, told.together] if told.together else told.findings
+    steps = [finding.step for finding in findings if finding.step and finding.verdict is Verdict.SLOWER]
+    return list(dict.fromkeys(step.command for step in steps if step.command))[:MOST_COMMANDS]
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as bars from the least to the most of them; level where they are all but equal."""
+    least, most = min(values), max(values)
+    if most - least < 1e-3 * most:
+        return BARS[3] * len(values)
+    return "".join(BARS[round((value - least) / (most - least) * (len(BARS) - 1))] for value in values)
+
 
 SCHEMA = 1
 FOLDED = UNDECIDED | {Verdict.NEW}
@@ -39,7 +135,7 @@ SECTIONS = (
 
 def show(told: Told, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    _line(console, words.header(told.history))
+    _line(console, _header(told.history))
     for remark in _remarks(told):
         _line(console, remark, style="dim")
     listed = [finding for finding in told.findings if everything or finding.verdict not in UNCHANGED]
@@ -55,23 +151,23 @@ def show(told: Told, console: Console, *, everything: bool = False) -> None:
     if told.together:
         text = Text("suite-wide: ").append(told.together.verdict, _style(told.together.verdict))
         console.print(text.append(f", {_reason(told.together)}"), soft_wrap=True)
-    for command in words.commands(told):
+    for command in _commands(told):
         _line(console, f"to settle it: {command}")
 
 
 def last_line(told: Told, console: Console, written: Sequence[Path]) -> None:
     """Counts, verdict, and where the report lies."""
-    text = Text(f"{words.counts(told)}: ").append(told.verdict, _style(told.verdict))
+    text = Text(f"{_counts(told)}: ").append(told.verdict, _style(told.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
 
 def markdown(told: Told) -> str:
     """The whole report; every text that comes from a file is escaped."""
-    lines = [f"# Peakgate history: {told.verdict}", "", f"{escape(words.counts(told))}.", ""]
-    lines += [f"- {escape(words.header(told.history))}"]
+    lines = [f"# Peakgate history: {told.verdict}", "", f"{escape(_counts(told))}.", ""]
+    lines += [f"- {escape(_header(told.history))}"]
     if told.together:
         lines.append(f"- suite-wide: {told.together.verdict}, {escape(_reason(told.together))}")
-    lines += [f"- `{command}`" for command in words.commands(told)]
+    lines += [f"- `{command}`" for command in _commands(told)]
     lines += [f"- {escape(remark)}" for remark in _remarks(told)]
     lines.append("")
     for title, verdicts, folded in SECTIONS:
@@ -108,7 +204,7 @@ def verdict_json(told: Told) -> str:
         "gpu": told.history.slug,
         "counts": told.counts,
         "suite_wide": _plain(told.together) if told.together else None,
-        "commands": words.commands(told),
+        "commands": _commands(told),
         "sessions": [_about(session) for session in told.history.sessions],
         "marks": [asdict(mark) for mark in told.history.marks],
         "retired": list(told.history.retired),
@@ -119,10 +215,10 @@ def verdict_json(told: Told) -> str:
 
 
 def _remarks(told: Told) -> list[str]:
-    remarks = [words.mark(mark, told.history) for mark in told.history.marks[-MOST_MARKS:]]
+    remarks = [_mark(mark, told.history) for mark in told.history.marks[-MOST_MARKS:]]
     if (earlier := len(told.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{earlier} earlier changes of driver or chip")
-    if several := words.chips(told.history):
+    if several := _gpus(told.history):
         remarks.insert(0, several)
     if told.history.retired:
         remarks.append(f"{len(told.history.retired)} cases are no longer measured: {', '.join(told.history.retired)}")
@@ -130,7 +226,7 @@ def _remarks(told: Told) -> list[str]:
 
 
 def _reason(finding: Finding) -> str:
-    where = f"; {words.step(finding.step)}" if finding.step else ""
+    where = f"; {_where(finding.step)}" if finding.step else ""
     return one_line(finding.judgement.reason + where)
 
 
@@ -155,7 +251,7 @@ def _finding(console: Console, finding: Finding) -> None:
     head.append(f"{_change(finding):<{CHANGE_WIDTH}}").append(one_line(finding.case), "bold")
     console.print(head, soft_wrap=True)
     if finding.shift:
-        _line(console, f"    {words.sparkline(finding.recent_us)}  {words.times(finding)} µs")
+        _line(console, f"    {sparkline(finding.recent_us)}  {_times(finding)} µs")
     _line(console, f"    {_reason(finding)}", style="dim")
 
 
@@ -178,9 +274,9 @@ def _cells(finding: Finding) -> tuple[str, ...]:
         code(finding.case),
         finding.verdict,
         _change(finding),
-        words.times(finding),
-        words.sparkline(finding.recent_us) if finding.shift else "",
-        escape(words.step(finding.step)) if finding.step else "",
+        _times(finding),
+        sparkline(finding.recent_us) if finding.shift else "",
+        escape(_where(finding.step)) if finding.step else "",
         escape(finding.judgement.reason),
     )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
+import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
 from peakgate.verdict import Verdict
@@ -20,6 +21,9 @@ MEDIAN_ERROR_IN_SDS = 1.2533
 """For normal noise: the interquartile range, and the standard error of a median times the root of the count."""
 
 FEWEST_SAMPLES = 3
+
+UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
+"""Verdicts of a run that leave a case without a usable time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,68 +150,89 @@ NUMBERS = (
 
 def load_run(path: Path) -> Run:
     """Read and check the run at ``path``; a PeakgateError names the file and what is wrong with it."""
+    document = load_document(path)
+    cases, notes = _cases(path, document["benchmarks"])
+    return Run(
+        **session_facts(path, document),
+        benchmark_version=str(document.get("version", "unknown")),
+        device=_text(path, about(path, document), "device", "peakgate"),
+        gpu=document["machine_info"]["gpu"],
+        cases=cases,
+        unmeasured=_unmeasured(path, about(path, document).get("not_measured", [])),
+        notes=notes,
+    )
+
+
+def load_document(path: Path) -> Mapping[str, Any]:
+    """The JSON of a run file whose schema and GPU are known; a PeakgateError names what is wrong with any other."""
     document = _parse(path)
     if "benchmarks" not in document or "machine_info" not in document:
-        _refuse(path, "not a pytest-benchmark file (no benchmarks or machine_info)", "name a run that was saved whole")
+        refuse(path, "not a pytest-benchmark file (no benchmarks or machine_info)", "name a run that was saved whole")
     if "peakgate_schema" not in document:
-        _refuse(path, "a pytest-benchmark file, not a Peakgate run (no peakgate_schema)", "name one saved by the suite")
+        refuse(path, "a pytest-benchmark file, not a Peakgate run (no peakgate_schema)", "name one saved by the suite")
     if document["peakgate_schema"] != SCHEMA:
-        _refuse(
+        refuse(
             path,
             f"peakgate_schema is {document['peakgate_schema']!r}, this version reads {SCHEMA}",
             "use the Peakgate version that wrote it, or measure again",
         )
     gpu = _mapping(path, _mapping(path, document["machine_info"], "machine_info").get("gpu"), "machine_info.gpu")
     if not isinstance(gpu.get("slug"), str) or not gpu["slug"]:
-        _refuse(path, "machine_info.gpu.slug is missing", "measure again: a run without its GPU cannot be compared")
+        refuse(path, "machine_info.gpu.slug is missing", "measure again: a run without its GPU cannot be compared")
+    if not isinstance(document["benchmarks"], list) or not document["benchmarks"]:
+        refuse(path, "no benchmarks in it", "measure again: an empty run cannot be compared")
+    return document
+
+
+def session_facts(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What every reader needs of a run besides its cases, by the names of ``Run``'s fields."""
     commit = _mapping(path, document.get("commit_info") or {}, "commit_info")
-    about = _mapping(path, document.get("peakgate") or {}, "peakgate")
-    cases, notes = _cases(path, document["benchmarks"])
-    return Run(
-        path=path,
-        taken=_moment(path, document.get("datetime")),
-        commit=str(commit.get("id") or "unknown"),
-        dirty=bool(commit.get("dirty", False)),
-        benchmark_version=str(document.get("version", "unknown")),
-        tier=_text(path, about, "tier", "peakgate"),
-        whole=about.get("whole") is not False,
-        device=_text(path, about, "device", "peakgate"),
-        gpu=gpu,
-        cases=cases,
-        unmeasured=_unmeasured(path, about.get("not_measured", [])),
-        notes=notes,
-    )
+    return {
+        "path": path,
+        "taken": _moment(path, document.get("datetime")),
+        "commit": str(commit.get("id") or "unknown"),
+        "dirty": bool(commit.get("dirty", False)),
+        "tier": _text(path, about(path, document), "tier", "peakgate"),
+        "whole": about(path, document).get("whole") is not False,
+    }
+
+
+def about(path: Path, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The section that Peakgate adds to the document."""
+    return _mapping(path, document.get("peakgate") or {}, "peakgate")
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
+    """The JSON in a file, by the quick parser; what it rejects (NaN, a byte order mark, an error) by Python's own."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = path.read_bytes()
+        try:
+            document = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            document = json.loads(content.decode("utf-8-sig"))
     except OSError as error:
-        _refuse(path, f"cannot be read ({error.strerror})", "give the path of a saved run")
+        refuse(path, f"cannot be read ({error.strerror})", "give the path of a saved run")
     except UnicodeDecodeError:
-        _refuse(path, "not text in UTF-8", "give the path of a saved run (*.json)")
+        refuse(path, "not text in UTF-8", "give the path of a saved run (*.json)")
     except json.JSONDecodeError as error:
-        _refuse(
+        refuse(
             path,
             f"truncated or invalid JSON at line {error.lineno}, column {error.colno} ({error.msg})",
             "restore it or measure again",
         )
     except (RecursionError, ValueError) as error:
-        _refuse(path, f"JSON that no run file holds ({error})", "give the path of a saved run")
+        refuse(path, f"JSON that no run file holds ({error})", "give the path of a saved run")
     return _mapping(path, document, "the top level")
 
 
-def _cases(path: Path, benchmarks: object) -> tuple[Mapping[str, CaseResult], tuple[str, ...]]:
-    if not isinstance(benchmarks, list) or not benchmarks:
-        _refuse(path, "no benchmarks in it", "measure again: an empty run cannot be compared")
+def _cases(path: Path, benchmarks: Sequence[object]) -> tuple[Mapping[str, CaseResult], tuple[str, ...]]:
     cases: dict[str, CaseResult] = {}
     disagreeing = []
     for index, entry in enumerate(benchmarks):
-        benchmark = _mapping(path, entry, f"benchmarks[{index}]")
-        extra = _mapping(path, benchmark.get("extra_info"), f"benchmarks[{index}].extra_info")
-        result = _case(path, benchmark, extra, index)
+        extra, case, median_s = read_median(path, entry, index)
+        result = _case(path, entry, extra, case, median_s)
         if result.case in cases:
-            _refuse(path, f"case {result.case} is in it twice", "measure again: a case id names one benchmark")
+            refuse(path, f"case {result.case} is in it twice", "measure again: a case id names one benchmark")
         cases[result.case] = result
         claimed = _number(path, extra, "time_us", result.case)
         if claimed is not None and not math.isclose(claimed, result.time_us, rel_tol=1e-3):
@@ -218,14 +243,21 @@ def _cases(path: Path, benchmarks: object) -> tuple[Mapping[str, CaseResult], tu
     return cases, (note,)
 
 
-def _case(path: Path, benchmark: Mapping[str, Any], extra: Mapping[str, Any], index: int) -> CaseResult:
+def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str, Any], str, float]:
+    """The ``extra_info`` of benchmark number ``index``, its case id and its median in seconds, checked."""
+    record = _mapping(path, benchmark, f"benchmarks[{index}]")
+    extra = _mapping(path, record.get("extra_info"), f"benchmarks[{index}].extra_info")
     case = extra.get("case")
     if not isinstance(case, str) or not case:
-        _refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
-    stats = _mapping(path, benchmark.get("stats"), f"stats of {case}")
-    median_s = _number(path, stats, "median", case)
+        refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
+    median_s = _number(path, _mapping(path, record.get("stats"), f"stats of {case}"), "median", case)
     if median_s is None or median_s <= 0:
-        _refuse(path, f"stats.median of {case} is {stats.get('median')!r}, not a time in seconds", "measure again")
+        refuse(path, f"stats.median of {case} is {median_s!r}, not a time in seconds", "measure again")
+    return extra, case, median_s
+
+
+def _case(path: Path, benchmark: Any, extra: Mapping[str, Any], case: str, median_s: float) -> CaseResult:
+    stats = benchmark["stats"]
     samples = int(_number(path, stats, "rounds", case) or 0)
     iqr_s = _number(path, stats, "iqr", case)
     sampling_error = None
@@ -248,13 +280,13 @@ def _case(path: Path, benchmark: Mapping[str, Any], extra: Mapping[str, Any], in
 
 def _unmeasured(path: Path, entries: object) -> Mapping[str, Unmeasured]:
     if not isinstance(entries, list):
-        _refuse(path, "peakgate.not_measured is not a list", "measure again")
+        refuse(path, "peakgate.not_measured is not a list", "measure again")
     found: dict[str, Unmeasured] = {}
     for index, entry in enumerate(entries):
         record = _mapping(path, entry, f"not_measured[{index}]")
         case = record.get("case")
         if not isinstance(case, str) or not case:
-            _refuse(path, f"not_measured[{index}] names no case", "measure again")
+            refuse(path, f"not_measured[{index}] names no case", "measure again")
         found[case] = Unmeasured(case, _verdict(path, record.get("verdict"), case), str(record.get("reason") or ""))
     return found
 
@@ -264,28 +296,28 @@ def _verdict(path: Path, value: object, case: str) -> Verdict:
         return Verdict(str(value))
     except ValueError:
         known = ", ".join(Verdict)
-        _refuse(path, f"verdict {value!r} of {case} is none of {known}", "use the Peakgate version that wrote it")
+        refuse(path, f"verdict {value!r} of {case} is none of {known}", "use the Peakgate version that wrote it")
 
 
 def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        _refuse(path, f"{where} is not a table", "name a run saved by the suite")
+        refuse(path, f"{where} is not a table", "name a run saved by the suite")
     return value
 
 
 def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> float | None:
     value = record.get(name)
-    if value is None:
-        return None
+    if value is None or (type(value) is float and 0 <= value <= sys.float_info.max):
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
-        _refuse(path, f"{name} of {case} is {value!r}, not a finite number from 0 up", "measure again")
+        refuse(path, f"{name} of {case} is {value!r}, not a finite number from 0 up", "measure again")
     return value
 
 
 def _text(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
     value = record.get(name)
     if value is not None and not isinstance(value, str):
-        _refuse(path, f"{name} of {where} is {value!r}, not text", "name a run saved by the suite")
+        refuse(path, f"{name} of {where} is {value!r}, not text", "name a run saved by the suite")
     return value
 
 
@@ -293,9 +325,10 @@ def _moment(path: Path, value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
-        _refuse(path, f"datetime is {value!r}, not an ISO date and time", "measure again")
+        refuse(path, f"datetime is {value!r}, not an ISO date and time", "measure again")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _refuse(path: Path, problem: str, remedy: str) -> NoReturn:
+def refuse(path: Path, problem: str, remedy: str) -> NoReturn:
+    """Raise the error of a run file: which file, what is wrong with it, what to do."""
     raise PeakgateError(f"{path}: {problem}; {remedy}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.reports.runfile import Run
+from peakgate.reports.runs.runfile import Run
 
 Reader = Callable[[Run], Any]
 

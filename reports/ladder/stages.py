@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.runfile import CaseResult, Run
+from peakgate.reports.runs.runfile import CaseResult, Run
 
 HEADLINES = {
     "access.offset": "access.offset-f32-o1",

@@ -28,15 +28,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from peakgate.reports import noise
-from peakgate.reports.evidence import CaseEvidence, gather, repeated_sessions
-from peakgate.reports.explain import below_floor, moved, several_chips, unmoved
-from peakgate.reports.locate import Side
-from peakgate.reports.noise import Floats
-from peakgate.reports.provenance import differences, machine_code
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.evidence import CaseEvidence, gather, in_scope, repeated_sessions
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.comparison.reasons import below_floor, moved, several_chips, unmoved
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
-from peakgate.reports.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
-from peakgate.reports.scope import in_scope
+from peakgate.reports.runs.facts import differences, machine_code
+from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
 from peakgate.verdict import Judgement, Verdict
 
 ALPHA = 0.01

@@ -1,0 +1,1 @@
+"""NEW against BASE: what sessions say of each case, how noisy they are, and the verdict; pure."""

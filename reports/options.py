@@ -1,0 +1,65 @@
+"""The command-line options that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from peakgate.project import config
+from peakgate.reports.runs.find import Archive, find_side, without_copies
+from peakgate.reports.runs.runfile import Run
+
+GATE_EXIT_CODES = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide"
+
+
+def verb_parser(verb: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    """A parser of one verb's options, as ``peakgate VERB --help`` shows them."""
+    return argparse.ArgumentParser(prog=f"peakgate {verb}", description=description, epilog=epilog)
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add ``--runs``, the folders of saved runs to search: None, or the folders in the order given."""
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
+    )
+
+
+def add_run_names(parser: argparse.ArgumentParser) -> None:
+    """Add one or more RUN, and the folders they are searched in; ``named_runs`` reads them."""
+    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    add_runs(parser)
+
+
+def named_runs(options: argparse.Namespace) -> list[Run]:
+    """The runs that ``add_run_names``' options name, each session once."""
+    archive = Archive(options.runs)
+    return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out``, the folder of the written reports; by default the project's."""
+    default = config.near(config.current().out)
+    parser.add_argument("--out", type=Path, default=default, metavar="DIR", help="folder of the written reports")
+
+
+def add_baselines(parser: argparse.ArgumentParser) -> None:
+    """Add ``--baselines``, the folder of floors and reference runs; by default the project's."""
+    default = config.near(config.current().baselines)
+    parser.add_argument("--baselines", type=Path, default=default, metavar="DIR", help="holds <gpu>/floors.toml")
+
+
+def add_verdict_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out``, ``--all`` and ``--strict-gate``: how a comparison is reported and what fails it."""
+    add_out(parser)
+    parser.add_argument("--all", action="store_true", help="list unchanged cases too")
+    parser.add_argument(
+        "--strict-gate",
+        "--strict",
+        dest="strict",
+        action="store_true",
+        help="a case without a floor leaves the gate undecided",
+    )

@@ -1,0 +1,225 @@
+"""Which sessions there are, read quickly: each file once, many at a time, and by an index the next time.
+
+A file that was read before is known by path, size and time of change, and taken from an index beside the other caches.
+The index is a copy and nothing more: one that is missing, broken or cannot be written costs time, never an answer.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts
+
+INDEX_SCHEMA = 1
+
+FEWEST_TO_SHARE = 100
+"""Fewer new files than this are read here: another process takes as long to start as a score of them to read."""
+
+UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+State = tuple[int, int]
+"""A file's time of change in nanoseconds and its size in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A saved run in short: what choosing runs and a history need of it.
+
+    ``times_us`` are the medians of the cases it could decide, without those whose time depends on the host as much as
+    on the GPU; ``fingerprints`` the cubin hashes of those that have one.
+    ``whole`` is False for a selection of cases. Unknown texts are None, an unknown commit is ``unknown``.
+    """
+
+    path: str
+    taken: datetime
+    commit: str
+    dirty: bool
+    slug: str
+    uuid: str | None
+    driver: str | None
+    tier: str | None
+    whole: bool
+    times_us: Mapping[str, float]
+    fingerprints: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The sessions found, and a line for each oddity that did not keep them from being read."""
+
+    sessions: tuple[Session, ...]
+    notes: tuple[str, ...]
+
+
+def shortly(name: str) -> str:
+    """A driver as it is, a GPU by the first part of its uuid: ``GPU-820987e0`` is enough to distinguish GPUs."""
+    found = UUID.fullmatch(name)
+    return found["short"] if found else name
+
+
+def gpu_label(uuid: str | None) -> str:
+    """``GPU-820987e0``, or ``an unknown GPU``."""
+    return "an unknown GPU" if uuid is None else shortly(uuid)
+
+
+Entries = dict[str, tuple[State, Session | str]]
+"""By path: the state a file was read in, and its session or the line that says why it is none."""
+
+
+def read_session(file: Path) -> Session | str:
+    """The session in ``file``, or why there is none.
+
+    Of each case only id, median, verdict and fingerprint are checked, which takes a third of ``load_run``'s time.
+    """
+    try:
+        return _session(file)
+    except PeakgateError as error:
+        return str(error)
+
+
+def read_sessions(files: Sequence[Path], index: Path) -> Reading:
+    """Every run among ``files``; what is no run is passed over with a note. ``index`` is brought up to date."""
+    known = _known(index)
+    states = {str(file.absolute()): file.stat() for file in files}
+    entries = {
+        name: known[name]
+        for name, state in states.items()
+        if name in known and known[name][0] == (state.st_mtime_ns, state.st_size)
+    }
+    fresh = _read([name for name in states if name not in entries])
+    found = [(entries | fresh)[name][1] for name in states]
+    notes = [f"passed over: {each}" for each in found if isinstance(each, str)]
+    if fresh:
+        elsewhere = {name: entry for name, entry in known.items() if name not in states and Path(name).exists()}
+        try:
+            write_whole(index, to_text(elsewhere | entries | fresh))
+        except PeakgateError as error:
+            notes.append(f"every run will be read again next time: {error}")
+    return Reading(tuple(each for each in found if isinstance(each, Session)), tuple(notes))
+
+
+def _known(index: Path) -> Entries:
+    try:
+        return from_text(index.read_bytes()) or {}
+    except OSError:
+        return {}
+
+
+def read_here(names: Sequence[str]) -> Entries:
+    """Read these files one after the other, in this process."""
+    entries: Entries = {}
+    for name in names:
+        status = os.stat(name)  # noqa: PTH116  # names are what other processes are sent
+        entries[name] = (status.st_mtime_ns, status.st_size), read_session(Path(name))
+    return entries
+
+
+def _read(names: Sequence[str]) -> Entries:
+    """Read these files, many of them in as many processes as there are processors."""
+    processes = len(os.sched_getaffinity(0)) if len(names) >= FEWEST_TO_SHARE else 1
+    if processes == 1:
+        return read_here(names)
+    with ThreadPoolExecutor(processes) as threads:
+        shares = threads.map(_read_elsewhere, [names[start::processes] for start in range(processes)])
+        return {name: entry for share in shares for name, entry in share.items()}
+
+
+def _read_elsewhere(names: Sequence[str]) -> Entries:
+    """Read these files in a process of their own; here if that cannot be started."""
+    done = subprocess.run(
+        [sys.executable, "-m", "peakgate.reports.runs.index"],
+        input=json.dumps(list(names)).encode(),
+        capture_output=True,
+        check=False,
+    )
+    entries = from_text(done.stdout) if done.returncode == 0 else None
+    return read_here(names) if entries is None else entries
+
+
+def to_text(entries: Entries) -> str:
+    """The entries as JSON; sessions share their lists of cases and of fingerprints, which seldom change."""
+    lists: dict[tuple[str | None, ...], int] = {}
+    records: dict[str, dict[str, Any]] = {}
+    for name, (state, found) in entries.items():
+        records[name] = {"state": state}
+        if isinstance(found, str):
+            records[name]["error"] = found
+            continue
+        facts = {key: getattr(found, key) for key in Session.__slots__}
+        cases, prints = tuple(found.times_us), tuple(found.fingerprints.get(case) for case in found.times_us)
+        facts |= {
+            "taken": found.taken.isoformat(),
+            "times_us": list(found.times_us.values()),
+            "fingerprints": lists.setdefault(prints, len(lists)),
+            "cases": lists.setdefault(cases, len(lists)),
+        }
+        records[name]["session"] = facts
+    document = {"schema": INDEX_SCHEMA, "lists": [list(each) for each in lists], "records": records}
+    return json.dumps(document, separators=(",", ":")) + "\n"
+
+
+def from_text(text: str | bytes) -> Entries | None:
+    """What ``to_text`` wrote; None for anything else."""
+    try:
+        document = json.loads(text)
+        if document["schema"] != INDEX_SCHEMA:
+            return None
+        return {name: _entry(record, document["lists"]) for name, record in document["records"].items()}
+    except (RecursionError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
+
+
+def _session(file: Path) -> Session:
+    document = load_document(file)
+    not_measured = about(file, document).get("not_measured")
+    undecided = {each.get("case") for each in not_measured or () if isinstance(each, dict)}
+    times_us, fingerprints, cases = {}, {}, set()
+    for index, benchmark in enumerate(document["benchmarks"]):
+        extra, case, median_s = read_median(file, benchmark, index)
+        if case in cases:
+            refuse(file, f"case {case} is in it twice", "measure again: a case id names one benchmark")
+        cases.add(case)
+        if str(extra.get("verdict")) in UNUSABLE or case in undecided or extra.get("host_bound"):
+            continue
+        times_us[case] = median_s * 1e6
+        if extra.get("fingerprint"):
+            fingerprints[case] = extra["fingerprint"]
+    gpu = document["machine_info"]["gpu"]
+    return Session(
+        **session_facts(file, document) | {"path": str(file)},
+        slug=str(gpu["slug"]),
+        uuid=None if gpu.get("uuid") is None else str(gpu["uuid"]),
+        driver=None if gpu.get("driver") is None else str(gpu["driver"]),
+        times_us=times_us,
+        fingerprints=fingerprints,
+    )
+
+
+def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[str | None]]) -> tuple[State, Session | str]:
+    changed_ns, size = record["state"]
+    if "error" in record:
+        return (changed_ns, size), str(record["error"])
+    facts = dict(record["session"])
+    cases, prints = lists[facts.pop("cases")], lists[facts["fingerprints"]]
+    facts["taken"] = datetime.fromisoformat(facts["taken"])
+    facts["times_us"] = dict(zip(cases, facts["times_us"], strict=True))
+    facts["fingerprints"] = {case: each for case, each in zip(cases, prints, strict=True) if each}
+    return (changed_ns, size), Session(**facts)
+
+
+if __name__ == "__main__":
+    gc.disable()  # a tenth of the time, in a process that reads, answers and ends
+    sys.stdout.write(to_text(read_here(json.load(sys.stdin))))
