@@ -118,7 +118,7 @@ def sgemm_by_size(shown: Shown) -> Groups:
     timed = sorted(shown.timed[SGEMM], key=lambda pair: pair[0].work.flops)
     sizes = tuple(dict.fromkeys(case.size for case, _ in timed))
     tflops = {(case.stage.name, case.size): result.tflops for case, result in timed}
-    names = (rung.stage.name for rung in shown.rungs[SGEMM])
+    names = (entry.stage.name for entry in shown.entries[SGEMM])
     rows = {name: tuple(tflops.get((name, size)) for size in sizes) for name in names}
     yardstick = rows.pop(YARDSTICK)
     return Groups(
@@ -133,7 +133,7 @@ def sgemm_by_size(shown: Shown) -> Groups:
 
 def _transpose(shown: Shown) -> Bars:
     """The headlines of the transpose, all of the largest size, against the best copy of that size."""
-    found = [(rung.headline, rung.fellows) for rung in shown.rungs[TRANSPOSE] if rung.headline]
+    found = [(entry.headline, entry.fellows) for entry in shown.entries[TRANSPOSE] if entry.headline]
     size = max((case.work.bytes, case.size) for (case, _), _ in found)[1] if found else ""
     alike = [(headline, fellows) for headline, fellows in found if headline[0].size == size]
     return Bars(

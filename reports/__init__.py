@@ -1,1 +1,30 @@
-"""Read saved run files, compare them and say what changed; never touches a GPU."""
+"""Reports of saved runs, on any machine: two pandas frames in two lines.
+
+>>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json")
+>>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
+    """The saved runs that ``wanted`` names, as one tidy frame, one row per case and run; see ``runs.frame.load``."""
+    from peakgate.reports.runs import frame  # noqa: PLC0415  # pandas is imported by those who need it
+
+    return frame.load(*wanted, runs=runs)
+
+
+def compare(
+    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
+) -> pd.DataFrame:
+    """NEW against BASE, one row per case, worst verdict first; see ``comparison.judge.compare_frames``."""
+    from peakgate.reports.comparison import judge  # noqa: PLC0415  # as in load
+
+    return judge.compare_frames(base, new, history, across_gpus=across_gpus)

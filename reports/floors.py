@@ -27,7 +27,7 @@ from peakgate.reports.options import add_baselines, add_run_names, named_runs, v
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.frame import tidy
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 
@@ -77,11 +77,11 @@ def floor_of(peak_fractions: Sequence[float], relative_sd: float) -> float:
 def propose(runs: Sequence[Run], present: Floors) -> Proposals:
     """Floors for every case that at least two of the sessions decided; the runs are of one GPU model, not emulated."""
     _check(runs, present)
-    frame = tidy(runs)
+    frame = to_frame(runs)
     told = {case: each.verdict for run in runs for case, each in run.unmeasured.items()}
     wrong = {case for case, verdict in told.items() if verdict is Verdict.WRONG}
     wrong |= set(frame.loc[frame["verdict"] == Verdict.WRONG, "case"])
-    decided = (frame["verdict"] != Verdict.INCONCLUSIVE) & frame["peak_fraction"].notna()
+    decided = (frame["verdict"] != Verdict.INCONCLUSIVE).fillna(value=True) & frame["peak_fraction"].notna()
     known = frame[decided & ~frame["case"].isin(list(wrong))]
     fractions = {str(case): group["peak_fraction"].tolist() for case, group in known.groupby("case", sort=False)}
     kept = {case: values for case, values in fractions.items() if len(values) >= FEWEST_SESSIONS}

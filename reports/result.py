@@ -6,7 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
+import pandas as pd
 from peakgate.reports.runs.facts import Difference
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import CaseResult
@@ -17,6 +20,25 @@ WORST_FIRST = (
     *(Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE, Verdict.NO_FLOOR),
     *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
 )
+
+LABELS = ("family", "stage", "size", "block", "variant", "dtype")
+BOTH_SIDES = {
+    **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
+    **dict.fromkeys(("registers", "spill_bytes", "shared_bytes", "occupancy"), "float64"),
+    "fingerprint": "string",
+    "sm_clock_mhz": "float64",
+    "samples": "float64",
+    "discarded": "float64",
+}
+COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("case", *LABELS, "verdict", "reason"), "string"),
+    **dict.fromkeys(("change_percent", "smallest_detectable_change_percent", "p_value"), "float64"),
+    **dict.fromkeys(("base_time_us", "new_time_us"), "float64"),
+    **dict.fromkeys(("base_sessions", "new_sessions"), "int64"),
+    "floor": "float64",
+    **{f"{side}_{name}": dtype for name, dtype in BOTH_SIDES.items() for side in ("base", "new")},
+}
+"""The columns of a comparison's frame, in order, with their dtypes; reports/README.md explains them."""
 
 LEAST_P = 1e-6
 """Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure."""
@@ -30,6 +52,15 @@ def probability(p_value: float) -> str:
 def percent(value: float) -> str:
     """Two significant digits, and no exponent: ``0.58 %``, ``1.3 %``, ``240 %``."""
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+
+
+def change_text(change_percent: float) -> str:
+    """A change of the time: ``1.22x slower``; less than a hundredth as ``+0.42 %``."""
+    ratio = 1 + change_percent / 100
+    factor = max(ratio, 1 / ratio)
+    if f"{factor:.2f}" == "1.00":
+        return f"{change_percent:+.2f} %"
+    return f"{factor:.2f}x {'slower' if ratio > 1 else 'faster'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +88,7 @@ class Shift:
         return 100 * math.expm1(self.resolvable)
 
     def __str__(self) -> str:
-        """``1.22x slower``; finer than a hundredth in percent."""
-        factor = math.exp(abs(self.log_ratio))
-        if f"{factor:.2f}" == "1.00":
-            return f"{self.percent:+.2f} %"
-        return f"{factor:.2f}x {'slower' if self.log_ratio > 0 else 'faster'}"
+        return change_text(self.percent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +127,7 @@ class SuiteShift:
     cases: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Comparison:
     """NEW against BASE: ``rows`` worst first, ``suite`` None where too few cases were timed on both sides."""
 
@@ -110,6 +137,15 @@ class Comparison:
     suite: SuiteShift | None
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row per case, worst first; columns are ``COLUMNS``. Every output is written from it."""
+        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        for row in self.rows:
+            for name, value in _cells(row).items():
+                columns[name].append(value)
+        return pd.DataFrame({name: pd.Series(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()})
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
@@ -140,3 +176,31 @@ class Comparison:
         """The comparison in one word: its worst finding, PASS when none is a regression or undecided."""
         counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
         return next((verdict for verdict in WORST_FIRST if verdict in self.verdicts() & counted), Verdict.PASS)
+
+
+def plain_rows(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a frame as named tuples of plain values, None where one is missing."""
+    plain = frame.astype(object)
+    return list(plain.where(plain.notna(), None).itertuples(index=False))
+
+
+def _cells(row: Row) -> dict[str, object]:
+    known = row.new or row.base
+    cells: dict[str, object] = {
+        "case": row.case,
+        **{name: getattr(known, name, None) for name in LABELS},
+        "verdict": row.verdict.value,
+        "reason": row.reason,
+        "change_percent": row.shift.percent if row.shift else None,
+        "smallest_detectable_change_percent": row.shift.resolvable_percent if row.shift else None,
+        "p_value": row.shift.p_value if row.shift else None,
+        "base_time_us": row.base_time_us,
+        "new_time_us": row.new_time_us,
+        "base_sessions": row.base_sessions,
+        "new_sessions": row.new_sessions,
+        "floor": getattr(row.new, "floor", None),
+    }
+    for name in BOTH_SIDES:
+        cells[f"base_{name}"] = getattr(row.base, name, None)
+        cells[f"new_{name}"] = getattr(row.new, name, None)
+    return cells

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -175,7 +175,9 @@ class Family:
 
     ``cases(scale)`` yields every case of every stage at that scale. ``probes(case)`` yields small ragged problems
     that run the same build (same source, defines and block) through the same entry: they prove the case right
-    where a tidy benchmark size cannot.
+    where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
+    pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
+    problem.
     """
 
     name: str
@@ -183,3 +185,4 @@ class Family:
     stages: tuple[Stage, ...]
     cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
+    headlines: Mapping[str, str] = field(default_factory=dict)

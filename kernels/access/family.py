@@ -231,4 +231,5 @@ FAMILY = Family(
     stages=tuple(rung.stage for rung in RUNGS),
     cases=cases,
     probes=probes,
+    headlines={"offset": "f32-o1", "stride": "f32-s8"},
 )

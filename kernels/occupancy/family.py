@@ -260,4 +260,11 @@ FAMILY = Family(
     stages=tuple(rung.stage for rung in RUNGS),
     cases=cases,
     probes=probes,
+    headlines={
+        "multiply": "256MiB-256",
+        "multiply_float4": "256MiB-256",
+        "registers": "256MiB-256-m8",
+        "shared_limited": "256MiB-256-s64K",
+        "shared_limited_float4": "256MiB-256-s64K",
+    },
 )

@@ -270,4 +270,5 @@ FAMILY = Family(
     stages=tuple(rung.stage for rung in RUNGS),
     cases=cases,
     probes=probes,
+    headlines={"naive": "4096"},
 )

@@ -28,6 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
+from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.evidence import CaseEvidence, gather, in_scope, repeated_sessions
 from peakgate.reports.comparison.noise import Floats
@@ -35,6 +37,7 @@ from peakgate.reports.comparison.reasons import below_floor, moved, several_chip
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.frame import to_runs
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
 from peakgate.verdict import Judgement, Verdict
 
@@ -97,6 +100,34 @@ def compare(
         differences=differences(base.runs, new.runs),
         notes=(*_notes(base, new, rules, residuals, df), *scope, *remarks),
     )
+
+
+def compare_frames(
+    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
+) -> pd.DataFrame:
+    """``compare`` from frames of runs (``runs.frame.COLUMNS``) to a frame of results (``result.COLUMNS``).
+
+    ``history`` holds other saved runs. The frame's ``attrs`` have the ``verdict`` of the whole comparison, its
+    ``exit_code``, and the ``suite_wide`` verdict with its reason. A PeakgateError names a frame without a row.
+    """
+    sides = []
+    for label, frame in (("base", base), ("new", new)):
+        runs = to_runs(frame)
+        if not runs:
+            raise PeakgateError(
+                f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load"
+            )
+        sides.append(Side(label, tuple(sorted(runs, key=lambda run: run.taken))))
+    others = to_runs(history) if history is not None else ()
+    found = compare(*sides, others, across_gpus=across_gpus)
+    suite = found.suite.judgement if found.suite else None
+    rows = found.frame.copy()
+    rows.attrs = {
+        "verdict": str(found.verdict()),
+        "exit_code": int(found.exit_code()),
+        "suite_wide": f"{suite.verdict}: {suite.reason}" if suite else None,
+    }
+    return rows
 
 
 def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:

@@ -30,7 +30,7 @@ def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -
         run = output or shown.run
         return "\n".join([*terminal(run), "", naming(run, folder)])
     by_size = tables_by_size().get(name)
-    table = sizes(by_size(shown)) if by_size else stages(shown.rungs[name], folder)
+    table = sizes(by_size(shown)) if by_size else stages(shown.entries[name], folder)
     lines = [naming(shown.run, folder), "", *table]
     for path, picture in pictures(shown).items():
         if path.stem.partition("_")[0] == name:
@@ -83,7 +83,7 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     found = []
     for path, old in documents.items():
         texts[path] = fill(
-            old, path, partial(block, shown, path.parent, output=output), (*shown.rungs, *tables_by_size(), BENCH)
+            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *tables_by_size(), BENCH)
         )
         if texts[path] != old:
             found.append(Change(path, difference(old, texts[path], path)))

@@ -9,23 +9,11 @@ from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.runs.runfile import CaseResult, Run
 
-HEADLINES = {
-    "access.offset": "access.offset-f32-o1",
-    "access.stride": "access.stride-f32-s8",
-    "occupancy.multiply": "occupancy.multiply-256MiB-256",
-    "occupancy.multiply_float4": "occupancy.multiply_float4-256MiB-256",
-    "occupancy.registers": "occupancy.registers-256MiB-256-m8",
-    "occupancy.shared_limited": "occupancy.shared_limited-256MiB-256-s64K",
-    "occupancy.shared_limited_float4": "occupancy.shared_limited_float4-256MiB-256-s64K",
-    "sgemm.naive": "sgemm.naive-4096",
-}
-"""Stages whose first case is not what their lesson is about, or not comparable with the other stages', and which is."""
-
 Timed = tuple[Case, CaseResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Entry:
     """A stage, the case that stands for it, and the stage's timed cases of the same size and type, itself among them.
 
     Where the run has no time of it, ``headline`` is None and ``note`` says why.
@@ -43,22 +31,22 @@ class Shown:
 
     run: Run
     timed: Mapping[str, tuple[Timed, ...]]
-    rungs: Mapping[str, tuple[Rung, ...]]
+    entries: Mapping[str, tuple[Entry, ...]]
 
 
 def show(run: Run, listed: Sequence[Family]) -> Shown:
-    """The run's cases and rungs by family; a PeakgateError for emulated times and for a family it has no case of."""
+    """The run's cases and entries by family; a PeakgateError for emulated times and for a family it has no case of."""
     if run.emulated:
         raise PeakgateError(f"{run.path}: emulated times are no figures; name a run of a GPU")
-    timed, rungs = {}, {}
+    timed, entries = {}, {}
     for family in listed:
         cases = list(family.cases(Scale.BENCH))
         timed[family.name] = tuple((case, run.cases[case.id]) for case in cases if case.id in run.cases)
-        rungs[family.name] = tuple(_rung(stage, cases, run) for stage in family.stages)
+        entries[family.name] = tuple(_entry(stage, family, cases, run) for stage in family.stages)
     absent = [name for name, found in timed.items() if not found]
     if absent:
         raise PeakgateError(f"{run.path}: no case of {', '.join(absent)}; name a run of every family")
-    return Shown(run, timed, rungs)
+    return Shown(run, timed, entries)
 
 
 def rate(timed: Timed) -> float:
@@ -72,17 +60,17 @@ def shape(case: Case) -> str:
     return "-".join(part for part in (case.block, case.variant) if part) or case.size
 
 
-def _rung(stage: Stage, cases: Sequence[Case], run: Run) -> Rung:
-    """The stage's own in HEADLINES stands for it, or else its first gate case of the largest problem there is."""
+def _entry(stage: Stage, family: Family, cases: Sequence[Case], run: Run) -> Entry:
+    """The family's headline stands for the stage, or else its first gate case of the largest problem there is."""
     own = [case for case in cases if case.stage == stage and (case.id in run.cases or case.id in run.unmeasured)]
     if not own:
-        return Rung(stage, note="not in this run")
+        return Entry(stage, note="not in this run")
     candidates = [case for case in own if case.tier is Tier.GATE] or own
     largest = max(candidates, key=lambda case: (case.work.flops, case.work.bytes))
-    wanted = HEADLINES.get(f"{largest.family}.{stage.name}")
+    wanted = f"{family.name}.{stage.name}-{family.headlines.get(stage.name)}"
     headline = next((case for case in own if case.id == wanted), largest)
     if headline.id not in run.cases:
-        return Rung(stage, note=f"{headline.id}: {run.unmeasured[headline.id].verdict}")
+        return Entry(stage, note=f"{headline.id}: {run.unmeasured[headline.id].verdict}")
     alike = [case for case in own if (case.size, case.dtype) == (headline.size, headline.dtype)]
     fellows = tuple((case, run.cases[case.id]) for case in alike if case.id in run.cases)
-    return Rung(stage, (headline, run.cases[headline.id]), fellows)
+    return Entry(stage, (headline, run.cases[headline.id]), fellows)

@@ -10,7 +10,7 @@ from pathlib import Path
 from peakgate.project import config
 from peakgate.reports.ladder.charts import Groups
 from peakgate.reports.ladder.markers import link
-from peakgate.reports.ladder.stages import Rung, Timed, rate, shape
+from peakgate.reports.ladder.stages import Entry, Timed, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.run.table import Row, counts, render
 from peakgate.verdict import Verdict
@@ -18,22 +18,22 @@ from peakgate.verdict import Verdict
 HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
 
 
-def stages(rungs: Iterable[Rung], folder: Path) -> Iterator[str]:
+def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
     """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder."""
     yield _line(HEADINGS)
     yield _line(("---", "---", "---", "--:", "--:", "--:", "---"))
-    for rung in rungs:
-        stage = rung.stage
+    for entry in entries:
+        stage = entry.stage
         name = stage.name
         if stage.source:
             name = f"[{name}]({link(config.near(stage.source), folder)})"
-        if rung.headline is None:
-            yield _line((name, _prose(stage.lesson), rung.note, "", "", "", ""))
+        if entry.headline is None:
+            yield _line((name, _prose(stage.lesson), entry.note, "", "", "", ""))
             continue
-        case, result = rung.headline
-        measured = f"{_figure(rate(rung.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
+        case, result = entry.headline
+        measured = f"{_figure(rate(entry.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
         fractions = _percent(result.peak_fraction), _percent(result.roof_fraction)
-        yield _line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(rung.fellows)))
+        yield _line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
 
 
 def sizes(groups: Groups) -> Iterator[str]:

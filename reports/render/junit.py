@@ -1,11 +1,11 @@
-"""The comparison as JUnit XML, which every CI server shows: a test case a case of ours, failed where it regressed."""
+"""The comparison as JUnit XML, which every CI server shows: one test case per case, failed where it regressed."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
 from peakgate.reports.render import words
-from peakgate.reports.result import Comparison
+from peakgate.reports.result import Comparison, plain_rows
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
 SUITE = "peakgate"
@@ -17,10 +17,9 @@ def junit(comparison: Comparison, *, strict: bool = False) -> str:
     Under the family ``peakgate`` stand the suite-wide shift and, where ``strict`` makes them count, missing floors.
     """
     suite = ElementTree.Element("testsuite", name=SUITE)
-    for row in comparison.rows:
-        known = row.new or row.base
-        family = (known.family if known else None) or row.case.partition(".")[0]
-        case = _case(suite, family, row.case, row.judgement)
+    for row in plain_rows(comparison.frame):
+        family = row.family or row.case.partition(".")[0]
+        case = _case(suite, family, row.case, Judgement(Verdict(row.verdict), row.reason))
         if row.new_time_us is not None:
             case.set("time", f"{row.new_time_us * 1e-6:.9f}")
     if comparison.suite:

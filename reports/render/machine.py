@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv as stdlib_csv
-import io
 import json
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.reports.result import Comparison, Row, Shift
+from peakgate.reports.result import Comparison, Shift, change_text, plain_rows
 from peakgate.reports.runs.find import Side
 
 SCHEMA = 1
@@ -35,7 +33,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
         "new": _side(comparison.new),
         "differences": [asdict(difference) for difference in comparison.differences],
         "notes": list(comparison.notes),
-        "rows": [_row(row) for row in comparison.rows],
+        "rows": [_row(row) for row in plain_rows(comparison.frame)],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -57,16 +55,17 @@ def _side(side: Side) -> dict[str, Any]:
     return {"label": side.label, "runs": runs}
 
 
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "case": row.case,
-        "verdict": row.verdict,
-        "reason": row.reason,
-        "base_time_us": row.base_time_us,
-        "new_time_us": row.new_time_us,
-        "base_sessions": row.base_sessions,
-        "new_sessions": row.new_sessions,
-    } | (_shift(row.shift) if row.shift else {})
+def _row(row: Any) -> dict[str, Any]:
+    names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
+    found = {name: getattr(row, name) for name in names}
+    if row.change_percent is None:
+        return found
+    return found | {
+        "change": change_text(row.change_percent),
+        "change_percent": row.change_percent,
+        "smallest_detectable_change_percent": row.smallest_detectable_change_percent,
+        "p_value": row.p_value,
+    }
 
 
 def _shift(shift: Shift) -> dict[str, Any]:
@@ -78,42 +77,7 @@ def _shift(shift: Shift) -> dict[str, Any]:
     }
 
 
-LABELS = ("family", "stage", "size", "block", "variant", "dtype")
-BOTH_SIDES = (
-    *("gbs", "tflops", "peak_fraction", "roof_fraction", "registers", "spill_bytes", "shared_bytes", "occupancy"),
-    *("fingerprint", "sm_clock_mhz", "samples", "discarded"),
-)
-
-
 def csv(comparison: Comparison) -> str:
-    """Every row, worst first; columns as ``record`` names them, numbers to 8 digits, empty where unknown."""
-    rows = [record(row) for row in comparison.rows]
-    text = io.StringIO(newline="")
-    writer = stdlib_csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: f"{value:.8g}" if isinstance(value, float) else value for name, value in row.items()})
-    return text.getvalue()
-
-
-def record(row: Row) -> dict[str, object]:
-    """One case flat: verdict, reason, both sides' times and figures; None where unknown."""
-    known = row.new or row.base
-    flat: dict[str, object] = {
-        "case": row.case,
-        **{name: getattr(known, name, None) for name in LABELS},
-        "verdict": row.verdict.value,
-        "reason": row.reason,
-        "change_percent": row.shift.percent if row.shift else None,
-        "smallest_detectable_change_percent": row.shift.resolvable_percent if row.shift else None,
-        "p_value": row.shift.p_value if row.shift else None,
-        "base_time_us": row.base_time_us,
-        "new_time_us": row.new_time_us,
-        "base_sessions": row.base_sessions,
-        "new_sessions": row.new_sessions,
-        "floor": getattr(row.new, "floor", None),
-    }
-    for name in BOTH_SIDES:
-        flat[f"base_{name}"] = getattr(row.base, name, None)
-        flat[f"new_{name}"] = getattr(row.new, name, None)
-    return flat
+    """``Comparison.frame``, numbers to 8 digits, empty where unknown."""
+    text: str = comparison.frame.to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    return text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from peakgate.case import ID_PATTERN
 from peakgate.reports.render import words
-from peakgate.reports.result import Comparison, Row, percent
+from peakgate.reports.result import Comparison, percent, plain_rows
 from peakgate.verdict import REGRESSIONS, Verdict
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
@@ -29,10 +30,8 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
     first; each section says how many it lacks.
     """
     head = "\n".join(_head(comparison, strict=strict))
-    rows = {
-        title: [_line(_cells(row)) for row in comparison.rows if row.verdict in verdicts]
-        for title, verdicts, _ in SECTIONS
-    }
+    found = plain_rows(comparison.frame)
+    rows = {title: [_line(_cells(row)) for row in found if row.verdict in verdicts] for title, verdicts, _ in SECTIONS}
     counts = {title: len(lines) for title, lines in rows.items()}
     if most_bytes is None:
         return head + _sections(rows, counts)
@@ -94,14 +93,14 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", errors="replace"))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    fraction = row.new.peak_fraction if row.new else None
+def _cells(row: Any) -> tuple[str, ...]:
+    least, fraction = row.smallest_detectable_change_percent, row.new_peak_fraction
     return (
         code(row.case),
         row.verdict,
         words.change(row),
         words.times(row),
-        percent(row.shift.resolvable_percent) if row.shift else "",
+        "" if least is None else percent(least),
         "" if fraction is None else f"{fraction:.3f}",
         escape(row.reason),
     )

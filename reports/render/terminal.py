@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from peakgate.reports.render import words
-from peakgate.reports.result import Comparison, Row
+from peakgate.reports.result import Comparison, plain_rows
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
@@ -25,7 +26,8 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
         _line(console, f"differs: {difference.name}: {difference.base} to {difference.new}", style="dim")
     for note in comparison.notes:
         _line(console, f"note: {note}", style="dim")
-    listed = [row for row in comparison.rows if everything or row.verdict not in words.UNCHANGED]
+    frame = comparison.frame
+    listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*words.UNCHANGED])])
     if listed:
         console.print()
     for rows in _alike(listed):
@@ -53,24 +55,24 @@ def last_line(comparison: Comparison, console: Console, *, strict: bool = False,
     console.print(text, soft_wrap=True)
 
 
-def _alike(rows: Sequence[Row]) -> list[list[Row]]:
+def _alike(rows: Sequence[Any]) -> list[list[Any]]:
     """Rows of FOLDED verdicts that say the same of different cases, together; each other row by itself."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[Any]] = {}
     for row in rows:
         key = (row.verdict, row.reason) if row.verdict in FOLDED else (row.case,)
         groups.setdefault(key, []).append(row)
     return list(groups.values())
 
 
-def _folded(console: Console, rows: Sequence[Row]) -> None:
-    head = Text(f"{rows[0].verdict:<{VERDICT_WIDTH}}", _style(rows[0].verdict))
+def _folded(console: Console, rows: Sequence[Any]) -> None:
+    head = Text(f"{rows[0].verdict:<{VERDICT_WIDTH}}", _style(Verdict(rows[0].verdict)))
     console.print(head.append(f"{len(rows)} cases, {words.one_line(rows[0].case)} the first"), soft_wrap=True)
     _line(console, f"    {rows[0].reason}", style="dim")
 
 
-def _row(console: Console, row: Row) -> None:
+def _row(console: Console, row: Any) -> None:
     """The id stays whole on its line, however long, so that it can be searched for; the reason wraps below it."""
-    head = Text(f"{row.verdict:<{VERDICT_WIDTH}}", _style(row.verdict))
+    head = Text(f"{row.verdict:<{VERDICT_WIDTH}}", _style(Verdict(row.verdict)))
     head.append(f"{words.change(row):<{CHANGE_WIDTH}}").append(words.one_line(row.case), "bold")
     console.print(head, soft_wrap=True)
     times = f"{words.times(row)} µs; " if words.times(row) else ""

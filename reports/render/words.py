@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from peakgate.case import ID_PATTERN
-from peakgate.reports.result import Comparison, Row, percent
+from peakgate.reports.result import Comparison, change_text, percent
 from peakgate.reports.runs.find import Side
 from peakgate.verdict import REGRESSIONS, Verdict
 
@@ -36,8 +38,8 @@ def detectable(comparison: Comparison) -> str:
 
 def rerun(comparison: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
-    cases = [row.case for row in comparison.rows if row.verdict in REGRESSIONS and row.verdict is not Verdict.MISSING]
-    named = [case for case in cases if ID_PATTERN.fullmatch(case)][:5]
+    regressed = comparison.frame["verdict"].isin([*REGRESSIONS - {Verdict.MISSING}])
+    named = [case for case in comparison.frame.loc[regressed, "case"] if ID_PATTERN.fullmatch(case)][:5]
     return f'measure again: nox -s bench -- --tier full -k "{" or ".join(named)}"' if named else ""
 
 
@@ -47,16 +49,16 @@ def floors(comparison: Comparison) -> str:
     return f"{count} cases had no floor when they were measured; undecided under --strict-gate" if count else ""
 
 
-def times(row: Row) -> str:
-    """``153 to 161``, in microseconds."""
+def times(row: Any) -> str:
+    """``153 to 161``, in microseconds, of a row of ``Comparison.frame``."""
     if row.base_time_us is None or row.new_time_us is None:
         return ""
     return f"{row.base_time_us:.4g} to {row.new_time_us:.4g}"
 
 
-def change(row: Row) -> str:
+def change(row: Any) -> str:
     """``1.22x slower``; empty where times were not compared."""
-    return str(row.shift) if row.shift else ""
+    return "" if row.change_percent is None else change_text(row.change_percent)
 
 
 def one_line(text: str) -> str:

@@ -36,6 +36,13 @@ FACTS: Mapping[str, Reader] = {
 }
 
 
+GPU_FACTS = (
+    *("slug", "uuid", "name", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "sm_clock_max_mhz"),
+    *("sm_clock_mhz", "memory_clock_max_mhz", "power_limit_w", "ecc", "mig", "peak_gbs", "peak_tflops"),
+)
+"""What a frame of runs holds of ``machine_info.gpu``, each in a column ``gpu_NAME``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""

@@ -1,30 +1,124 @@
-"""Runs and verdicts as tidy pandas frames: one row a case a run, one row a case a comparison."""
+"""Saved runs as one tidy pandas frame: one row per case and run; and the way back to records.
+
+``COLUMNS`` lists every column with its dtype. A fact of the run (when, which commit, which GPU) repeats in each of its
+rows. What a run does not say is missing. A case that the run could not time has a row too: its verdict, its reason and
+no ``time_us``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
-from peakgate.reports.render.machine import record
-from peakgate.reports.result import Comparison
-from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.runs.facts import GPU_FACTS
+from peakgate.reports.runs.find import Archive, find_side
+from peakgate.reports.runs.runfile import TEXTS, CaseResult, Run, Unmeasured
+from peakgate.verdict import Verdict
 
-RESULT_COLUMNS = tuple(field.name for field in fields(CaseResult))
-RUN_COLUMNS = ("run", "side", "taken", "commit", "dirty", "slug", "uuid", "driver", "tier")
+TEXT, NUMBER, FLAG = "string", "float64", "bool"
+
+RUN_COLUMNS: Mapping[str, str] = {
+    "run": TEXT,
+    "taken": "datetime64[us, UTC]",
+    "commit": TEXT,
+    "dirty": FLAG,
+    "run_tier": TEXT,
+    "whole": FLAG,
+    "device": TEXT,
+    "benchmark_version": TEXT,
+    **{f"gpu_{name}": "object" for name in GPU_FACTS},
+}
+CASE_COLUMNS: Mapping[str, str] = {
+    field.name: NUMBER
+    if field.name not in {*TEXTS, "case", "verdict", "reason", "host_bound"}
+    else FLAG
+    if field.name == "host_bound"
+    else TEXT
+    for field in fields(CaseResult)
+}
+COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
+"""Every column of a frame of runs, in order, with its dtype; reports/README.md explains them."""
 
 
-def tidy(runs: Sequence[Run], side: str = "") -> pd.DataFrame:
-    """One row a case a run: the run's own columns, then every field of ``CaseResult``."""
-    rows = [{**_about(run, side), **asdict(result)} for run in runs for result in run.cases.values()]
-    return pd.DataFrame(rows, columns=[*RUN_COLUMNS, *RESULT_COLUMNS])
+def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
+    """The saved runs that each of ``wanted`` names, as one tidy frame, oldest run first within each.
+
+    ``wanted`` are what ``peakgate compare`` takes: files, folders, commits, ``latest``, ``driver:VERSION``; ``runs``
+    are the folders to search instead of the default ones. A PeakgateError names what cannot be found or read.
+    """
+    archive = Archive(None if runs is None else [Path(folder) for folder in runs])
+    found = [run for each in wanted for run in find_side(str(each), archive).runs]
+    return to_frame({run.path: run for run in found}.values())
 
 
-def verdicts(comparison: Comparison) -> pd.DataFrame:
-    """One row a case, worst first: verdict, reason, both sides' times and figures."""
-    return pd.DataFrame([record(row) for row in comparison.rows])
+def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per case and run, in the order of the runs and of their cases; columns are ``COLUMNS``."""
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for run in runs:
+        unmeasured = [each for each in run.unmeasured.values() if each.case not in run.cases]
+        records = [*run.cases.values(), *unmeasured]
+        for name, value in _run_facts(run).items():
+            columns[name] += [value] * len(records)
+        for name in CASE_COLUMNS:
+            default = False if name == "host_bound" else None
+            columns[name] += [getattr(record, name, default) for record in records]
+        for place, record in enumerate(records, -len(records)):
+            told = run.unmeasured.get(record.case)
+            if told is not None:
+                columns["verdict"][place], columns["reason"][place] = told.verdict, told.reason
+    columns["verdict"] = [None if verdict is None else str(verdict) for verdict in columns["verdict"]]
+    series = {name: pd.Series(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
+    return pd.DataFrame(series)
 
 
-def _about(run: Run, side: str) -> dict[str, object]:
-    values = (run.path.name, side, run.taken, run.commit, run.dirty, run.slug, run.uuid, run.driver, run.tier)
-    return dict(zip(RUN_COLUMNS, values, strict=True))
+def to_runs(frame: pd.DataFrame) -> tuple[Run, ...]:
+    """The records that ``to_frame`` made the frame of, without notes and what ``COLUMNS`` leaves out.
+
+    A KeyError names a column that is not there; columns of your own are ignored.
+    """
+    plain = frame[list(COLUMNS)].astype(object)
+    plain = plain.where(plain.notna(), None)
+    return tuple(_run(str(name), rows.to_dict("records")) for name, rows in plain.groupby("run", sort=False))
+
+
+def _run_facts(run: Run) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "taken": run.taken,
+        "commit": run.commit,
+        "dirty": run.dirty,
+        "run_tier": run.tier,
+        "whole": run.whole,
+        "device": run.device,
+        "benchmark_version": run.benchmark_version,
+        **{f"gpu_{name}": run.gpu.get(name) for name in GPU_FACTS},
+    }
+
+
+def _run(path: str, rows: list[dict[Any, Any]]) -> Run:
+    first = rows[0]
+    gpu = {name: first[f"gpu_{name}"] for name in GPU_FACTS if first[f"gpu_{name}"] is not None}
+    timed = [row for row in rows if row["time_us"] is not None]
+    untimed = [row for row in rows if row["time_us"] is None]
+    return Run(
+        path=Path(path),
+        taken=first["taken"].to_pydatetime(),
+        commit=first["commit"],
+        dirty=first["dirty"],
+        benchmark_version=first["benchmark_version"],
+        tier=first["run_tier"],
+        whole=first["whole"],
+        device=first["device"],
+        gpu=gpu,
+        cases={row["case"]: _result(row) for row in timed},
+        unmeasured={row["case"]: Unmeasured(row["case"], Verdict(row["verdict"]), row["reason"]) for row in untimed},
+    )
+
+
+def _result(row: dict[Any, Any]) -> CaseResult:
+    values = {name: row[name] for name in CASE_COLUMNS}
+    values |= {"samples": int(row["samples"]), "verdict": row["verdict"] and Verdict(row["verdict"])}
+    return CaseResult(**values)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
 from peakgate.case import Tier
+from peakgate.project.catalogue import families
 from peakgate.reports.ladder.blocks import block
 from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.stages import HEADLINES
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +55,10 @@ def test_the_lessons_of_stride_and_naive_stand_for_them_where_the_run_has_them(r
 
 def test_a_headline_names_a_case_that_exists() -> None:
     known = {case.id: case for case in cases(Tier.FULL)}
-    for stage, case_id in HEADLINES.items():
-        assert f"{known[case_id].family}.{known[case_id].stage.name}" == stage
+    named = [(family.name, stage, label) for family in families() for stage, label in family.headlines.items()]
+    assert named
+    for family, stage, label in named:
+        assert known[f"{family}.{stage}-{label}"].stage.name == stage
 
 
 def test_a_wrong_stage_and_one_that_was_not_run_have_no_figures(repository: Path) -> None:

@@ -13,7 +13,7 @@ from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import machine, markdown, terminal, words
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.frame import tidy
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import load_run
 from rich.console import Console
 from synthetic_runs import LADDER, document, save, slower
@@ -151,11 +151,11 @@ def test_cases_on_one_side_only_are_in_every_face(tmp_path: Path) -> None:
             assert expected in text
 
 
-def test_the_tidy_frame_has_a_row_a_case_a_run(tmp_path: Path) -> None:
+def test_the_tidy_frame_has_one_row_per_case_and_run(tmp_path: Path) -> None:
     runs = [load_run(save(tmp_path, f"run{day}", document(day=day))) for day in (1, 2)]
-    frame = tidy(runs, "base")
+    frame = to_frame(runs)
     assert len(frame) == 2 * len(LADDER)
-    assert set(frame["run"]) == {"run1.json", "run2.json"}
+    assert set(frame["run"]) == {str(run.path) for run in runs}
     assert frame.groupby("case")["time_us"].nunique().eq(1).all()
     assert frame.loc[frame["case"] == PAD, "family"].tolist() == ["transpose", "transpose"]
 

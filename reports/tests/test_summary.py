@@ -10,7 +10,6 @@ from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import machine, markdown, outputs
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.frame import verdicts
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
@@ -114,7 +113,7 @@ def test_show_writes_the_page_of_one_run_and_asks_for_one(tmp_path: Path, capsys
 
 def test_csv_and_frame_agree_on_columns_and_cases(tmp_path: Path) -> None:
     found = comparison(tmp_path)
-    frame = verdicts(found)
+    frame = found.frame
     rows = list(csv.DictReader(io.StringIO(machine.csv(found), newline="")))
     assert list(rows[0]) == list(frame.columns)
     assert [row["case"] for row in rows] == frame["case"].tolist()

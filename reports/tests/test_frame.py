@@ -1,0 +1,90 @@
+"""Saved runs as pandas frames, and the two lines of a notebook."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import peakgate.reports
+import pytest
+from comparing import KEPT, Saved
+from peakgate.common.errors import PeakgateError
+from peakgate.reports import result
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.runs import frame
+from peakgate.reports.runs.frame import to_frame, to_runs
+from peakgate.reports.runs.runfile import load_run
+from synthetic_runs import LADDER, document, save, slower
+
+PAD = "transpose.smem_pad-8192-32x8"
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
+    found = to_frame([load_run(path) for path in sorted(KEPT.glob("*.json"))[:3]])
+    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(frame.COLUMNS)
+    assert found.groupby(["run", "case"]).size().max() == 1
+
+
+def test_committed_runs_survive_the_way_to_a_frame_and_back() -> None:
+    runs = [load_run(path) for path in sorted(KEPT.glob("*.json"))[::8]]
+    for run, back in zip(runs, to_runs(to_frame(runs)), strict=True):
+        assert back.cases == run.cases
+        assert back.unmeasured == run.unmeasured
+        assert (back.path, back.taken, back.commit, back.tier, back.whole) == (
+            *(run.path, run.taken, run.commit, run.tier, run.whole),
+        )
+        assert back.gpu.items() <= run.gpu.items()
+
+
+def test_a_case_without_a_time_has_a_row_with_its_verdict(tmp_path: Path) -> None:
+    wrong = {"case": "sgemm.naive-128", "verdict": "WRONG", "reason": "element 0 is NaN"}
+    found = to_frame([load_run(save(tmp_path, "run", document(not_measured=[wrong])))])
+    (row,) = found[found["case"] == "sgemm.naive-128"].itertuples()
+    assert (row.verdict, row.reason) == ("WRONG", "element 0 is NaN")
+    assert pd.isna(row.time_us)
+    assert to_runs(found)[0].unmeasured["sgemm.naive-128"].reason == "element 0 is NaN"
+
+
+def test_two_frames_compare_like_the_runs_they_hold(saved: Saved) -> None:
+    base, new = saved.side(LADDER, LADDER), saved.side(slower(PAD, 1.2), slower(PAD, 1.21))
+    history = saved.sessions(4, 0.004, seed=1)
+    expected = compare(base, new, history)
+    found = peakgate.reports.compare(to_frame(base.runs), to_frame(new.runs), to_frame(history))
+    pd.testing.assert_frame_equal(found, expected.frame, check_flags=False)
+    assert found.attrs["verdict"] == "SLOWER"
+    assert found.attrs["exit_code"] == 1
+    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(result.COLUMNS)
+
+
+def test_a_folder_loads_each_of_its_sessions_once(saved: Saved) -> None:
+    saved.side(LADDER, LADDER)
+    found = peakgate.reports.load(saved.folder)
+    assert found["run"].nunique() == 2
+    assert found["taken"].is_monotonic_increasing
+
+
+def test_an_empty_frame_is_named(saved: Saved) -> None:
+    one = to_frame(saved.side().runs)
+    with pytest.raises(PeakgateError, match="new: an empty frame"):
+        peakgate.reports.compare(one, one[one["case"] == "no such case"])
+
+
+def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(README.parents[1])
+    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, pd.DataFrame] = {}
+    exec(example, names)  # the code that a reader would copy
+    assert set(names["rows"]["verdict"]) == {"SAME"}
+    assert names["slowest"].index[0] == names["runs"].groupby("case")["time_us"].median().idxmax()
+
+
+def test_the_readme_names_every_column() -> None:
+    text = README.read_text(encoding="utf-8")
+    gpu = {name for name in frame.COLUMNS if name.startswith("gpu_")}
+    sides = {name for name in result.COLUMNS if name.removeprefix("base_").removeprefix("new_") in result.BOTH_SIDES}
+    for name in {*frame.COLUMNS, *result.COLUMNS} - sides:
+        assert f"`{name}`" in text or (name in gpu and f"`{name.removeprefix('gpu_')}`" in text), name
+    for name in result.BOTH_SIDES:
+        assert f"`{name}`" in text

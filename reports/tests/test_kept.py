@@ -1,0 +1,99 @@
+"""Committed runs give the verdicts and figures that were kept in data/kept.json: of compare, history and floors.
+
+A rule that is changed on purpose changes them: ``python reports/tests/test_kept.py`` writes the file anew, and its
+diff shows what the rule now says of real runs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peakgate.judge.floors import load_floors
+from peakgate.reports.comparison.judge import compare
+from peakgate.reports.floors import propose
+from peakgate.reports.history.detect import detect, detect_together
+from peakgate.reports.history.report import Told
+from peakgate.reports.history.series import history
+from peakgate.reports.result import Shift
+from peakgate.reports.runs.find import Archive, Side, apart, find_history, find_side
+
+RUNS = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
+KEPT = Path(__file__).with_name("data") / "kept.json"
+DIGITS = 5
+
+PAIRS = {
+    "two sessions of one GPU": ("20261120T173100-gate.json", "20261120T173109-gate.json"),
+    "two sessions of two GPUs": ("20261120T173222-gate.json", "20261121T133902-gate.json"),
+    "two full runs of two GPUs": ("20261120T194543-full.json", "20261121T134200-full.json"),
+    "a full run against a gate run": ("20261120T194608-full.json", "20261120T194623-gate.json"),
+    "ten sessions each of two GPUs": ("20261120T1731*.json", "20261121T1339*.json"),
+    "two sessions an hour apart": ("20261121T133902-gate.json", "20261121T134026-gate.json"),
+}
+
+
+@pytest.fixture(scope="module")
+def kept() -> Any:
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_comparison_of_committed_runs_says_what_it_said(name: str, kept: Any) -> None:
+    assert compared(*PAIRS[name]) == kept["compare"][name]
+
+
+def test_the_history_of_the_committed_runs_says_what_it_said(kept: Any) -> None:
+    assert judged() == kept["history"]
+
+
+def test_the_floors_of_committed_runs_are_those_that_were_proposed(kept: Any) -> None:
+    assert proposed() == kept["floors"]
+
+
+def compared(base: str, new: str) -> dict[str, Any]:
+    archive = Archive([RUNS.parents[1]])
+    sides = apart(side(base), side(new))
+    found = compare(*sides, find_history(archive, sides))
+    return {
+        "exit_code": int(found.exit_code()),
+        "suite_wide": found.suite and said(found.suite.judgement.verdict, found.suite.shift),
+        "rows": {row.case: said(row.verdict, row.shift) for row in found.rows},
+    }
+
+
+def judged() -> dict[str, Any]:
+    found = history(Archive([RUNS]).sessions())
+    told = Told(found, detect(found), detect_together(found))
+    return {
+        "exit_code": int(told.exit_code),
+        "suite_wide": told.together and said(told.together.verdict, told.together.shift),
+        "rows": {each.case: said(each.verdict, each.shift) for each in told.findings},
+    }
+
+
+def proposed() -> dict[str, Any]:
+    runs = side("20261120T1731*.json").runs
+    found = propose(runs, load_floors(RUNS.parent / "floors.toml"))
+    return {
+        kind: {each.case: each.floor for each in getattr(found, kind)} for kind in ("raised", "lowered")
+    } | {"skipped": list(found.skipped)}
+
+
+def side(pattern: str) -> Side:
+    runs = [run for path in sorted(RUNS.glob(pattern)) for run in find_side(str(path), Archive([RUNS])).runs]
+    return Side(pattern, tuple(runs))
+
+
+def said(verdict: str, shift: Shift | None) -> str:
+    """Verdict, change in %, smallest detectable change in %, p-value, rounded as far as every machine agrees."""
+    found = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else ()
+    return " ".join([verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in found)])
+
+
+if __name__ == "__main__":
+    document = {"compare": {name: compared(*pair) for name, pair in PAIRS.items()}}
+    document |= {"history": judged(), "floors": proposed()}
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps(document, indent=0, separators=(",", ":")) + "\n", encoding="utf-8")
