@@ -59,7 +59,7 @@ def test_two_frames_compare_like_the_runs_they_hold(saved: Saved) -> None:
 
 
 def test_a_folder_loads_each_of_its_sessions_once(saved: Saved) -> None:
-    saved.side(LADDER, LADDER)
+    saved.sessions(2, 0.01, seed=1)
     found = peakgate.reports.load(saved.folder)
     assert found["run"].nunique() == 2
     assert found["taken"].is_monotonic_increasing

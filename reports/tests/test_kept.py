@@ -76,9 +76,9 @@ def judged() -> dict[str, Any]:
 def proposed() -> dict[str, Any]:
     runs = side("20261120T1731*.json").runs
     found = propose(runs, load_floors(RUNS.parent / "floors.toml"))
-    return {
-        kind: {each.case: each.floor for each in getattr(found, kind)} for kind in ("raised", "lowered")
-    } | {"skipped": list(found.skipped)}
+    return {kind: {each.case: each.floor for each in getattr(found, kind)} for kind in ("raised", "lowered")} | {
+        "skipped": list(found.skipped)
+    }
 
 
 def side(pattern: str) -> Side:
