@@ -29,8 +29,14 @@ Size = int | tuple[int, ...]
 TOLERANCES = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5}
 """By default: some units in the last place, as sums of a few hundred terms need. Other types must be equal."""
 
-EDGES = {1: (1, 31, 33, 127, 1000, 4099), 2: ((1, 1), (31, 33), (127, 129), (129, 127), (3, 1030), (1030, 3))}
-EDGES_3D = ((1, 1, 1), (3, 31, 33), (5, 129, 127))
+EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
+    {
+        1: (1, 31, 33, 127, 1000, 4099),
+        2: ((1, 1), (31, 33), (127, 129), (129, 127), (3, 1030), (1030, 3)),
+        3: ((1, 1, 1), (3, 31, 33), (5, 129, 127)),
+    }
+)
+"""By number of dimensions: off every power of two, and long in either direction."""
 
 
 def In(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802  (reads like the parameter it stands for)
@@ -110,7 +116,7 @@ def kernel(
         )
 
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
-    probed = tuple(edges) or EDGES.get(dimensions, EDGES_3D)
+    probed: tuple[Size, ...] = tuple(edges) or EDGES[dimensions]
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:
