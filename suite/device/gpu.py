@@ -91,17 +91,24 @@ class GpuDevice:
         return cubin(case.stage, case.defines, self.capability)
 
     def function(self, built: Cubin, case: Case) -> Any:
-        """Load a cubin's entry point once; allow the dynamic shared memory the case asks for."""
-        key = (str(built.path), case.stage.name)
+        """Load a cubin's entry point once, set its constants; allow the dynamic shared memory the case asks for."""
+        key = (str(built.path), built.entry)
         if key not in self._functions:
-            self._functions[key] = cupy.RawModule(path=str(built.path)).get_function(case.stage.name)
+            module = cupy.RawModule(path=str(built.path))
+            for at, ((name, buffer), lowered) in enumerate(zip(case.stage.constants, built.constants, strict=True)):
+                memory = module.get_global(lowered)
+                if memory.mem.size < buffer.nbytes:
+                    raise KernelFault(f"constant {name} has {memory.mem.size} bytes, its data {buffer.nbytes}")
+                values = self.input(buffer, len(case.arguments) + at)
+                memory.copy_from_device(values.data, buffer.nbytes)
+            self._functions[key] = module.get_function(built.entry)
         function = self._functions[key]
         if case.launch.shared_bytes + built.resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
             function.max_dynamic_shared_size_bytes = case.launch.shared_bytes
         return function
 
     def prebuild(self, cases: Sequence[Case]) -> None:
-        distinct = {(case.stage.source, case.defines): case for case in cases if case.stage.source is not None}
+        distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
 
         def build(case: Case) -> None:
             try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from suite.build import cache_folder
+from suite.build import advice, cache_folder
 from suite.device.emulator.compiler import Compiler
 from suite.errors import PeakgateError
+from suite.sources import SourceFile, no_such_kernel
 
 COMMON = (
     "-std=c++17",
@@ -107,16 +108,17 @@ def must_run(command: Iterable[str | Path]) -> None:
         raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}", done.stderr)
 
 
-def first_error(output: str, source: Path, kernel: str, wrapper: Path) -> KernelBuildError:
+def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
     """The compiler's first error, in one line."""
+    source = files[0].path
     found = re.search(
         r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<message>.*)$", output, re.MULTILINE
     )
     if not found:
         words = output.strip().splitlines() or ["the compiler gave no reason"]
         return KernelBuildError(f"{source.name}: {words[0]}", output)
-    message = found["message"].replace(f"peakgate_kernel_{kernel}", kernel)
+    message = found["message"].replace("peakgate_kernel_", "")
     if Path(found["file"]) == wrapper:
-        message = f'no kernel {kernel!r}; expected extern "C" __global__ void {kernel}(...) in it'
-        return KernelBuildError(f"{source.name}: {message}", output)
-    return KernelBuildError(f"{Path(found['file']).name}:{found['line']}: {message}", output)
+        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"), output)
+    name, line = Path(found["file"]).name, int(found["line"])
+    return KernelBuildError(f"{name}:{line}: {message}{advice(files, name, line, message)}", output)

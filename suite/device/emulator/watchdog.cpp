@@ -22,17 +22,6 @@ int64_t budget_last_seen;
 
 int watchdog_signal() { return SIGRTMAX - 2; }
 
-uintptr_t interrupted_at(const void* context) {
-    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
-#if defined(__x86_64__)
-    const auto address = static_cast<uintptr_t>(machine.gregs[REG_RIP]);
-#else
-    const auto address = static_cast<uintptr_t>(machine.pc);
-#endif
-    // One further, because reports give the address behind the instruction.
-    return address - state.image < state.image_size ? address + 1 : 0;
-}
-
 void look(int signal, siginfo_t*, void* context) {
     if (!state.running) return;
     if (state.budget_left != budget_last_seen) {
