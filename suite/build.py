@@ -7,6 +7,7 @@ of the run file, because the same source has taken 93 registers under one NVRTC 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -14,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
 from suite import headers
 from suite.case import Stage
 from suite.errors import PeakgateError
 from suite.files import write_whole
 from suite.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
-from suite.sources import source_files as source_files
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -72,6 +75,11 @@ def cache_folder() -> Path:
     ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` lies too; absolute.
     """
     return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
+
+
+def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
+    """The file and every file it includes from its own folder or an include folder, in the order of first mention."""
+    return [file.path for file in read_sources(source, include)]
 
 
 def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
@@ -170,7 +178,22 @@ class _Unit:
         except nvrtc.CompilationFailed as failure:
             raise BuildError(_first_error(str(failure), self.files, self.stage.kernel)) from None
         lowered = tuple(compiled.lowered[name] for name in self.names)
+        self._check_constants(compiled.machine_code, lowered[1:])
         return compiled.machine_code, parse_resources(compiled.log, lowered[0]), lowered
+
+    def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
+        """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
+        if not lowered:
+            return
+        table = ELFFile(io.BytesIO(machine_code)).get_section_by_name(".symtab")
+        for (name, buffer), symbol in zip(self.stage.constants, lowered, strict=True):
+            found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None
+            size = found[0]["st_size"] if found else 0
+            if size < buffer.nbytes:
+                raise BuildError(
+                    f"{self.files[0].path.name}: constant {name} has {size} bytes, its data {buffer.nbytes}; see the "
+                    f"constants of stage {self.stage.name}"
+                )
 
 
 def _major() -> int:
@@ -203,6 +226,9 @@ def _first_error(log: str, files: Sequence[SourceFile], entry: str) -> str:
         if match["file"] == "__nv_name_map":
             return no_such_kernel(files, entry, f" ({match['text']})")
         name, number = Path(match["file"]).name, int(match["line"])
+        # An error in a stand-in is one of the line that includes it.
+        included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
+        name, number = next(included, (name, number))
         place = f"{source.parent.name}/{name}:{number}"
         return f"{place}: {match['text']}{advice(files, name, number, match['text'])}"
     return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
@@ -214,7 +240,7 @@ def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
         header = missing[1] or missing[2]
         if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma", "crt/")):
             return f"; a header of CUDA: {headers.INSTALL}"
-        return f"; add its folder to the stage's `include`, or put it under `#ifndef {MACRO}` if only host code needs it"
+        return f"; add its folder to the stage's `include`; if only host code needs it, put it under `#ifndef {MACRO}`"
     text = next((file.text for file in files if file.path.name == name), "")
     host = host_code(text, line)
     return f"; {host}: put it under `#ifndef {MACRO}`, a macro that both builds define" if host else ""

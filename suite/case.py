@@ -75,7 +75,31 @@ class Scalar:
     dtype: str = "int32"
 
 
-Argument = Buffer | Scalar
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
+
+    Members are laid out as C++ does, each aligned to its own type.
+    """
+
+    values: tuple[float, ...]
+    members: tuple[tuple[str, str], ...]
+
+    def as_numpy(self) -> np.void:
+        layout = np.dtype(list(self.members), align=True)
+        packed: np.void = np.array([self.values], layout)[0]
+        return packed
+
+
+Argument = Buffer | Scalar | Struct
+
+
+def value_of(argument: Scalar | Struct) -> np.generic:
+    """What is passed for an argument that is not a buffer."""
+    if isinstance(argument, Struct):
+        return argument.as_numpy()
+    scalar: np.generic = np.dtype(argument.dtype).type(argument.value)
+    return scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,14 @@ _EMPTY = (
 )
 """What only host code needs, or what NVRTC and the emulator offer by themselves."""
 
+_OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
+"""Harmless in the emulator, and its C++ library is built on them."""
+
 _MATH = (
-    *("acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor").split(),
-    *("fma fmax fmin fmod hypot isfinite isinf isnan ldexp lgamma log log10 log1p log2 pow remainder rint round").split(),
-    *("signbit sin sinh sqrt tan tanh tgamma trunc").split(),
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh"),
+    *("erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot"),
+    *("isfinite", "isinf", "isnan", "ldexp", "lgamma", "log", "log10", "log1p", "log2", "pow", "remainder"),
+    *("rint", "round", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"),
 )
 _INTEGERS = tuple(f"{sign}int{bits}_t" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 
@@ -127,15 +131,18 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
         "cstring": "",
-        "math_constants.h": "#define CUDART_INF_F INFINITY\n#define CUDART_NAN_F NAN\n#define CUDART_PI_F 3.141592654f\n"
-        "#define CUDART_INF HUGE_VAL\n#define CUDART_PI 3.1415926535897931\n",
+        "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
+        "[[noreturn]] inline void __throw_out_of_range(const char*) { __builtin_trap(); }\n"
+        "[[noreturn]] inline void __throw_length_error(const char*) { __builtin_trap(); }\n}\n#endif\n",
+        "math_constants.h": "#define CUDART_INF_F INFINITY\n#define CUDART_NAN_F NAN\n#define CUDART_INF HUGE_VAL\n"
+        "#define CUDART_PI_F 3.141592654f\n#define CUDART_PI 3.1415926535897931\n",
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys(twins["cuda_half.h"], '#include "cuda_half.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h", "cuda.h"), ""),
     }
     in_cuda_std = ("limits", "type_traits", "utility", "cstdint", "array", "tuple", "algorithm", "cmath", "cstddef")
     return {
-        **dict.fromkeys((name for name in _EMPTY if name != "stddef.h"), "\n"),
+        **dict.fromkeys((name for name in _EMPTY if name not in _OF_THE_COMPILER), "\n"),
         **{name: _once(name, text) for name, text in own.items()},
         **{
             f"cuda/std/{name}": _once(
@@ -144,11 +151,6 @@ def emulator_headers() -> dict[str, str]:
             for name in in_cuda_std
         },
     }
-
-
-def needs_cuda_std(name: str) -> bool:
-    """Whether the stand-in of this header is cuda::std's."""
-    return "<cuda/std/" in nvrtc_headers().get(name, "")
 
 
 def _once(name: str, text: str) -> str:

@@ -54,14 +54,10 @@ class SourceFile:
     """Line and name of each include that is in no folder of the user: CUDA's, the host compiler's, or missing."""
 
 
-def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
-    """The file and every file it includes from its own folder or an include folder, in the order of first mention."""
-    return [file.path for file in read_sources(source, include)]
-
-
 def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]:
-    """The same with their texts, whether or not a condition lets the compiler see an include.
+    """The file and every file it includes from its own folder or an include folder, in the order of first mention.
 
+    Whether a condition lets the compiler see an include is not looked at.
     Raises PeakgateError if ``source`` cannot be read. An include that is nowhere is left for the compiler to report.
     """
     found: dict[Path, SourceFile] = {}
@@ -119,7 +115,7 @@ def host_code(text: str, line: int) -> str | None:
 
 
 def device_only(files: Sequence[SourceFile], folder: Path) -> Path:
-    """The source to compile: the file itself or, where host code surrounds its kernels, a copy without that in ``folder``.
+    """What to compile: the file itself or, where host code surrounds its kernels, a copy without it in ``folder``.
 
     Taken out are functions and other declarations that use the host's libraries, and host functions that no kernel
     mentions; lines stay where they are. What is taken out and needed after all is an error of the compiler.

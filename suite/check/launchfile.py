@@ -23,7 +23,7 @@ FAMILY = "external"
 _KEYS = ("kernel", "grid", "block", "shared_bytes", "defines", "expected", "argument")
 _BUFFER_KEYS, _SCALAR_KEYS = ("role", "shape", "dtype"), ("value", "dtype")
 _EXPECTED = re.compile(r"copy of argument (\d+)")
-_DTYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+_DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
 @dataclass(frozen=True, slots=True)

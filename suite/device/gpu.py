@@ -95,12 +95,8 @@ class GpuDevice:
         key = (str(built.path), built.entry)
         if key not in self._functions:
             module = cupy.RawModule(path=str(built.path))
-            for at, ((name, buffer), lowered) in enumerate(zip(case.stage.constants, built.constants, strict=True)):
-                memory = module.get_global(lowered)
-                if memory.mem.size < buffer.nbytes:
-                    raise KernelFault(f"constant {name} has {memory.mem.size} bytes, its data {buffer.nbytes}")
-                values = self.input(buffer, len(case.arguments) + at)
-                memory.copy_from_device(values.data, buffer.nbytes)
+            for lowered, values in zip(built.constants, self.constants(case), strict=True):
+                module.get_global(lowered).copy_from_device(values.data, values.nbytes)
             self._functions[key] = module.get_function(built.entry)
         function = self._functions[key]
         if case.launch.shared_bytes + built.resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
@@ -137,6 +133,11 @@ class GpuDevice:
                 held -= self._inputs.popitem(last=False)[1].nbytes
         self._inputs.move_to_end(key)
         return self._inputs[key]
+
+    def constants(self, case: Case) -> list[Array]:
+        """The data of the stage's constants."""
+        first = len(case.arguments)
+        return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
 
     def places(self, buffers: Sequence[Buffer]) -> list[Array] | None:
         """Uninitialized arrays for the buffers somewhere in memory, elsewhere at each call; the last call's are void.

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from suite.build import Resources
-from suite.case import Array, Buffer, Case, Role, Scalar
+from suite.case import Array, Buffer, Case, Role, value_of
 from suite.device import operations
 from suite.device.guarded import GuardedArray, guarded_array
 from suite.device.interface import DeviceLost, KernelFault
@@ -79,7 +79,7 @@ class GpuLaunchable:
         function = self._function
         grid, block, shared = self.case.launch.grid, self.case.launch.block, self.case.launch.shared_bytes
         arguments = tuple(
-            np.dtype(argument.dtype).type(argument.value) if isinstance(argument, Scalar) else arrays[position]
+            arrays[position] if isinstance(argument, Buffer) else value_of(argument)
             for position, argument in enumerate(self.case.arguments)
         )
 
@@ -94,7 +94,7 @@ class GpuLaunchable:
             self._pristine.get(position, self._arrays[position])
             for position, buffer in self._buffers()
             if buffer.role in (Role.IN, Role.INOUT)
-        ]
+        ] + self._device.constants(self.case)
 
     @property
     def outputs(self) -> Sequence[Array]:

@@ -6,11 +6,12 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypedDict
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
@@ -43,6 +44,15 @@ RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 DEFAULT_CAPABILITY = (9, 0)
 """The compute capability whose ``__CUDA_ARCH__`` kernels see."""
 
+
+class BuildOptions(TypedDict, total=False):
+    """What the builds of several kernels may have in common."""
+
+    include: tuple[Path, ...]
+    options: tuple[str, ...]
+    capability: tuple[int, int]
+
+
 _ENTRY = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}]*>)?")
 _OPTION = re.compile(r"-D|-U|-I|-std=|--define-macro=|--undefine-macro=|--include-path=|--std=")
 _SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I", "--std=": "-std="}
@@ -73,31 +83,34 @@ def build_kernel(
     entry = _ENTRY.fullmatch(kernel)
     if entry is None:
         raise PeakgateError(
-            f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with template "
-            "arguments as it needs"
+            f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with "
+            "template arguments as it needs"
         )
     compiler = compiler or find_compiler()
     source = source.resolve()
     folders = tuple(folder.resolve() for folder in include)
-    macros = (("__CUDA_ARCH__", f"{capability[0]}{capability[1]}0"), *defines)
-    taken = (
+    taken = [
         _SPELLED.get(option[0], option[0]) + option.string[option.end() :]
         for option in map(_OPTION.match, options)
         if option
-    )
-    flags = (*kernel_flags(compiler, checked=checked), *(f"-D{name}={value}" for name, value in macros), *taken)
+    ]
+    flags = (*kernel_flags(compiler, checked=checked), *(option for option in taken if option[:2] not in ("-D", "-U")))
+    given = (f"__CUDA_ARCH__={capability[0]}{capability[1]}0", *(f"{name}={value}" for name, value in defines))
+    macros = [
+        _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
+    ]
     files = read_sources(source, folders)
     runtime = build_runtime(compiler)
     stand_ins = _stand_ins()
     texts = tuple((file.path.name, file.text) for file in files)
-    key = _digest((kernel, source.name, flags, runtime.name, _own_texts(HEADERS), stand_ins.name, texts))
+    key = _digest((kernel, source.name, flags, macros, runtime.name, _own_texts(HEADERS), stand_ins.name, texts))
     library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
         compiled = device_only(files, cache_folder() / "sources")
-        wrapper.write_text(_wrapper(compiled, stand_ins, kernel, entry["name"]), encoding="utf-8")
+        wrapper.write_text(_wrapper(compiled, stand_ins, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
         # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, HERE)]
@@ -191,16 +204,26 @@ def prebuild(
             pass
 
 
-def _wrapper(source: Path, stand_ins: Path, kernel: str, name: str) -> str:
-    """The translation unit: the emulator's header, the source, the entry point.
+def _directive(option: str) -> str:
+    """``-DNAME=value`` or ``-UNAME`` as a line of source."""
+    name, _, value = option[2:].partition("=")
+    return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
 
-    The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function.
+
+def _wrapper(source: Path, stand_ins: Path, macros: Sequence[str], kernel: str, name: str) -> str:
+    """The translation unit: the emulator's header, the macros, the source, the entry point.
+
+    The macros come behind the header, which uses short names of its own.
+    The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function; not one
+    called like a member of CUDA's vectors, which would be renamed with it.
     """
+    own_name = name if name in ("x", "y", "z", "w") else f"peakgate_kernel_{name}"
     return "\n".join(
         (
             f'#include "{HERE / "cuda_cpu.h"}"',
             f'#include "{stand_ins / headers.PRELUDE}"',
-            f"#define {name} peakgate_kernel_{name}",
+            *macros,
+            f"#define {name} {own_name}",
             f'#include "{source}"',
             f"PEAKGATE_ENTRY({kernel})",
             "",

@@ -185,6 +185,10 @@ PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
 extern "C" int printf(const char*, ...);
 #define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)
 #define memset(destination, value, bytes) peakgate_memset(destination, value, bytes)
+namespace std {
+using ::peakgate_memcpy;
+using ::peakgate_memset;
+} // namespace std
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
@@ -243,9 +247,14 @@ template <int... I> struct MakeIndices<0, I...> {
     using type = Indices<I...>;
 };
 
+// The arguments are copied to the thread's own stack: a parameter may be a reference.
+template <class... A>
+__attribute__((no_sanitize("thread"))) void call_with(void (*kernel)(A...), typename Value<A>::type... values) {
+    kernel(values...);
+}
 template <class... A, int... I>
 __attribute__((no_sanitize("thread"))) void call(void (*kernel)(A...), [[maybe_unused]] void** arguments, Indices<I...>) {
-    kernel(*static_cast<typename Value<A>::type*>(arguments[I])...);
+    call_with<A...>(kernel, *static_cast<typename Value<A>::type*>(arguments[I])...);
 }
 template <class... A> void call(void (*kernel)(A...), void** arguments) {
     call(kernel, arguments, typename MakeIndices<sizeof...(A)>::type());

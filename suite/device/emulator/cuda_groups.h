@@ -15,7 +15,7 @@ namespace details {
 inline unsigned rank_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
 inline unsigned lane() { return rank_in_block() % warpSize; }
-inline unsigned below(unsigned mask, unsigned lane) { return __builtin_popcount(mask & ((1u << lane) - 1)); }
+inline unsigned below(unsigned mask, unsigned lane) { return static_cast<unsigned>(__popc(mask & ((1u << lane) - 1))); }
 inline unsigned lanes(unsigned size, unsigned first) { return (size == 32 ? ~0u : (1u << size) - 1) << first; }
 // The lane of a mask that has so many others of it below.
 inline unsigned nth(unsigned mask, unsigned rank) {
@@ -34,12 +34,12 @@ template <class T> __attribute__((no_sanitize("thread"))) unsigned gather(unsign
     unsigned met = 0;
     for (unsigned done = 0; done < sizeof(T); done += 8) {
         const int size = sizeof(T) - done < 8 ? static_cast<int>(sizeof(T) - done) : 8;
-        char part[warpSize][8];
+        char part[warpSize * 8]; // by lane, `size` bytes each
         const PeakgateWarpCall call = {PEAKGATE_WARP_GROUP, mask, reinterpret_cast<const char*>(&value) + done,
-                                       part,                size, 0, warpSize};
+                                       part, size, 0, warpSize};
         met = peakgate_warp(&call, caller);
         for (int from = 0; from < warpSize; ++from)
-            __builtin_memcpy(reinterpret_cast<char*>(all + from) + done, part[0] + from * size, static_cast<size_t>(size));
+            __builtin_memcpy(reinterpret_cast<char*>(all + from) + done, part + from * size, static_cast<size_t>(size));
     }
     return met;
 }
@@ -64,7 +64,7 @@ struct thread_block {
 inline thread_block this_thread_block() { return {}; }
 
 struct grid_group {
-    __attribute__((error("grid.sync() is not emulated: blocks run one after the other"))) void sync() const;
+    __attribute__((error("grid.sync() is not emulated"))) void sync() const;
     static bool is_valid() { return false; }
     static unsigned long long block_rank() {
         return blockIdx.x + gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
@@ -83,7 +83,7 @@ inline grid_group this_grid() { return {}; }
 struct lane_group {
     unsigned mask = 0;
     unsigned thread_rank() const { return details::below(mask, details::lane()); }
-    unsigned size() const { return static_cast<unsigned>(__builtin_popcount(mask)); }
+    unsigned size() const { return static_cast<unsigned>(__popc(mask)); }
     unsigned num_threads() const { return size(); }
     PEAKGATE_MEMBER void sync() const { details::meet(mask, __builtin_return_address(0)); }
 
@@ -144,6 +144,10 @@ PEAKGATE_MEMBER inline coalesced_group coalesced_threads(PEAKGATE_SITE) {
 template <unsigned N, class Parent = void> struct thread_block_tile : lane_group {
     static_assert(N && N <= 32 && (N & (N - 1)) == 0, "tiles of 1, 2, 4, 8, 16 or 32 threads are emulated");
     unsigned rank_in_parent = 0, tiles_in_parent = 1;
+    thread_block_tile() = default;
+    template <class P>
+    thread_block_tile(const thread_block_tile<N, P>& other)
+        : lane_group(other), rank_in_parent(other.rank_in_parent), tiles_in_parent(other.tiles_in_parent) {}
     static unsigned thread_rank() { return details::rank_in_block() % N; }
     static constexpr unsigned size() { return N; }
     static constexpr unsigned num_threads() { return N; }

@@ -159,8 +159,15 @@ inline int __double2int_rz(double a) { return static_cast<int>(a); }
 inline unsigned __float2uint_rz(float a) { return static_cast<unsigned>(a); }
 inline unsigned __float2uint_rn(float a) { return static_cast<unsigned>(rintf(a)); }
 
-inline int __popc(unsigned a) { return __builtin_popcount(a); }
-inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
+// Not the compilers' builtins: for processors that may lack the instruction, g++ makes them calls of a library.
+inline int __popc(unsigned a) {
+    a -= a >> 1 & 0x55555555u;
+    a = (a & 0x33333333u) + (a >> 2 & 0x33333333u);
+    return static_cast<int>(((a + (a >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24);
+}
+inline int __popcll(unsigned long long a) {
+    return __popc(static_cast<unsigned>(a)) + __popc(static_cast<unsigned>(a >> 32));
+}
 inline int __clz(int a) { return a ? __builtin_clz(static_cast<unsigned>(a)) : 32; }
 inline int __clzll(long long a) { return a ? __builtin_clzll(static_cast<unsigned long long>(a)) : 64; }
 inline int __ffs(int a) { return __builtin_ffs(a); }

@@ -23,6 +23,15 @@ uintptr_t stack_pointer(const void* context) {
 #endif
 }
 
+uintptr_t program_counter(const void* context) {
+    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(machine.gregs[REG_RIP]);
+#else
+    return static_cast<uintptr_t>(machine.pc);
+#endif
+}
+
 // Where a jump came from: on x86-64 the call has just pushed it.
 uintptr_t called_from(const void* context) {
 #if defined(__x86_64__)
@@ -44,17 +53,18 @@ void caught(int signal, siginfo_t* info, void* context) {
     }
     state.checking = false;
     const uintptr_t at = interrupted_at(context), address = reinterpret_cast<uintptr_t>(info->si_addr);
+    const bool jumped = program_counter(context) == address;
     if (signal == SIGFPE)
         report(FAULT, at, 0, "integer division by zero");
     else if (signal == SIGILL)
         report(FAULT, at, 0, "illegal instruction");
     else if (address - state.stacks < state.stacks_size && stack < address + (64 << 10) && address < stack + (64 << 10))
         report(FAULT, at, 0, "stack overflow: recursion or local arrays of more than 192 KiB in one thread");
-    else if (!at && address)
-        report(FAULT, called_from(context), 0, "call of, or access from, an address that is no code of the kernel (%#lx)",
+    else if (jumped)
+        report(FAULT, called_from(context), 0, "call of an address that is no code (%#lx)",
                static_cast<unsigned long>(address));
     else
-        report(FAULT, at ? at : called_from(context), 0, "access to an address that belongs to nothing (%#lx)",
+        report(FAULT, at, 0, "access to an address that belongs to nothing (%#lx)",
                static_cast<unsigned long>(address));
     sigset_t own;
     sigemptyset(&own);
@@ -66,12 +76,7 @@ void caught(int signal, siginfo_t* info, void* context) {
 } // namespace
 
 uintptr_t interrupted_at(const void* context) {
-    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
-#if defined(__x86_64__)
-    const auto address = static_cast<uintptr_t>(machine.gregs[REG_RIP]);
-#else
-    const auto address = static_cast<uintptr_t>(machine.pc);
-#endif
+    const uintptr_t address = program_counter(context);
     // One further, because reports give the address behind the instruction.
     return address - state.image < state.image_size ? address + 1 : 0;
 }

@@ -1,4 +1,4 @@
-"""The ``__constant__`` and ``__device__`` variables of a loaded kernel, found in its symbol table and set from the host."""
+"""Sets the ``__constant__`` and ``__device__`` variables of a loaded kernel, which its symbol table lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Variables:
         found = next((self._symbols[known] for known in names if known in self._symbols), None)
         if found is None:
             raise PeakgateError(
-                f"{self._kernel}: no variable {name!r}; expected a __constant__ or __device__ variable that is not const"
+                f"{self._kernel}: no variable {name!r}; expected a __constant__ or __device__ one that is not const"
             )
         offset, size = found
         if values.nbytes > size:
