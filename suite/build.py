@@ -151,7 +151,9 @@ class _Unit:
         # Stand-ins and CUDA's own headers matter to those that include any.
         foreign = (headers.nvrtc_headers(), headers.cuda_version(_major())) if self._includes_foreign else ""
         prelude = headers.nvrtc_headers()[headers.PRELUDE]
-        digest.update(repr((self.names, self.options, nvrtc.version(), prelude, foreign)).encode())
+        digest.update(
+            repr((self.names, self.stage.constants, self.options, nvrtc.version(), prelude, foreign)).encode()
+        )
         return digest.hexdigest()[:20]
 
     @property

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.case import Buffer, Case, Launch, Role, Stage, Struct, Work
+from suite.check.lane import check_case
 from suite.device import emulator
 from suite.device.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
 from suite.device.emulator import launch as launch_module
@@ -208,7 +210,7 @@ def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None
 HOST_HEADERS = (
     *("cstdint", "limits", "type_traits", "cassert", "float.h", "cstdlib", "algorithm", "cmath", "math.h", "stdio.h"),
     *("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector", "iostream", "string", "climits"),
-    *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "array", "tuple", "cstring"),
+    *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "tuple", "cstring"),
     *("chrono", "random", "memory", "cuda/std/limits", "cuda/std/cstdint", "cuda/std/type_traits"),
 )
 
@@ -222,10 +224,10 @@ def test_the_hosts_headers_are_there_and_leave_cudas_words_alone(compiler: Compi
         "    const uint i = threadIdx.x;\n"
         "    const std::uint32_t wide = UINT32_MAX;\n"
         "    float value = std::max(in[i], 1.0f) + max(1, 2) + sqrt(in[i]) + std::sqrt(in[i]) + std::abs(-1.0f);\n"
-        "    value += std::min<int>(3, 4) + ceil(7 / 2) + pow(in[i], 2) + static_cast<float>(M_PI) + (wide == INT_MAX);\n"
+        "    value += std::min<int>(3, 4) + ceil(7 / 2) + pow(in[i], 2) + float(M_PI) + (wide == INT_MAX);\n"
         "    if (isinf(INFINITY) && std::isnan(NAN) && value < FLT_MAX && value < std::numeric_limits<float>::max())\n"
         "        out[i] = value;\n"
-        "    assert(std::is_same<int, int32_t>::value);\n"
+        "    assert((std::is_same<int, int32_t>::value));\n"
         "    std::memcpy(&value, in, sizeof value);\n"
         "}\n"
     )
@@ -239,7 +241,7 @@ def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
     kernel = loaded(source, text)
     arrays = np.full(4, -1, np.int32), np.zeros(4, np.int32)
     kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0,))  # writes what is there already
-    with pytest.raises(KernelDefect, match="^unwritten output: no thread wrote to argument 1") as caught:
+    with pytest.raises(KernelDefect, match=r"^unwritten output: no thread wrote to argument 1") as caught:
         kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0, 1))
     assert caught.value.kind is DefectKind.UNWRITTEN_OUTPUT
 
@@ -276,7 +278,7 @@ def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyP
         ("#include <cuda/barrier>\n", r"^kernel\.cu:1: .*; libcu\+\+'s synchronization is not emulated"),
         ("\n__device__ unsigned f() { unsigned a; asm(\"mov.u32 %0, %laneid;\" : \"=r\"(a)); return a; }\n",
          r"^kernel\.cu:2: .*; inline PTX is not emulated"),
-        ("__device__ int* f() {\n    return (int*)malloc(4);\n}\n", r"^kernel\.cu:2: .*; malloc in a kernel is not emul"),
+        ("__device__ int* f() {\n    return (int*)malloc(4);\n}\n", r"^kernel\.cu:2: .*; malloc in a kernel is not"),
         ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
     ],
@@ -289,7 +291,9 @@ def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complain
 
 
 def test_a_grid_wide_barrier_is_refused(source: Path) -> None:
-    text = "#include <cooperative_groups.h>\n__global__ void kernel(int* out) {\n    cooperative_groups::this_grid().sync();\n}\n"
+    text = (
+        "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"
+    )
     with pytest.raises(KernelBuildError, match=r"^kernel\.cu:3: .*grid\.sync\(\) is not emulated"):
         loaded(source, text)
 
@@ -306,3 +310,40 @@ def test_an_entry_that_is_not_there_is_answered_with_those_that_are() -> None:
         KernelBuildError, match=r"^foreign\.cu has no entry point `gone` .*: it has softmax<\.\.\.>, by_co"
     ):
         emulator.load(FOREIGN, "gone")
+
+
+def case_of(stage: Stage, arguments: tuple[Any, ...], reference: Any) -> Case:
+    return Case("family", stage, Launch(ONE, (8, 1, 1)), arguments, Work(0), reference, tolerance=1e-6)
+
+
+def findings(case: Case) -> list[str]:
+    return [finding.what for found in check_case(case, (0, 2)) for finding in found]
+
+
+def test_a_case_gets_its_constants_and_its_reference_receives_them_last() -> None:
+    constants = (("scaling::factors", Buffer(Role.IN, (4,))),)
+    stage = Stage("scaled", "", FOREIGN, entry="scaling::by_constant", constants=constants)
+    arguments = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)))
+    case = case_of(stage, arguments, lambda xp, inputs: [2 * inputs[0] * xp.tile(inputs[1], 2)])
+    assert findings(case) == []
+
+
+def test_a_case_passes_a_struct_by_value() -> None:
+    line = Struct((3, 0.5), (("offset", "int32"), ("slope", "float64")))
+    arguments = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)), line)
+    stage = Stage("along", "", FOREIGN)
+    assert findings(case_of(stage, arguments, lambda xp, inputs: [3 + inputs[0].astype("float64") / 2])) == []
+
+
+def test_an_output_that_a_case_never_writes_is_found_even_if_nothing_is_expected_of_it(source: Path) -> None:
+    source.write_text("__global__ void kernel(int* out) {}\n")
+    case = case_of(Stage("kernel", "", source), (Buffer(Role.OUT, (8,), "int32"),), lambda xp, inputs: [])
+    found = check_case(case, (0,), compared=False)
+    assert [finding.kind for finding in found[0]] == ["unwritten output"]
+
+
+def test_input_in_half_precision_is_exact_and_fills_the_range(source: Path) -> None:
+    source.write_text("#include <cuda_fp16.h>\n__global__ void kernel(half* out, const half* in) {\n"
+                      "    out[threadIdx.x] = in[threadIdx.x] + in[threadIdx.x];\n}\n")  # fmt: skip
+    arguments = (Buffer(Role.OUT, (8,), "float16"), Buffer(Role.IN, (8,), "float16"))
+    assert findings(case_of(Stage("kernel", "", source), arguments, lambda xp, inputs: [inputs[0] * 2])) == []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite.case import Case, Role, Scalar
+from suite.case import Buffer, Case, Role, Scalar
 from suite.families.sgemm import probes, tolerance
 from suite.tests.sgemm import BUILDS, FOLDER, all_cases, error, random_matrices, shape_of
 
@@ -36,9 +36,10 @@ def launch(emulator: Any, case: Case, source: Path | None = None, *, schedule: i
     for argument in case.arguments:
         if isinstance(argument, Scalar):
             arguments.append(np.int32(argument.value))
-        elif argument.role is Role.IN:
+        elif isinstance(argument, Buffer) and argument.role is Role.IN:
             arguments.append(next(left))
         else:
+            assert isinstance(argument, Buffer)
             arguments.append(np.zeros(argument.shape, argument.dtype))
     kernel = emulator.load(source or case.stage.source, case.stage.name, case.defines, include=(FOLDER,))
     errors = []
