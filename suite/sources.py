@@ -129,7 +129,7 @@ def device_only(files: Sequence[SourceFile], folder: Path) -> Path:
         return files[0].path
     if all(text == file.text for text, file in zip(blanked, files, strict=True)):
         return files[0].path
-    key = hashlib.sha256(repr([(str(file.path), file.text) for file in files]).encode()).hexdigest()[:20]
+    key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]
     copies = {file.path: folder / key / f"{at}-{file.path.name}" for at, file in enumerate(files)}
     for file, text in zip(files, blanked, strict=True):
         if not copies[file.path].exists():
@@ -153,6 +153,8 @@ class _Unbalanced(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Declaration:
+    """``head`` is what stands before the parameters of a function, their bracket included."""
+
     start: int
     end: int
     head: str
@@ -186,6 +188,11 @@ def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
                 drop[id(part)].append(declaration)
             else:
                 (optional if declaration.is_function else keep).append((part, declaration))
+    gone = {_name(declaration.head) for part in parsed for declaration in drop[id(part)] if declaration.is_function}
+    for part, declaration in [item for item in optional if item[0].code[item[1].end - 1] == ";"]:
+        if _name(declaration.head) in gone:
+            optional.remove((part, declaration))
+            drop[id(part)].append(declaration)
     mentioned = {word for part in parsed for word in _WORD.findall(part.directives)}
     for part, declaration in keep:
         mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))
@@ -233,7 +240,10 @@ def _declarations(code: str, start: int, end: int) -> Iterator[_Declaration]:
         elif character in ")]}":
             raise _Unbalanced
         elif character == ";":
-            yield _Declaration(begin, at + 1, code[begin:at], is_function=False)
+            head = code[begin:at]
+            # An explicit instantiation shares the fate of its function.
+            instantiates = re.match(r"\s*(?:extern\s+)?template\s+[^<]", head) and "(" in head
+            yield _Declaration(begin, at + 1, head[: head.index("(") + 1] if instantiates else head, bool(instantiates))
             begin = at + 1
         at += 1
 
@@ -272,9 +282,9 @@ def _parameters(head: str) -> int:
 
 
 def _name(head: str) -> str:
-    """A function's own name: the last word before its parameters."""
-    words = _WORD.findall(head)
-    return words[-1] if words else ""
+    """A function's own name: the word before its parameters, or before its template arguments and those."""
+    match = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\($", head)
+    return match[1] if match else ""
 
 
 def _code(text: str) -> str:

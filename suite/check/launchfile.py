@@ -63,11 +63,12 @@ class _Reader:
         self._known(table, _KEYS, "")
         arguments = tuple(self._argument(at, entry) for at, entry in enumerate(self._entries(table)))
         copied = self._copied(table.get("expected", "none"), arguments)
-        name = self._text(table.get("kernel", source.stem), "kernel")
+        entry = self._text(table.get("kernel", source.stem), "kernel")
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", entry).strip("_")
         inputs = [at for at, argument in enumerate(arguments) if _role(argument) in (Role.IN, Role.INOUT)]
         case = Case(
             family=FAMILY,
-            stage=Stage(name, "", source),
+            stage=Stage(name, "", source, entry=entry),
             launch=Launch(
                 self._triple(table, "grid"), self._triple(table, "block"), self._number(table, "shared_bytes", 0)
             ),
@@ -151,8 +152,8 @@ class _Reader:
         return str(dtype)
 
     def _text(self, value: Any, key: str) -> str:
-        if not (isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value)):
-            raise self._wrong(key, value, 'the name of the extern "C" __global__ function')
+        if not (isinstance(value, str) and re.fullmatch(r"(?:[A-Za-z_]\w*::)*[A-Za-z_]\w*(?:<[^;{}]*>)?", value)):
+            raise self._wrong(key, value, "the name of a __global__ function, softmax<float, 256> say")
         return value
 
     def _known(self, table: Mapping[str, Any], keys: Sequence[str], where: str) -> None:

@@ -52,6 +52,11 @@ def test_the_kernel_is_named_like_its_file_and_nothing_is_expected_unless_it_say
     assert not described.compared
 
 
+def test_a_template_is_launched_by_its_template_id_under_a_plain_name(read):
+    stage = read('kernel = "rows::softmax<float, 256>"\n' + HEAD + OUT).case.stage
+    assert (stage.name, stage.kernel) == ("rows_softmax_float_256", "rows::softmax<float, 256>")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -69,7 +74,7 @@ def test_the_kernel_is_named_like_its_file_and_nothing_is_expected_unless_it_say
         (HEAD + "argument = [3]\n", "argument 0 is 3; expected a table"),
         (HEAD + '[[argument]]\nrole = "input"\nshape = [1]\n', "argument 0: role is 'input'; expected one of in, out"),
         (HEAD + '[[argument]]\nrole = "in"\n', "argument 0: shape is missing; expected a list"),
-        (HEAD + OUT + 'dtype = "half"\n', "argument 0: dtype is 'half'; expected one of float32"),
+        (HEAD + OUT + 'dtype = "half"\n', "argument 0: dtype is 'half'; expected one of float16"),
         (HEAD + '[[argument]]\nvalue = "3"\n', "argument 0: value is '3'; expected a number"),
         (HEAD + "[[argument]]\nvalue = 0.5\n", "argument 0: value is 0.5; expected a number that int32 holds"),
         (HEAD + "[[argument]]\nvalue = inf\n", "argument 0: value is inf; expected a number that int32 holds"),

@@ -5,7 +5,7 @@ from suite.data import random_array
 from suite.errors import PeakgateError
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_values_fill_the_range_from_minus_one_to_one(dtype):
     values = random_array(np, (257, 130), dtype, seed=0)
     assert values.dtype == dtype

@@ -46,6 +46,15 @@ def test_host_functions_go_and_lines_stay(tmp_path: Path) -> None:
     assert [line.strip() for line in left.splitlines()] == [*[""] * 3, text.splitlines()[3], "", *text.splitlines()[5:]]
 
 
+def test_an_explicit_instantiation_goes_with_its_function(tmp_path: Path) -> None:
+    text = (
+        "template <class T> void sum(T* x) { k<T><<<1, 2>>>(x); }\ntemplate void sum<int>(int* x);\n"
+        "namespace a { template <class T> __device__ T sum(T x) { return x; } }\n"
+        "template <class T> __global__ void k(T* x) { x[0] = a::sum(x[1]); }\ntemplate __global__ void k<int>(int* x);\n"
+    )
+    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == text.splitlines()[2:]
+
+
 def test_directives_inside_host_functions_stay_balanced(tmp_path: Path) -> None:
     text = "#define N 3\nint main() {\n#ifdef A\n  cudaFree(0);\n#endif\n}\n__global__ void k() {}\n"
     assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == [
