@@ -50,7 +50,7 @@ def test_an_explicit_instantiation_goes_with_its_function(tmp_path: Path) -> Non
     text = (
         "template <class T> void sum(T* x) { k<T><<<1, 2>>>(x); }\ntemplate void sum<int>(int* x);\n"
         "namespace a { template <class T> __device__ T sum(T x) { return x; } }\n"
-        "template <class T> __global__ void k(T* x) { x[0] = a::sum(x[1]); }\ntemplate __global__ void k<int>(int* x);\n"
+        "template <class T> __global__ void k(T* x) { x[0] = a::sum(x[1]); }\ntemplate __global__ void k<int>(int*);\n"
     )
     assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == text.splitlines()[2:]
 
