@@ -114,7 +114,7 @@ def _problems(text: str = "") -> tuple[tuple[Case, ...], ...]:
 def _sources(text: str = "") -> tuple[frozenset[Path], ...]:
     """The files each of these builds is made of."""
     stages = (problems[0].stage for problems in _problems(text))
-    return tuple(frozenset(source_files(stage.source) if stage.source else ()) for stage in stages)
+    return tuple(frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
 
 
 def _within(kernels: Path, problem: Case) -> Case:

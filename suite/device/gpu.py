@@ -90,17 +90,20 @@ class GpuDevice:
         return cubin(case.stage, case.defines, self.capability)
 
     def function(self, built: Cubin, case: Case) -> Any:
-        """Load a cubin's entry point once; allow the dynamic shared memory the case asks for."""
-        key = (str(built.path), case.stage.name)
+        """Load a cubin's entry point once, set its constants; allow the dynamic shared memory the case asks for."""
+        key = (str(built.path), built.entry)
         if key not in self._functions:
-            self._functions[key] = cupy.RawModule(path=str(built.path)).get_function(case.stage.name)
+            module = cupy.RawModule(path=str(built.path))
+            for lowered, values in zip(built.constants, self.constants(case), strict=True):
+                module.get_global(lowered).copy_from_device(values.data, values.nbytes)
+            self._functions[key] = module.get_function(built.entry)
         function = self._functions[key]
         if case.launch.shared_bytes + built.resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
             function.max_dynamic_shared_size_bytes = case.launch.shared_bytes
         return function
 
     def prebuild(self, cases: Sequence[Case]) -> None:
-        distinct = {(case.stage.source, case.defines): case for case in cases if case.stage.source is not None}
+        distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
 
         def build(case: Case) -> None:
             try:
@@ -129,6 +132,11 @@ class GpuDevice:
                 held -= self._inputs.popitem(last=False)[1].nbytes
         self._inputs.move_to_end(key)
         return self._inputs[key]
+
+    def constants(self, case: Case) -> list[Array]:
+        """The data of the stage's constants."""
+        first = len(case.arguments)
+        return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
 
     def places(self, buffers: Sequence[Buffer]) -> list[Array] | None:
         """Uninitialized arrays for the buffers somewhere in memory, elsewhere at each call; the last call's are void.

@@ -13,7 +13,7 @@ import numpy as np
 from peakgate.case import Array
 from peakgate.common.errors import PeakgateError
 
-_MANTISSA_BITS = {"float32": 24, "float64": 32}
+_MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 """How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
 
 

@@ -4,7 +4,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.measure.data import random_array
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_values_fill_the_range_from_minus_one_to_one(dtype):
     values = random_array(np, (257, 130), dtype, seed=0)
     assert values.dtype == dtype
