@@ -30,6 +30,11 @@ buffers after it, in argument order.
 """
 
 
+Data = None | float | tuple[float, float] | Callable[..., Array]
+"""What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
+random values from ``low`` up to but not including ``high``; a number: that number; a function: ``data(xp, shape)``."""
+
+
 class Role(Enum):
     """What a kernel does with a buffer."""
 
@@ -56,11 +61,12 @@ class Tier(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A device array a kernel receives as a pointer; row-major, ``dtype`` as NumPy names it."""
+    """A device array that a kernel receives as a pointer: row-major, ``dtype`` as NumPy names it."""
 
     role: Role
     shape: tuple[int, ...]
     dtype: str = "float32"
+    data: Data = field(default=None, repr=False)
 
     @property
     def nbytes(self) -> int:

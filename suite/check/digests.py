@@ -21,7 +21,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 
 SCHEMA = 1
 SAMPLES = 16
@@ -78,7 +78,7 @@ def problem_key(case: Case) -> str:
         digest.update(repr((case.stage.entry, case.stage.options, case.stage.constants)).encode())
     for position, argument in enumerate(case.arguments):
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT):
-            digest.update(random_array(np, argument.shape, argument.dtype, position).tobytes())
+            digest.update(input_array(np, argument, position).tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -15,7 +15,7 @@ from peakgate.device import emulator
 from peakgate.device.interface import DeviceKind, KernelFault
 from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
@@ -86,12 +86,11 @@ class CpuLaunchable:
             elif argument.role in (Role.OUT, Role.SCRATCH):
                 self._values.append(np.zeros(argument.shape, argument.dtype))
             else:
-                self._pristine[position] = random_array(np, argument.shape, argument.dtype, position)
+                self._pristine[position] = input_array(np, argument, position)
                 self._values.append(self._pristine[position].copy())
         stage = case.stage
         self._constants = {
-            name: random_array(np, buffer.shape, buffer.dtype, len(case.arguments) + at)
-            for at, (name, buffer) in enumerate(stage.constants)
+            name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
         }
         self._kernel = None
         if stage.source is not None:

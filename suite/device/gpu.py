@@ -18,7 +18,7 @@ from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight
 from peakgate.device.stream import SampleStream
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
 
@@ -54,7 +54,7 @@ class GpuDevice:
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
         self._functions: dict[tuple[str, str], Any] = {}
-        self._inputs: OrderedDict[tuple[tuple[int, ...], str, int], Array] = OrderedDict()
+        self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
 
@@ -124,9 +124,9 @@ class GpuDevice:
 
     def input(self, buffer: Buffer, seed: int) -> Array:
         """Random data for an input; kept, because many cases ask for the same."""
-        key = (buffer.shape, buffer.dtype, seed)
+        key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            self._inputs[key] = random_array(cupy, buffer.shape, buffer.dtype, seed)
+            self._inputs[key] = input_array(cupy, buffer, seed)
             held = sum(array.nbytes for array in self._inputs.values())
             while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
                 held -= self._inputs.popitem(last=False)[1].nbytes
