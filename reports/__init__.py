@@ -28,3 +28,10 @@ def compare(
     from peakgate.reports.comparison import judge  # noqa: PLC0415  # as in load
 
     return judge.compare_frames(base, new, history, across_gpus=across_gpus)
+
+
+def trend(runs: pd.DataFrame, gpu: str | None = None) -> pd.DataFrame:
+    """What got slower over the runs, one row per case, worst first; see ``history.trend.trend_of_frame``."""
+    from peakgate.reports.history.trend import trend_of_frame  # noqa: PLC0415  # as in load
+
+    return trend_of_frame(runs, gpu)

@@ -10,9 +10,8 @@ import numpy as np
 from peakgate.reports.ab.decide import Decision, decide
 from peakgate.reports.ab.schedule import Stage, Which, looks
 from peakgate.reports.ab.store import Record
-from peakgate.reports.comparison.evidence import UNUSABLE
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run
 
 
 @dataclass(frozen=True, slots=True)

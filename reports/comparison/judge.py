@@ -110,16 +110,8 @@ def compare_frames(
     ``history`` holds other saved runs. The frame's ``attrs`` have the ``verdict`` of the whole comparison, its
     ``exit_code``, and the ``suite_wide`` verdict with its reason. A PeakgateError names a frame without a row.
     """
-    sides = []
-    for label, frame in (("base", base), ("new", new)):
-        runs = to_runs(frame)
-        if not runs:
-            raise PeakgateError(
-                f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load"
-            )
-        sides.append(Side(label, tuple(sorted(runs, key=lambda run: run.taken))))
     others = to_runs(history) if history is not None else ()
-    found = compare(*sides, others, across_gpus=across_gpus)
+    found = compare(_side("base", base), _side("new", new), others, across_gpus=across_gpus)
     suite = found.suite.judgement if found.suite else None
     rows = found.frame.copy()
     rows.attrs = {
@@ -128,6 +120,13 @@ def compare_frames(
         "suite_wide": f"{suite.verdict}: {suite.reason}" if suite else None,
     }
     return rows
+
+
+def _side(label: str, frame: pd.DataFrame) -> Side:
+    runs = sorted(to_runs(frame), key=lambda run: run.taken)
+    if not runs:
+        raise PeakgateError(f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load")
+    return Side(label, tuple(runs))
 
 
 def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:

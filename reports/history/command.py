@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from peakgate.common.files import write_whole
 from peakgate.reports.history import report
-from peakgate.reports.history.detect import detect, detect_together
 from peakgate.reports.history.series import history
+from peakgate.reports.history.trend import find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, add_runs, verb_parser
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.runs.find import Archive
@@ -40,15 +40,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
-    told = report.Told(found, detect(found), detect_together(found), archive.notes())
+    trend = find_trend(found, archive.notes())
     console = VerdictConsole()
-    report.show(told, console, everything=options.all)
+    report.show(trend, console, everything=options.all)
     texts = {
-        "history.md": report.markdown(told),
-        "history.csv": report.series_csv(told),
-        "history.json": report.verdict_json(told),
+        "history.md": report.markdown(trend),
+        "history.csv": report.series_csv(trend),
+        "history.json": report.verdict_json(trend),
     }
     for name, text in texts.items():
         write_whole(options.out / name, text)
-    report.last_line(told, console, [options.out / name for name in texts])
-    return told.exit_code
+    report.last_line(trend, console, [options.out / name for name in texts])
+    return trend.exit_code

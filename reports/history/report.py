@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.history.detect import Finding
+import pandas as pd
 from peakgate.reports.history.series import History, Mark
-from peakgate.reports.history.steps import Step
+from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render.markdown import code, escape
-from peakgate.reports.render.words import UNCHANGED, one_line
-from peakgate.reports.result import WORST_FIRST
+from peakgate.reports.render.words import UNCHANGED, change, one_line
+from peakgate.reports.result import plain_rows
 from peakgate.reports.runs.index import Session, shortly
-from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
 
-MOST_COMMANDS = 3
 BARS = "▁▂▃▄▅▆▇█"
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A history and what was found in it, worst first; ``together`` is None where too few cases could tell."""
-
-    history: History
-    findings: tuple[Finding, ...]
-    together: Finding | None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> dict[Verdict, int]:
-        """Cases by verdict, worst first."""
-        found = Counter(finding.verdict for finding in self.findings)
-        return {verdict: found[verdict] for verdict in WORST_FIRST if found[verdict]}
-
-    @property
-    def exit_code(self) -> ExitCode:
-        return exit_code(self._verdicts())
-
-    @property
-    def verdict(self) -> Verdict:
-        """The history in one word: its worst finding, PASS when none is a regression or undecided."""
-        counted = self._verdicts() & (REGRESSIONS | UNDECIDED)
-        return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
-
-    def _verdicts(self) -> set[Verdict]:
-        return set(self.counts) | ({self.together.verdict} if self.together else set())
 
 
 def _header(history: History) -> str:
@@ -67,7 +34,7 @@ def _mark(mark: Mark, history: History) -> str:
     """A change of driver or chip: when, at which session, from what to what."""
     session = history.sessions[mark.index]
     where = f"{session.taken:%Y-%m-%d %H:%M}, session {mark.index + 1} of {len(history.sessions)}"
-    return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {_session_name(session)})")
+    return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {session_name(session)})")
 
 
 def _gpus(history: History) -> str:
@@ -77,35 +44,14 @@ def _gpus(history: History) -> str:
     return f"{history.chips} chips: a case is judged by the sessions of the chip that measured it last"
 
 
-def _counts(told: Told) -> str:
+def _counts(trend: Trend) -> str:
     """``1 SLOWER, 179 SAME``."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in told.counts.items())
+    return ", ".join(f"{count} {verdict}" for verdict, count in trend.counts.items())
 
 
-def _where(step: Step) -> str:
-    """The sessions a step lies between."""
-    between = f", {step.between} sessions of which it cannot be told" if step.between else ""
-    return f"after {_session_name(step.before)} and not after {_session_name(step.after)}{between}"
-
-
-def _session_name(session: Session) -> str:
-    """A session by its commit and day."""
-    dirty = " with uncommitted changes" if session.dirty else ""
-    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
-
-
-def _times(finding: Finding) -> str:
+def _times(row: Any) -> str:
     """``153 to 161``, in microseconds."""
-    if finding.older_us is None or finding.newest_us is None:
-        return ""
-    return f"{finding.older_us:.4g} to {finding.newest_us:.4g}"
-
-
-def _commands(told: Told) -> list[str]:
-    """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
-    findings = [*told.findings, told.together] if told.together else told.findings
-    steps = [finding.step for finding in findings if finding.step and finding.verdict is Verdict.SLOWER]
-    return list(dict.fromkeys(step.command for step in steps if step.command))[:MOST_COMMANDS]
+    return "" if row.older_time_us is None else f"{row.older_time_us:.4g} to {row.newest_time_us:.4g}"
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -133,12 +79,13 @@ SECTIONS = (
 )
 
 
-def show(told: Told, console: Console, *, everything: bool = False) -> None:
+def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    _line(console, _header(told.history))
-    for remark in _remarks(told):
+    _line(console, _header(trend.history))
+    for remark in _remarks(trend):
         _line(console, remark, style="dim")
-    listed = [finding for finding in told.findings if everything or finding.verdict not in UNCHANGED]
+    frame = trend.frame
+    listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
     for alike in _alike(listed):
@@ -148,30 +95,30 @@ def show(told: Told, console: Console, *, everything: bool = False) -> None:
         for finding in alike:
             _finding(console, finding)
     console.print()
-    if told.together:
-        text = Text("suite-wide: ").append(told.together.verdict, _style(told.together.verdict))
-        console.print(text.append(f", {_reason(told.together)}"), soft_wrap=True)
-    for command in _commands(told):
+    if trend.suite_wide:
+        text = Text("suite-wide: ").append(Verdict(trend.suite_wide.verdict), _style(Verdict(trend.suite_wide.verdict)))
+        console.print(text.append(f", {_reason(trend.suite_wide)}"), soft_wrap=True)
+    for command in trend.commands:
         _line(console, f"to settle it: {command}")
 
 
-def last_line(told: Told, console: Console, written: Sequence[Path]) -> None:
+def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
     """Counts, verdict, and where the report lies."""
-    text = Text(f"{_counts(told)}: ").append(told.verdict, _style(told.verdict))
+    text = Text(f"{_counts(trend)}: ").append(trend.verdict, _style(trend.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
 
-def markdown(told: Told) -> str:
+def markdown(trend: Trend) -> str:
     """The whole report; every text that comes from a file is escaped."""
-    lines = [f"# Peakgate history: {told.verdict}", "", f"{escape(_counts(told))}.", ""]
-    lines += [f"- {escape(_header(told.history))}"]
-    if told.together:
-        lines.append(f"- suite-wide: {told.together.verdict}, {escape(_reason(told.together))}")
-    lines += [f"- `{command}`" for command in _commands(told)]
-    lines += [f"- {escape(remark)}" for remark in _remarks(told)]
+    lines = [f"# Peakgate history: {trend.verdict}", "", f"{escape(_counts(trend))}.", ""]
+    lines += [f"- {escape(_header(trend.history))}"]
+    if trend.suite_wide:
+        lines.append(f"- suite-wide: {Verdict(trend.suite_wide.verdict)}, {escape(_reason(trend.suite_wide))}")
+    lines += [f"- `{command}`" for command in trend.commands]
+    lines += [f"- {escape(remark)}" for remark in _remarks(trend)]
     lines.append("")
     for title, verdicts, folded in SECTIONS:
-        found = [finding for finding in told.findings if finding.verdict in verdicts]
+        found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
         if not found:
             continue
         table = [_row(HEADINGS), _row(["---"] * len(HEADINGS)), *(_row(_cells(finding)) for finding in found), ""]
@@ -182,77 +129,71 @@ def markdown(told: Told) -> str:
     return "\n".join(lines)
 
 
-def series_csv(told: Told) -> str:
-    """One row a session, oldest first, with the median in microseconds of every case that it has, a column each."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*ABOUT, *(f"{case} time_us" for case in told.history.cases)))
-    for session in told.history.sessions:
-        times = map(session.times_us.get, told.history.cases)
-        about = _about(session)
-        writer.writerow([*(about[name] for name in ABOUT), *("" if time is None else f"{time:.8g}" for time in times)])
-    return text.getvalue()
+def series_csv(trend: Trend) -> str:
+    """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
+    about = pd.DataFrame([_about(session) for session in trend.history.sessions], columns=list(ABOUT))
+    times = trend.history.time_us.T.add_suffix(" time_us", axis="columns")
+    text: str = about.join(times).to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    return text
 
 
-def verdict_json(told: Told) -> str:
+def verdict_json(trend: Trend) -> str:
     """Verdict, exit code, counts, sessions, marks and every finding, worst first, with the times it was judged by."""
     document = {
         "schema": SCHEMA,
         "command": "history",
-        "verdict": told.verdict,
-        "exit_code": int(told.exit_code),
-        "gpu": told.history.slug,
-        "counts": told.counts,
-        "suite_wide": _plain(told.together) if told.together else None,
-        "commands": _commands(told),
-        "sessions": [_about(session) for session in told.history.sessions],
-        "marks": [asdict(mark) for mark in told.history.marks],
-        "retired": list(told.history.retired),
-        "notes": list(told.notes),
-        "rows": [{"case": finding.case} | _plain(finding) for finding in told.findings],
+        "verdict": trend.verdict,
+        "exit_code": int(trend.exit_code),
+        "gpu": trend.history.slug,
+        "counts": trend.counts,
+        "suite_wide": _plain(trend.suite_wide, trend.history) if trend.suite_wide else None,
+        "commands": trend.commands,
+        "sessions": [_about(session) for session in trend.history.sessions],
+        "marks": [asdict(mark) for mark in trend.history.marks],
+        "retired": list(trend.history.retired),
+        "notes": list(trend.notes),
+        "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _remarks(told: Told) -> list[str]:
-    remarks = [_mark(mark, told.history) for mark in told.history.marks[-MOST_MARKS:]]
-    if (earlier := len(told.history.marks) - len(remarks)) > 0:
+def _remarks(trend: Trend) -> list[str]:
+    remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
+    if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{earlier} earlier changes of driver or chip")
-    if several := _gpus(told.history):
+    if several := _gpus(trend.history):
         remarks.insert(0, several)
-    if told.history.retired:
-        remarks.append(f"{len(told.history.retired)} cases are no longer measured: {', '.join(told.history.retired)}")
-    return [one_line(remark) for remark in (*remarks, *told.notes)]
+    if trend.history.retired:
+        remarks.append(f"{len(trend.history.retired)} cases are no longer measured: {', '.join(trend.history.retired)}")
+    return [one_line(remark) for remark in (*remarks, *trend.notes)]
 
 
-def _reason(finding: Finding) -> str:
-    where = f"; {_where(finding.step)}" if finding.step else ""
-    return one_line(finding.judgement.reason + where)
+def _reason(row: Any) -> str:
+    return one_line(f"{row.reason}; {row.where}" if row.where else row.reason)
 
 
-def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings of FOLDED verdicts that give one reason, together; each other by itself."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        key = (finding.verdict, finding.judgement.reason if finding.verdict in FOLDED else finding.case)
-        groups.setdefault(key, []).append(finding)
+def _alike(rows: Sequence[Any]) -> list[list[Any]]:
+    """Rows of FOLDED verdicts that give one reason, together; each other by itself."""
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for row in rows:
+        groups.setdefault((row.verdict, row.reason if row.verdict in FOLDED else row.case), []).append(row)
     return list(groups.values())
 
 
-def _folded(console: Console, alike: Sequence[Finding]) -> None:
-    head = Text(f"{alike[0].verdict:<{VERDICT_WIDTH}}", _style(alike[0].verdict))
-    console.print(head.append(f"{len(alike)} cases, {one_line(alike[0].case)} the first"), soft_wrap=True)
-    _line(console, f"    {alike[0].judgement.reason}", style="dim")
+def _folded(console: Console, alike: Sequence[Any]) -> None:
+    head = Text(f"{alike[0].verdict:<{VERDICT_WIDTH}}", _style(Verdict(alike[0].verdict)))
+    console.print(head.append(f"{len(alike)} cases, first {one_line(alike[0].case)}"), soft_wrap=True)
+    _line(console, f"    {alike[0].reason}", style="dim")
 
 
-def _finding(console: Console, finding: Finding) -> None:
+def _finding(console: Console, row: Any) -> None:
     """The id stays whole on its line, however long, so that it can be searched for; the reason wraps below it."""
-    head = Text(f"{finding.verdict:<{VERDICT_WIDTH}}", _style(finding.verdict))
-    head.append(f"{_change(finding):<{CHANGE_WIDTH}}").append(one_line(finding.case), "bold")
+    head = Text(f"{row.verdict:<{VERDICT_WIDTH}}", _style(Verdict(row.verdict)))
+    head.append(f"{change(row):<{CHANGE_WIDTH}}").append(one_line(row.case), "bold")
     console.print(head, soft_wrap=True)
-    if finding.shift:
-        _line(console, f"    {sparkline(finding.recent_us)}  {_times(finding)} µs")
-    _line(console, f"    {_reason(finding)}", style="dim")
+    if row.change_percent is not None:
+        _line(console, f"    {sparkline(row.recent_us)}  {_times(row)} µs")
+    _line(console, f"    {_reason(row)}", style="dim")
 
 
 def _line(console: Console, text: str, style: str = "") -> None:
@@ -265,19 +206,15 @@ def _style(verdict: Verdict) -> str:
     return "yellow" if verdict in UNDECIDED else "green"
 
 
-def _change(finding: Finding) -> str:
-    return str(finding.shift) if finding.shift else ""
-
-
-def _cells(finding: Finding) -> tuple[str, ...]:
+def _cells(row: Any) -> tuple[str, ...]:
     return (
-        code(finding.case),
-        finding.verdict,
-        _change(finding),
-        _times(finding),
-        sparkline(finding.recent_us) if finding.shift else "",
-        escape(_where(finding.step)) if finding.step else "",
-        escape(finding.judgement.reason),
+        code(row.case),
+        row.verdict,
+        change(row),
+        _times(row),
+        "" if row.change_percent is None else sparkline(row.recent_us),
+        escape(row.where or ""),
+        escape(row.reason),
     )
 
 
@@ -285,20 +222,18 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
-    shift, step = finding.shift, finding.step
+def _plain(row: Any, history: History) -> dict[str, Any]:
+    names = ("verdict", "reason", "older_time_us", "newest_time_us")
+    figures = ("change_percent", "smallest_detectable_change_percent", "p_value")
+    sessions = {
+        name: None if number is None else _about(history.sessions[number])
+        for name, number in (("good", row.good), ("bad", row.bad))
+    }
     return {
-        "verdict": finding.verdict,
-        "reason": finding.judgement.reason,
-        "older_time_us": finding.older_us,
-        "newest_time_us": finding.newest_us,
-        "change_percent": shift.percent if shift else None,
-        "smallest_detectable_change_percent": shift.resolvable_percent if shift else None,
-        "p_value": shift.p_value if shift else None,
-        "good": _about(step.before) if step else None,
-        "bad": _about(step.after) if step else None,
-        "command": step.command if step else None,
-        "recent_us": list(finding.recent_us),
+        **{name: getattr(row, name) for name in (*names, *figures)},
+        **sessions,
+        "command": row.command,
+        "recent_us": list(row.recent_us),
     }
 
 

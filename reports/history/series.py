@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import pandas as pd
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.reports.comparison.noise import Floats
@@ -26,20 +27,29 @@ class Mark:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """The sessions of one GPU model, oldest first.
 
-    ``log_time`` (case, session) is the natural logarithm of the median in microseconds, NaN where a session does not
-    have the case. ``retired`` are cases that are no longer measured; they are not in ``cases``.
+    ``time_us`` holds the medians, one row per case id and one column per session by its number, missing where a session
+    does not have the case. ``retired`` are cases that are no longer measured; they have no row.
     """
 
     slug: str
     sessions: tuple[Session, ...]
-    cases: tuple[str, ...]
-    log_time: Floats
+    time_us: pd.DataFrame
     marks: tuple[Mark, ...]
     retired: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        return tuple(self.time_us.index)
+
+    @cached_property
+    def log_time(self) -> Floats:
+        """Natural logarithm of ``time_us`` as an array (case, session), NaN where missing."""
+        log_time: Floats = np.log(self.time_us.to_numpy(dtype=float))
+        return log_time
 
     @property
     def chips(self) -> int:
@@ -63,13 +73,8 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
         raise PeakgateError(f"{chosen}: none of the {len(named)} cases in {len(kept)} runs {what}; give another part")
     retired = _retired(kept, wanted)
     cases = tuple(case for case in wanted if case not in retired)
-    log_time = np.full((len(cases), len(kept)), np.nan)
-    for column, session in enumerate(kept):
-        for row, case in enumerate(cases):
-            time_us = session.times_us.get(case)
-            if time_us is not None:
-                log_time[row, column] = math.log(time_us)
-    return History(chosen, tuple(kept), cases, log_time, marks(kept), tuple(sorted(retired)))
+    time_us = pd.DataFrame({number: session.times_us for number, session in enumerate(kept)}, index=cases, dtype=float)
+    return History(chosen, tuple(kept), time_us, marks(kept), tuple(sorted(retired)))
 
 
 def marks(sessions: Sequence[Session]) -> tuple[Mark, ...]:

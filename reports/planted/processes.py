@@ -21,7 +21,7 @@ import pandas as pd
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.ab.schedule import Stage, Which
-from peakgate.reports.comparison.evidence import UNUSABLE
+from peakgate.reports.runs.runfile import UNUSABLE
 
 SAMPLE_PAIRS = 20
 MOST_SAMPLES = 60

@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 from peakgate.reports.runs.facts import GPU_FACTS
 from peakgate.reports.runs.find import Archive, find_side
-from peakgate.reports.runs.runfile import TEXTS, CaseResult, Run, Unmeasured
+from peakgate.reports.runs.index import Session
+from peakgate.reports.runs.runfile import TEXTS, UNUSABLE, CaseResult, Run, Unmeasured
 from peakgate.verdict import Verdict
 
 TEXT, NUMBER, FLAG = "string", "float64", "bool"
@@ -59,7 +60,7 @@ def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for run in runs:
         unmeasured = [each for each in run.unmeasured.values() if each.case not in run.cases]
-        records = [*run.cases.values(), *unmeasured]
+        records: list[CaseResult | Unmeasured] = [*run.cases.values(), *unmeasured]
         for name, value in _run_facts(run).items():
             columns[name] += [value] * len(records)
         for name in CASE_COLUMNS:
@@ -82,6 +83,28 @@ def to_runs(frame: pd.DataFrame) -> tuple[Run, ...]:
     plain = frame[list(COLUMNS)].astype(object)
     plain = plain.where(plain.notna(), None)
     return tuple(_run(str(name), rows.to_dict("records")) for name, rows in plain.groupby("run", sort=False))
+
+
+def to_sessions(frame: pd.DataFrame) -> tuple[Session, ...]:
+    """The runs of a frame in short, as a history needs them: what ``index.read_sessions`` reads of their files."""
+    return tuple(_session(run) for run in to_runs(frame))
+
+
+def _session(run: Run) -> Session:
+    usable = [each for each in run.cases.values() if each.verdict not in UNUSABLE and not each.host_bound]
+    return Session(
+        path=str(run.path),
+        taken=run.taken,
+        commit=run.commit,
+        dirty=run.dirty,
+        slug=run.slug,
+        uuid=run.uuid,
+        driver=run.driver,
+        tier=run.tier,
+        whole=run.whole,
+        times_us={each.case: each.time_us for each in usable},
+        fingerprints={each.case: each.fingerprint for each in usable if each.fingerprint},
+    )
 
 
 def _run_facts(run: Run) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts
@@ -174,7 +175,7 @@ def to_text(entries: Entries) -> str:
 def from_text(text: str | bytes) -> Entries | None:
     """What ``to_text`` wrote; None for anything else."""
     try:
-        document = json.loads(text)
+        document = orjson.loads(text)
         if document["schema"] != INDEX_SCHEMA:
             return None
         return {name: _entry(record, document["lists"]) for name, record in document["records"].items()}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +46,7 @@ def quiet(seed: int = 1, cases: int = CASES, sessions: int = SESSIONS) -> Floats
 def history(log_time: Floats, sessions: Sequence[Session] | None = None) -> History:
     names = tuple(f"a.stage{row:03d}" for row in range(len(log_time)))
     kept = tuple(sessions or [session(number) for number in range(log_time.shape[1])])
-    return History("nvidia-h200", kept, names, log_time, ())
+    return History("nvidia-h200", kept, pd.DataFrame(np.exp(log_time), index=list(names)), ())
 
 
 def found(log_time: Floats) -> dict[str, Finding]:

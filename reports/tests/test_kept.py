@@ -14,9 +14,8 @@ import pytest
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.floors import propose
-from peakgate.reports.history.detect import detect, detect_together
-from peakgate.reports.history.report import Told
 from peakgate.reports.history.series import history
+from peakgate.reports.history.trend import find_trend
 from peakgate.reports.result import Shift
 from peakgate.reports.runs.find import Archive, Side, apart, find_history, find_side
 
@@ -64,8 +63,7 @@ def compared(base: str, new: str) -> dict[str, Any]:
 
 
 def judged() -> dict[str, Any]:
-    found = history(Archive([RUNS]).sessions())
-    told = Told(found, detect(found), detect_together(found))
+    told = find_trend(history(Archive([RUNS]).sessions()))
     return {
         "exit_code": int(told.exit_code),
         "suite_wide": told.together and said(told.together.verdict, told.together.shift),

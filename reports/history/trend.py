@@ -1,0 +1,128 @@
+"""What a history says: one row per case, worst first, the suite as a whole, and the exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+from peakgate.reports.history.detect import Finding, detect, detect_together
+from peakgate.reports.history.series import History, history
+from peakgate.reports.history.steps import Step
+from peakgate.reports.render.words import one_line
+from peakgate.reports.result import WORST_FIRST, plain_rows
+from peakgate.reports.runs.frame import to_sessions
+from peakgate.reports.runs.index import Session
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+
+MOST_COMMANDS = 3
+
+COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("case", "verdict", "reason", "where"), "string"),
+    **dict.fromkeys(("older_time_us", "newest_time_us"), "float64"),
+    **dict.fromkeys(("change_percent", "smallest_detectable_change_percent", "p_value"), "float64"),
+    **dict.fromkeys(("good", "bad"), "Int64"),
+    "command": "string",
+    "recent_us": "object",
+}
+"""The columns of a history's frame, in order, with their dtypes; reports/README.md explains them."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A history and what was found in it, worst first; ``together`` is None where too few cases could be judged."""
+
+    history: History
+    findings: tuple[Finding, ...]
+    together: Finding | None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row per case, worst first; columns are ``COLUMNS``. Every output is written from it."""
+        return self._frame(self.findings)
+
+    @cached_property
+    def suite_wide(self) -> Any:
+        """``together`` as a row of the frame, its case empty; None without it."""
+        return plain_rows(self._frame([self.together]))[0] if self.together else None
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """Cases by verdict, worst first."""
+        found = Counter(finding.verdict for finding in self.findings)
+        return {verdict: found[verdict] for verdict in WORST_FIRST if found[verdict]}
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return exit_code(self._verdicts())
+
+    @property
+    def verdict(self) -> Verdict:
+        """The history in one word: its worst finding, PASS when none is a regression or undecided."""
+        counted = self._verdicts() & (REGRESSIONS | UNDECIDED)
+        return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
+        rows = [*plain_rows(self.frame), *([self.suite_wide] if self.suite_wide else [])]
+        found = [row.command for row in rows if row.command and row.verdict == Verdict.SLOWER]
+        return list(dict.fromkeys(found))[:MOST_COMMANDS]
+
+    def _verdicts(self) -> set[Verdict]:
+        return set(self.counts) | ({self.together.verdict} if self.together else set())
+
+    def _frame(self, findings: Iterable[Finding]) -> pd.DataFrame:
+        numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
+        rows = [_cells(finding, numbers) for finding in findings]
+        return pd.DataFrame(
+            {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in COLUMNS.items()}
+        )
+
+
+def find_trend(found: History, notes: tuple[str, ...] = ()) -> Trend:
+    """Judge every case of the history, and all of them together."""
+    return Trend(found, detect(found), detect_together(found), notes)
+
+
+def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
+    """From a frame of runs (``runs.frame.COLUMNS``) to one row per case (``COLUMNS``); ``slug`` chooses a GPU model.
+
+    ``good`` and ``bad`` count the runs in the order taken. A PeakgateError says why there is no history of them.
+    """
+    return find_trend(history(to_sessions(runs), slug)).frame
+
+
+def session_name(session: Session) -> str:
+    """A session by its commit and day."""
+    dirty = " with uncommitted changes" if session.dirty else ""
+    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
+
+
+def _where(step: Step) -> str:
+    """The sessions a step lies between."""
+    between = f", {step.between} sessions in between undecided" if step.between else ""
+    return f"after {session_name(step.before)} and not after {session_name(step.after)}{between}"
+
+
+def _cells(finding: Finding, numbers: Mapping[int, int]) -> dict[str, Any]:
+    shift, step = finding.shift, finding.step
+    return {
+        "case": finding.case,
+        "verdict": finding.verdict.value,
+        "reason": finding.judgement.reason,
+        "where": _where(step) if step else None,
+        "older_time_us": finding.older_us,
+        "newest_time_us": finding.newest_us,
+        "change_percent": shift.percent if shift else None,
+        "smallest_detectable_change_percent": shift.resolvable_percent if shift else None,
+        "p_value": shift.p_value if shift else None,
+        "good": numbers[id(step.before)] if step else None,
+        "bad": numbers[id(step.after)] if step else None,
+        "command": step.command if step else None,
+        "recent_us": finding.recent_us,
+    }
