@@ -1,4 +1,4 @@
-"""What a comparison found: a row a case, a line for the suite, and the exit code they lead to."""
+"""What a comparison found: one row per case, the suite-wide shift, the frame of both, and the exit code."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def change_text(change_percent: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far the times of NEW lie from those of BASE.
+    """The change of the times of NEW from those of BASE.
 
-    ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that
-    this comparison would have called: the smallest detectable change. ``p_value`` is Holm-adjusted, ``p_alone`` that of
-    the case by itself; both None where no session was repeated. ``called`` says whether it counts as a change.
+    ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that this
+    comparison would have flagged: the smallest detectable change. ``p_value`` is Holm-adjusted, ``p_alone`` that of the
+    case by itself; both None where no session was repeated. ``called`` says whether it counts as a change.
     """
 
     log_ratio: float
@@ -173,7 +173,7 @@ class Comparison:
         return exit_code(self.verdicts(), strict=strict)
 
     def verdict(self, *, strict: bool = False) -> Verdict:
-        """The comparison in one word: its worst finding, PASS when none is a regression or undecided."""
+        """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
         counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
         return next((verdict for verdict in WORST_FIRST if verdict in self.verdicts() & counted), Verdict.PASS)
 

@@ -91,7 +91,7 @@ def load_record(folder: Path) -> Record:
     """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError says what is amiss."""
     path = next((at for at in (folder / MANIFEST, folder / FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
-        raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `python -m reports ab`")
+        raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:

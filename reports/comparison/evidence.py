@@ -23,7 +23,7 @@ NO_COMMIT = frozenset({"unknown", "unversioned"})
 class Measured:
     """One case on one side: what its sessions timed, oldest first, and what they could not.
 
-    ``open`` and ``wrong`` are the latest reasons for having no time; None when no session said so.
+    ``open`` and ``wrong`` are the latest reasons for having no time; None when no session gave one.
     """
 
     results: tuple[CaseResult, ...] = ()
@@ -53,7 +53,7 @@ class Measured:
 
     @property
     def sampling_error(self) -> float | None:
-        """Standard error of ``log_time`` from the samples alone; None when a session cannot tell its own."""
+        """Standard error of ``log_time`` from the samples alone; None when a session has none."""
         errors = [result.sampling_error for result in self.results]
         known = [error for error in errors if error is not None]
         return math.sqrt(sum(error**2 for error in known)) / len(known) if known and len(known) == len(errors) else None
@@ -75,7 +75,7 @@ def gather(base: Sequence[Run], new: Sequence[Run]) -> list[CaseEvidence]:
 
 
 def in_scope(gathered: Sequence[CaseEvidence], new: Side) -> tuple[list[CaseEvidence], tuple[str, ...]]:
-    """The cases to judge, and a note on each kind of the others: not asked of NEW, or a matter of the host."""
+    """The cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host."""
     asked = [case for case in gathered if not _not_asked(case, new)]
     judged = [case for case in asked if not _host_bound(case)]
     notes = []
@@ -83,18 +83,20 @@ def in_scope(gathered: Sequence[CaseEvidence], new: Side) -> tuple[list[CaseEvid
         why = "ran the gate tier" if any(run.whole for run in new.runs) else "ran a selection of cases"
         notes.append(f"left out of base, {_count(len(gathered) - len(asked))}: new {why}")
     if len(judged) < len(asked):
-        notes.append(f"not judged, {_count(len(asked) - len(judged))}: the time is the host's as much as the GPU's")
+        notes.append(
+            f"not judged, {_count(len(asked) - len(judged))}: the time depends on the host as much as on the GPU"
+        )
     return judged, tuple(notes)
 
 
 def repeated_sessions(
     cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run]
 ) -> tuple[Floats, Floats]:
-    """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom a case.
+    """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom per case.
 
-    Each side is a group: whoever names several runs as one side declares them repeats. In ``history``, a group is the
+    Each side is a group: several runs named as one side are repeats. In ``history``, a group is the
     same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit) on the same
-    chip under the same driver, three times or more.
+    GPU under the same driver, three times or more.
     """
     sides = [(run, "base") for run in base] + [(run, "new") for run in new]
     residuals = np.full((len(cases), len(sides) + len(history)), np.nan)
@@ -117,13 +119,13 @@ def repeated_sessions(
 
 def _measured(case: str, runs: Sequence[Run]) -> Measured:
     results = tuple(result for run in runs if (result := _usable(run, case)))
-    said = [told for run in runs if (told := _told(run, case))]
-    reasons = {told.verdict: told.reason or told.verdict.lower() for told in said}
+    found = [each for run in runs if (each := _why_unusable(run, case))]
+    reasons = {each.verdict: each.reason or each.verdict.lower() for each in found}
     wrong = reasons.pop(Verdict.WRONG, None)
     return Measured(results, None if not reasons else list(reasons.values())[-1], wrong)
 
 
-def _told(run: Run, case: str) -> Unmeasured | None:
+def _why_unusable(run: Run, case: str) -> Unmeasured | None:
     """Why this run has no usable time of the case, if it says."""
     if case in run.unmeasured:
         return run.unmeasured[case]
@@ -134,7 +136,7 @@ def _told(run: Run, case: str) -> Unmeasured | None:
 
 
 def _usable(run: Run, case: str) -> CaseResult | None:
-    return None if _told(run, case) else run.cases.get(case)
+    return None if _why_unusable(run, case) else run.cases.get(case)
 
 
 def _repeat_key(run: Run, case: str) -> Hashable | None:

@@ -1,24 +1,24 @@
 """Judge NEW against BASE, case by case and as a whole; pure, from runs to verdicts.
 
-Two rules decide whether a case's time moved:
+Two rules decide whether a case's time changed:
 
 - Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
-  mean log times against the spread between sessions, steadied across cases, Holm-adjusted at 1 %, and more than .5 %.
-  With less than 4 degrees of freedom a case, or more than one GPU, the second rule has to agree.
+  mean log times against the spread between sessions, moderated across cases (empirical Bayes), Holm-adjusted at 1 %,
+  and more than 0.5 %. With less than 4 degrees of freedom per case, or more than one GPU, the second rule has to agree.
 - One run against one: beyond 3 % (more for kernels under 20 µs or noisy samples). Below that is SAME *within what the
   pair can resolve*, which the reason states.
 
-Where the runs are not all known to be of one and the same GPU, what chips of one model may lie apart comes on top of
-either rule: no shift that the chips alone could make is called, and the smallest change given for a case includes it.
+Where the runs are not all known to be of one and the same GPU, the difference between GPUs of one model is added to
+either rule: no shift that the GPUs alone could cause is flagged, and the smallest detectable change includes it.
 
-A case that cannot resolve 15 % is INCONCLUSIVE where nothing is known of the spread between its sessions, or where it
-moved further than it does by itself once in a hundred times; a case known to scatter that stays within its scatter is
-SAME, and the reason states how little that says. The suite-wide shift is judged on its
-own and never subtracted from the cases: when everything slows, everything is slower.
+A case whose smallest detectable change exceeds 15 % is INCONCLUSIVE where the spread between its sessions is unknown,
+or where it moved further than it does by itself once in a hundred times; a case known to scatter that stays within its
+scatter is SAME, and the reason states its smallest detectable change. The suite-wide shift is judged on its own and
+never subtracted from the cases: when everything slows down, every case is slower.
 
 A case has one verdict, the worst that holds: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then
-what is left of the comparison. All three fail the gate; SLOWER outranks because it is what comparing adds, and its
-reason names the floor too.
+the outcome of the comparison. The first three fail the gate; SLOWER outranks BELOW_FLOOR because it is what comparing
+adds, and its reason names the floor too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.evidence import CaseEvidence, gather, in_scope, repeated_sessions
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.comparison.reasons import below_floor, moved, several_chips, unmoved
+from peakgate.reports.comparison.reasons import below_floor, moved, several_gpus, unmoved
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side
@@ -43,11 +43,11 @@ from peakgate.verdict import Judgement, Verdict
 
 ALPHA = 0.01
 SMALLEST_SHIFT = math.log1p(0.005)
-"""No smaller shift is called, however sure: half of the 1 % that is worth a look."""
+"""No smaller shift is flagged, however certain: half of the 1 % that is worth a look."""
 
 WIDEST_RESOLVABLE = math.log1p(0.15)
 FEWEST_DF_ALONE = 4
-"""With fewer degrees of freedom a case, the spread between sessions alone called something in unchanged code too often:
+"""With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often:
 in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2."""
 
 SUITE_SINGLE_RUN = math.log1p(0.01)
@@ -58,14 +58,14 @@ FEWEST_CASES_FOR_SUITE = 10
 class Rules:
     """What holds for all cases of one comparison.
 
-    ``refusal`` says why times are not compared; None when they are. ``same_chip`` is True where all runs of both sides
-    are known to be of one GPU, ``several_chips`` where they are not, and of one model.
+    ``refusal`` says why times are not compared; None when they are. ``same_gpu`` is True where all runs of both sides
+    are known to be of one GPU, ``several_gpus`` where they are not, and of one model.
     """
 
     refusal: str | None
     other_model: bool
-    same_chip: bool
-    several_chips: bool
+    same_gpu: bool
+    several_gpus: bool
 
 
 def compare(
@@ -73,9 +73,9 @@ def compare(
 ) -> Comparison:
     """NEW against BASE.
 
-    ``history`` are other sessions, of which those on the same chip, driver and code tell the spread between sessions.
+    ``history`` are other sessions, of which those on the same GPU, driver and code give the spread between sessions.
     Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. ``remarks`` are notes to
-    give besides: what a selftest of this runner said.
+    add, as of a selftest of this runner.
     """
     rules = _rules(base, new, across_gpus=across_gpus)
     evidence, scope = in_scope(gather(base.runs, new.runs), new)
@@ -87,8 +87,8 @@ def compare(
     )
     shifts = _shifts(timed, df, spread, rules)
     noisy = [too_noisy(shift) for shift in shifts]
-    if rules.several_chips:
-        shifts = [_between_chips(shift) for shift in shifts]
+    if rules.several_gpus:
+        shifts = [_between_gpus(shift) for shift in shifts]
     rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
     for case, shift, open_ in zip(timed, shifts, noisy, strict=True):
         rows.append(_row(case, _judge(case, shift, noisy=open_), shift))
@@ -138,12 +138,12 @@ def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:
     elif any(run.emulated for run in (*base.runs, *new.runs)):
         refusal = "emulated times are not judged"
     uuids = {run.uuid for run in (*base.runs, *new.runs)}
-    same_chip = len(uuids) == 1 and None not in uuids
-    return Rules(refusal, other_model and not across_gpus, same_chip, several_chips=not (same_chip or other_model))
+    same_gpu = len(uuids) == 1 and None not in uuids
+    return Rules(refusal, other_model and not across_gpus, same_gpu, several_gpus=not (same_gpu or other_model))
 
 
 def _settled(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
-    """What can be said of a case without weighing its times; None when they have to be weighed."""
+    """The verdict of a case that needs no comparison of times; None where times decide."""
     return _not_timed(case, base, new, rules) or _not_comparable(case, rules)
 
 
@@ -161,7 +161,7 @@ def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judge
 
 
 def _not_comparable(case: CaseEvidence, rules: Rules) -> Judgement | None:
-    """A verdict for a case that NEW timed and that cannot be held against BASE."""
+    """A verdict for a case that NEW timed and that cannot be compared with BASE."""
     comparable = bool(case.base.results) and rules.refusal is None
     if case.new.below_floor and not comparable:
         return Judgement(Verdict.BELOW_FLOOR, below_floor(case))
@@ -188,7 +188,7 @@ def _tiers(base: Side, new: Side) -> str:
 
 
 def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNoise | None, rules: Rules) -> list[Shift]:
-    """The shift of each case and the smallest that would have been called, by the rule its evidence allows."""
+    """The shift of each case and the smallest that would have been flagged, by the rule its evidence allows."""
     shifts = []
     for case in timed:
         log_ratio, resolvable = case.new.log_time - case.base.log_time, _fixed_resolvable(case)
@@ -200,7 +200,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
     freedom = {index: spread.degrees_of_freedom(index) for index in tested}
     p_values = [noise.tail_probability(shifts[index].log_ratio / errors[index], freedom[index]) for index in tested]
     for index, p_alone, p_value in zip(tested, p_values, noise.holm(np.array(p_values)), strict=True):
-        alone = rules.same_chip and df[index] >= FEWEST_DF_ALONE
+        alone = rules.same_gpu and df[index] >= FEWEST_DF_ALONE
         least = SMALLEST_SHIFT if alone else shifts[index].resolvable
         shifts[index] = Shift(
             log_ratio=shifts[index].log_ratio,
@@ -212,9 +212,9 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
     return shifts
 
 
-def _between_chips(shift: Shift) -> Shift:
-    """The same shift where the two sides' chips may have their part in it."""
-    resolvable = noise.between_chips(shift.resolvable)
+def _between_gpus(shift: Shift) -> Shift:
+    """The same shift where the two sides' GPUs may contribute to it."""
+    resolvable = noise.between_gpus(shift.resolvable)
     return replace(shift, resolvable=resolvable, called=shift.called and abs(shift.log_ratio) > resolvable)
 
 
@@ -235,7 +235,7 @@ def _standard_error(index: int, case: CaseEvidence, spread: noise.SessionNoise) 
 
 
 def too_noisy(shift: Shift) -> bool:
-    """Whether WIDEST_RESOLVABLE could not be told on one chip.
+    """Whether not even a change of WIDEST_RESOLVABLE is detectable on one GPU.
 
     Not of a case that is known to scatter and stays within that.
     """
@@ -268,15 +268,15 @@ def _suite(
         session, session_df = spread.common, spread.common_df
     error = math.hypot(math.sqrt(session * (1 / base_sessions + 1 / new_sessions)), scatter / math.sqrt(len(ratios)))
     least = SMALLEST_SHIFT if session_df >= noise.COMMON_DF_PRIOR + FEWEST_DF_ALONE else SUITE_SINGLE_RUN
-    if not rules.same_chip:
+    if not rules.same_gpu:
         least = noise.SINGLE_RUN_RESOLVABLE
     resolvable = max(least, error * noise.upper_quantile(ALPHA, session_df))
     shift = Shift(median, resolvable, called=abs(median) > resolvable)
     verdict = Verdict.SAME
     if shift.called:
         verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
-    told = f"{shift} in the median of {len(ratios)} cases" if shift.called else unmoved(shift)
-    return SuiteShift(Judgement(verdict, told), shift, len(ratios))
+    text = f"{shift} in the median of {len(ratios)} cases" if shift.called else unmoved(shift)
+    return SuiteShift(Judgement(verdict, text), shift, len(ratios))
 
 
 def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -> Row:
@@ -307,13 +307,13 @@ def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -
         notes.append(code)
     if {run.path.resolve() for run in base.runs} & {run.path.resolve() for run in new.runs}:
         notes.append("a run is on both sides: it cannot differ from itself")
-    if rules.several_chips and not rules.refusal:
-        notes.append(several_chips((*base.runs, *new.runs)))
-    elif not rules.same_chip and not rules.refusal:
-        notes.append("the sides are of two GPU models: they differ by more than sessions do")
+    if rules.several_gpus and not rules.refusal:
+        notes.append(several_gpus((*base.runs, *new.runs)))
+    elif not rules.same_gpu and not rules.refusal:
+        notes.append("the sides are of two GPU models: they differ by more than the sessions of one")
     from_history = np.isfinite(residuals[:, len(base.runs) + len(new.runs) :]).any(axis=0)
     if from_history.any():
-        notes.append(f"{np.count_nonzero(from_history)} other saved sessions tell the spread between sessions")
+        notes.append(f"{np.count_nonzero(from_history)} other saved sessions give the spread between sessions")
     if (df > 0).any() and not (df > 0).all():
-        notes.append(f"{np.count_nonzero(df == 0)} of {len(df)} cases were never repeated: the single-run rule holds")
+        notes.append(f"{np.count_nonzero(df == 0)} of {len(df)} cases were never repeated: the single-run rule applies")
     return tuple(dict.fromkeys(notes))

@@ -1,8 +1,8 @@
-"""How far apart two measurements of unchanged code lie: the noise a shift has to rise above.
+"""How far two measurements of unchanged code differ: the noise that a shift must exceed.
 
-Samples of one process share its luck, so they are no replicates: the session is. Where sessions were repeated, their
-spread is estimated per case and steadied across cases; where they were not, a fixed rule says what one run against
-one other run can resolve.
+Samples of one process share its state, so they are not replicates: sessions are. Where sessions were repeated, their
+spread is estimated per case and moderated across cases (empirical Bayes); where they were not, a fixed rule says what
+one run against one other run can resolve.
 
 Everything is in natural logarithms of time, so a standard deviation of 0.01 is one percent.
 """
@@ -24,19 +24,19 @@ SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
 """(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
-and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % a chip
+and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % a GPU
 (baselines/nvidia-h200/runs)."""
 
 SINGLE_RUN_SDS = 5.0
 """Resolvable shift in SDs of one session: 3.5 SDs of the difference of two sessions."""
 
-BETWEEN_CHIPS = math.log1p(0.05)
-"""What two chips of one model may lie apart in a case, with the same machine code and driver. Of three H200s, ten gate
+BETWEEN_GPUS = math.log1p(0.05)
+"""How far two GPUs of one model may differ in a case, with the same machine code and driver. Of three H200s, ten gate
 sessions each (baselines/nvidia-h200/runs), single cases lay up to 4.7 % apart, the median case up to 1.1 %."""
 
 SHORT_IN_A_LIBRARY_US = 20.0
 LIBRARY_RESOLVABLE = math.log1p(0.15)
-"""A short call of a library lies where its library's own memory lies, all process long, and is slow or fast with it:
+"""The speed of a short library call depends on where the library's own memory was placed, for a whole process:
 sessions of cuBLAS at 12 µs lay up to 13 % apart on one H200 (baselines/nvidia-h200/runs), SD 3.5 %."""
 
 SAMPLING_ERRORS = 4.0
@@ -114,12 +114,12 @@ def fixed_resolvable(
     return max(narrowed * between, SAMPLING_ERRORS * sampling_error)
 
 
-def between_chips(resolvable: float) -> float:
-    """The smallest log shift to trust between two chips of a model, from the smallest on one.
+def between_gpus(resolvable: float) -> float:
+    """The smallest log shift to trust between two GPUs of a model, from the smallest on one.
 
-    What chips differ by and what sessions differ by have nothing to do with each other, so they add by their squares.
+    What GPUs differ by and what sessions differ by have nothing to do with each other, so they add by their squares.
     """
-    return math.hypot(resolvable, BETWEEN_CHIPS)
+    return math.hypot(resolvable, BETWEEN_GPUS)
 
 
 def short_kernel_sd(time_us: float) -> float:
@@ -132,7 +132,7 @@ def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoi
 
     ``residuals`` (case, session) are log medians less the mean of their group of repeated sessions, NaN where a case
     has no repeat in that session; ``df`` is, for each case, its residuals less its groups. The part that moves a
-    whole session together is told apart by the median over cases, because it does not average out over cases; with
+    whole session together is separated by the median over cases, because it does not average out over cases; with
     few cases it stays in each case's own part.
     """
     repeated = df > 0

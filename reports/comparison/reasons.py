@@ -1,4 +1,4 @@
-"""The reasons beside the verdicts and what a note explains, each one line."""
+"""The reasons of the verdicts and the longer notes, one line each; pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("sh
 
 
 def moved(case: CaseEvidence, shift: Shift) -> str:
-    """A shift that counts: by how much, against what could be resolved, and what else changed."""
+    """A shift that is flagged: by how much, against what could be resolved, and what else changed."""
     base, new = case.base.results[-1], case.new.results[-1]
-    told = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
+    text = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
     if shift.p_value is not None:
-        told = (
+        text = (
             f"{shift} over {len(case.base.results)} and {len(case.new.results)} sessions, {probability(shift.p_value)}"
         )
-    return "; ".join([told, *causes(base, new)])
+    return "; ".join([text, *causes(base, new)])
 
 
 def unmoved(shift: Shift) -> str:
-    """A shift that does not count."""
+    """A shift that is not flagged."""
     return f"{shift.percent:+.2f} %, within the {percent(shift.resolvable_percent)} these runs can resolve"
 
 
@@ -40,13 +40,13 @@ def below_floor(case: CaseEvidence) -> str:
     return f"{result.peak_fraction:.3f} of peak, floor {result.floor:.3f}"
 
 
-def several_chips(runs: Sequence[Run]) -> str:
+def several_gpus(runs: Sequence[Run]) -> str:
     """What it means for the reader that the runs of both sides are not known to be of one GPU."""
     known = "known to be " if any(run.uuid is None for run in runs) else ""
-    apart = percent(100 * math.expm1(noise.BETWEEN_CHIPS))
+    apart = percent(100 * math.expm1(noise.BETWEEN_GPUS))
     return (
-        f"the runs are not {known}of one and the same GPU: chips of one model may lie {apart} apart in a case, so no"
-        " smaller change of a case is called; to see one, measure both sides on one GPU (`nox -s ab`)"
+        f"the runs are not {known}of one and the same GPU: GPUs of one model may differ by {apart} in a case, so no"
+        " smaller change of a case is flagged; to detect one, measure both sides on one GPU (`nox -s ab`)"
     )
 
 

@@ -1,17 +1,18 @@
 """Which cases got slower lately, and between which sessions it happened; pure.
 
-The rule: the median of the last 5 sessions that have a case against the median of up to 30 before them, at least 6.
-All of them are of one chip, that of the newest session that has the case: chips of one model differ by more than their
-sessions do (noise.BETWEEN_CHIPS), and no step is looked for between two. Sessions whose chip is unknown are a chip.
-The spread of the older ones is read from their median absolute deviation, which a few odd sessions do not widen, and
-steadied across cases; a shift counts when it is more than .5 % and its p, Holm-adjusted over the cases, is below 1 %.
-A case of which 15 % could not be told is SAME while it stays within its own scatter, as in a comparison of two sides,
-and INCONCLUSIVE where it moves further than that does once in a hundred times. It is a trigger, not a proof: sessions
-lie days apart, and much else changes in days. What it finds, two commits measured in turns can settle. In simulated
-histories of 200 cases (SD 0.3-0.7 %, 2 % of sessions 3 % off) it called something in 4.5 % of those without a change,
-and found 93 % of the cases that were 2 % slower since five sessions.
+The rule compares the median of the last 5 sessions that have a case with the median of up to 30 before them, at least
+6. All of them are of one GPU, that of the newest session that has the case: GPUs of one model differ by more than their
+sessions do (noise.BETWEEN_GPUS), so no step is searched between two. Sessions whose GPU is unknown count as one GPU.
+The spread of the older sessions is estimated from their median absolute deviation, which a few odd sessions do not
+widen, and moderated across cases (empirical Bayes). A shift counts when it exceeds 0.5 % and its p-value, Holm-adjusted
+over the cases, is below 1 %. A case whose smallest detectable change exceeds 15 % is SAME while it stays within its own
+scatter, as in a comparison of two sides, and INCONCLUSIVE where it moves further than that happens once in a hundred
+times. A finding is a trigger, not a proof: sessions are days apart, and much else changes in days; measuring the two
+commits alternately confirms it. In simulated histories of 200 cases (SD 0.3-0.7 %, 2 % of sessions 3 % off) the
+false-positive rate was 4.5 % of histories without a change; the power was 93 % for cases 2 % slower since five
+sessions.
 
-Nothing is subtracted from the cases; what moved all of them at once has a line of its own.
+Nothing is subtracted from the cases; what moved all of them at once is reported as a line of its own.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ MAD_EFFICIENCY = 0.37
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One case at the end of its history, on the chip that measured it last.
+    """One case at the end of its history, on the GPU that measured it last.
 
     ``recent_us`` are the sessions judged, oldest first, the last ``NEWEST`` of them the new ones; times are medians.
-    ``shift`` is None where there were too few, ``step`` None where nothing was called.
+    ``shift`` is None where there were too few, ``step`` None where nothing was flagged.
     """
 
     case: str
@@ -67,15 +68,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The sessions of one case that are judged, all of one chip: their numbers in the history and their log times.
+    """The sessions of one case that are judged, all of one GPU: their numbers in the history and their log times.
 
-    ``of_chip`` names the chip in a reason, empty where the history is of one; ``elsewhere`` counts the sessions of
-    other chips that have the case.
+    ``of_gpu`` names the GPU in a reason, empty where the history is of one; ``elsewhere`` counts the sessions of
+    other GPUs that have the case.
     """
 
     sessions: tuple[int, ...]
     log_time: Floats
-    of_chip: str = ""
+    of_gpu: str = ""
     elsewhere: int = 0
 
     @property
@@ -93,8 +94,8 @@ class Window:
 
 def detect(history: History) -> tuple[Finding, ...]:
     """Every case, worst first."""
-    chips, names = _chips(history), _names(history)
-    windows = [_window(row, chips, names) for row in history.log_time]
+    gpus, names = _gpus(history), _names(history)
+    windows = [_window(row, gpus, names) for row in history.log_time]
     judged = [window for window in windows if window.enough]
     shifts = iter(_shifts(judged))
     findings = [
@@ -107,56 +108,56 @@ def detect(history: History) -> tuple[Finding, ...]:
 def detect_together(history: History) -> Finding | None:
     """What moved the median case: a history of its own, of the sessions that have most of the cases; None of too few.
 
-    Its sessions are those of the newest whole one's chip. Its times are relative: 1 µs stands for what a case usually
-    takes. A session that has less than half of the cases says nothing of all of them.
+    Its sessions are those of the newest whole one's GPU. Its times are relative: 1 µs stands for what a case usually
+    takes. A session that has less than half of the cases does not count for all of them.
     """
-    whole = _of_last_chip(np.flatnonzero([session.whole for session in history.sessions]), _chips(history))
+    whole = _of_last_gpu(np.flatnonzero([session.whole for session in history.sessions]), _gpus(history))
     whole = whole[-(NEWEST + MOST_OLDER) :]
     there = np.isfinite(history.log_time[:, whole])
     known = history.log_time[:, whole][there.mean(axis=1) > 0.5] if len(whole) else np.empty((0, 0))
     if len(known) < FEWEST_CASES_FOR_SUITE:
         return None
     relative = known - np.nanmedian(known, axis=1, keepdims=True)
-    told = np.isfinite(relative).mean(axis=0) > 0.5
-    together = np.nanmedian(relative[:, told], axis=0)
-    window = Window(tuple(whole[told].tolist()), together, _names(history)[whole[-1]])
+    known_by_most = np.isfinite(relative).mean(axis=0) > 0.5
+    together = np.nanmedian(relative[:, known_by_most], axis=0)
+    window = Window(tuple(whole[known_by_most].tolist()), together, _names(history)[whole[-1]])
     if not window.enough:
         return None
     return _finding("", window, *_shifts([window])[0], history)
 
 
-def _chips(history: History) -> Numbers:
-    """A number for each session's chip; those whose chip is not known share one."""
+def _gpus(history: History) -> Numbers:
+    """A number for each session's GPU; those whose GPU is not known share one."""
     numbers: dict[str | None, int] = {}
     return np.array([numbers.setdefault(session.uuid, len(numbers)) for session in history.sessions], dtype=np.intp)
 
 
 def _names(history: History) -> list[str]:
-    """How a reason names each session's chip: `` of chip GPU-820987e0``, nothing where the history is of one."""
-    several = history.chips > 1
+    """How a reason names each session's GPU: `` of gpu GPU-820987e0``, nothing where the history is of one."""
+    several = history.gpus > 1
     return [f" of {gpu_label(session.uuid)}" if several else "" for session in history.sessions]
 
 
-def _of_last_chip(sessions: Numbers, chips: Numbers) -> Numbers:
-    """Those of the sessions, given by number and oldest first, that are of the last one's chip."""
-    last: Numbers = sessions[chips[sessions] == chips[sessions[-1:]]]
+def _of_last_gpu(sessions: Numbers, gpus: Numbers) -> Numbers:
+    """Those of the sessions, given by number and oldest first, that are of the last one's GPU."""
+    last: Numbers = sessions[gpus[sessions] == gpus[sessions[-1:]]]
     return last
 
 
-def _window(row: Floats, chips: Numbers, names: Sequence[str]) -> Window:
+def _window(row: Floats, gpus: Numbers, names: Sequence[str]) -> Window:
     there = np.flatnonzero(np.isfinite(row))
-    of_chip = _of_last_chip(there, chips)
-    sessions = of_chip[-(NEWEST + MOST_OLDER) :]
-    return Window(tuple(sessions.tolist()), row[sessions], names[sessions[-1]], len(there) - len(of_chip))
+    of_gpu = _of_last_gpu(there, gpus)
+    sessions = of_gpu[-(NEWEST + MOST_OLDER) :]
+    return Window(tuple(sessions.tolist()), row[sessions], names[sessions[-1]], len(there) - len(of_gpu))
 
 
 def _too_few(case: str, window: Window, *, beside: bool) -> Finding:
     """A case that is not judged.
 
-    NEW beside others that are; INCONCLUSIVE where the whole history is too short, or what there is of its chip.
+    NEW beside others that are; INCONCLUSIVE where the whole history is too short, or what there is of its GPU.
     """
     have = len(window.log_time)
-    has = f"session{window.of_chip} has" if have == 1 else f"sessions{window.of_chip} have"
+    has = f"session{window.of_gpu} has" if have == 1 else f"sessions{window.of_gpu} have"
     new = beside and have + window.elsewhere < FEWEST
     reason = f"{have} {has} it, {FEWEST} are needed: {FEWEST - have} more"
     judgement = Judgement(Verdict.NEW if new else Verdict.INCONCLUSIVE, reason)
@@ -209,17 +210,17 @@ def _finding(case: str, window: Window, shift: Shift, sd: float, history: Histor
 
 
 def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
-    newest, older = f"{NEWEST} sessions{window.of_chip}", len(window.older)
+    newest, older = f"{NEWEST} sessions{window.of_gpu}", len(window.older)
     if step is not None:
         assert shift.p_value is not None, "a step is looked for where a shift was called"
-        told = f"{shift} in the last {newest} than in {older} before, {probability(shift.p_value)}"
+        text = f"{shift} in the last {newest} than in {older} before, {probability(shift.p_value)}"
         verdict = Verdict.SLOWER if shift.log_ratio > 0 else Verdict.FASTER
-        return Judgement(verdict, "; ".join([told, *step.facts]))
+        return Judgement(verdict, "; ".join([text, *step.facts]))
     least = percent(shift.resolvable_percent)
-    told = f"{shift.percent:+.2f} %, within the {least} that {newest} against {older} can tell"
+    text = f"{shift.percent:+.2f} %, within the {least} that {newest} against {older} can resolve"
     if too_noisy(shift):
-        return Judgement(Verdict.INCONCLUSIVE, f"{told}: too noisy")
-    return Judgement(Verdict.SAME, told)
+        return Judgement(Verdict.INCONCLUSIVE, f"{text}: too noisy")
+    return Judgement(Verdict.SAME, text)
 
 
 def _badness(finding: Finding) -> tuple[float, float, str]:

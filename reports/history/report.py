@@ -31,17 +31,17 @@ def _header(history: History) -> str:
 
 
 def _mark(mark: Mark, history: History) -> str:
-    """A change of driver or chip: when, at which session, from what to what."""
+    """A change of driver or GPU: when, at which session, from what to what."""
     session = history.sessions[mark.index]
     where = f"{session.taken:%Y-%m-%d %H:%M}, session {mark.index + 1} of {len(history.sessions)}"
     return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {session_name(session)})")
 
 
 def _gpus(history: History) -> str:
-    """Whose sessions judge a case, where they are of several chips; empty where they are of one."""
-    if history.chips == 1:
+    """Whose sessions judge a case, where they are of several GPUs; empty where they are of one."""
+    if history.gpus == 1:
         return ""
-    return f"{history.chips} chips: a case is judged by the sessions of the chip that measured it last"
+    return f"{history.gpus} GPUs: a case is judged by the sessions of the GPU that measured it last"
 
 
 def _counts(trend: Trend) -> str:
@@ -103,7 +103,7 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
 
 
 def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
-    """Counts, verdict, and where the report lies."""
+    """Counts, verdict, and where the report was written."""
     text = Text(f"{_counts(trend)}: ").append(trend.verdict, _style(trend.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
@@ -160,7 +160,7 @@ def verdict_json(trend: Trend) -> str:
 def _remarks(trend: Trend) -> list[str]:
     remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
-        remarks.insert(0, f"{earlier} earlier changes of driver or chip")
+        remarks.insert(0, f"{earlier} earlier changes of driver or GPU")
     if several := _gpus(trend.history):
         remarks.insert(0, several)
     if trend.history.retired:

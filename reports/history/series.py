@@ -19,7 +19,7 @@ WHOLE_SESSIONS_TO_RETIRE = 5
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something besides the code that changed with session number ``index``: its driver, or the chip it ran on."""
+    """Something besides the code that changed with session number ``index``: its driver, or the GPU it ran on."""
 
     index: int
     what: str
@@ -52,8 +52,8 @@ class History:
         return log_time
 
     @property
-    def chips(self) -> int:
-        """How many chips the sessions are of; those whose uuid is unknown count as one chip."""
+    def gpus(self) -> int:
+        """How many GPUs the sessions are of; those whose uuid is unknown count as one GPU."""
         return len({session.uuid for session in self.sessions})
 
 
@@ -78,11 +78,11 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
 
 
 def marks(sessions: Sequence[Session]) -> tuple[Mark, ...]:
-    """Where driver or chip differ from those of the session before that knew them."""
+    """Where driver or GPU differ from those of the session before that knew them."""
     found = []
     known: dict[str, str] = {}
     for index, session in enumerate(sessions):
-        for what, value in (("driver", session.driver), ("chip", session.uuid)):
+        for what, value in (("driver", session.driver), ("GPU", session.uuid)):
             if value is None:
                 continue
             if known.get(what, value) != value:

@@ -1,4 +1,4 @@
-"""Where in a series of sessions a step lies, and what would settle whose it is; pure."""
+"""Between which sessions a step happened, and the command that would confirm it; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FARTHEST_SDS = 3.0
 """A session farther off than this counts as this far: one odd session is no step."""
 
 DOUBT = 5.0
-"""Positions whose squared misfit, in variances, is this close to the best are not told apart; see `plausible`."""
+"""Positions whose squared misfit, in variances, is this close to the best are not separated; see `plausible`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Step:
     """A step after the session ``before`` and not after the session ``after``.
 
     ``between`` counts the sessions of which it is not known on which side they are. ``facts`` are what changed
-    besides, or that the code did not. ``command`` settles it by measuring the two commits in turns; None where two
+    besides, or that the code did not. ``command`` settles it by measuring the two commits alternately; None where two
     clean commits to measure are not known, as ``facts`` then say.
     """
 
@@ -34,7 +34,7 @@ class Step:
 
 
 def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float) -> Step:
-    """The step in one case's sessions, oldest first and all of one chip, given the SD of one session's log time."""
+    """The step in one case's sessions, oldest first and all of one GPU, given the SD of one session's log time."""
     first, last = plausible(log_time, sd)
     before, after = _clean(sessions[first::-1]), _clean(sessions[last:])
     good, bad = before or sessions[first], after or sessions[last]
@@ -50,7 +50,7 @@ def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float) 
 
 
 def plausible(log_time: Floats, sd: float) -> tuple[int, int]:
-    """The positions between which the step lies: it comes after the first and not after the second.
+    """The positions between which the step happened: it comes after the first and not after the second.
 
     For each way to cut the series in two, the misfit to the medians of both parts; kept are the cuts whose misfit is
     within DOUBT of the least. In simulated steps of 2, 3 and 4 SDs, 5 to 25 sessions before the end of 35 of which 2 %

@@ -104,7 +104,7 @@ def session_name(session: Session) -> str:
 
 
 def _where(step: Step) -> str:
-    """The sessions a step lies between."""
+    """The sessions between which a step happened."""
     between = f", {step.between} sessions in between undecided" if step.between else ""
     return f"after {session_name(step.before)} and not after {session_name(step.after)}{between}"
 

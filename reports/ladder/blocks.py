@@ -70,10 +70,10 @@ class Change:
 def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | None = None) -> tuple[Change, ...]:
     """What in the current folder's documents and pictures does not show the run; with ``write`` it does afterwards.
 
-    ``wanted`` names one session as ``reports.locate`` finds it; None takes the run that the documents name. ``bench``
+    ``wanted`` names one session as ``runs.find`` finds it; None takes the run that the documents name. ``bench``
     names the session whose terminal output the block ``bench`` shows, which need not be a run of all sizes; None takes
-    the one that block names, or the ladder's. A PeakgateError tells of a run that cannot stand for the ladder and of
-    wrong or missing markers; nothing is written.
+    the one that block names, or the ladder's. A PeakgateError names a run that cannot be shown, and wrong or missing
+    markers; then nothing is written.
     """
     listed = families()
     documents = read_documents([family.name for family in listed])

@@ -1,4 +1,4 @@
-"""The kinds of picture as plain data, which can be tested, and told from older data, without drawing."""
+"""The kinds of picture as plain data, which can be tested, and compared with older data, without drawing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A group a size, in it a bar a stage and the yardstick as a line across; None where the run has no figure."""
+    """One group per size, one bar per stage, the reference implementation as a line; None where there is no figure."""
 
     title: str
     note: str

@@ -37,7 +37,7 @@ def ladder_run(documents: Mapping[Path, str]) -> Run:
     named = sorted({name for held in blocks for name in names_in(held)})
     if len(named) != 1:
         found = f"the ladders show {len(named)} runs ({', '.join(named)})" if named else "no ladder names a run yet"
-        raise PeakgateError(f"{OVERVIEW}: {found}; give one: python -m reports ladder RUN --write")
+        raise PeakgateError(f"{OVERVIEW}: {found}; give one: peakgate ladder RUN --write")
     return load_run(Path(named[0]))
 
 
@@ -66,9 +66,9 @@ def naming(run: Run, folder: Path) -> str:
     """The line of Markdown that names the run in a document of that folder; ``names_in`` reads the file from it."""
     facts = [*machine(run), f"NVRTC {run.gpu.get('nvrtc') or 'unknown'}", f"tier {run.tier or 'unknown'}"]
     facts.append(f"commit {run.commit_label}")
-    told = ", ".join(escape(fact) for fact in facts)
+    text = ", ".join(escape(fact) for fact in facts)
     path = _in_repository(run)
-    return f"{told}; run file [`{path.as_posix()}`]({link(path, folder)})."
+    return f"{text}; run file [`{path.as_posix()}`]({link(path, folder)})."
 
 
 def names_in(text: str) -> list[str]:
@@ -77,7 +77,7 @@ def names_in(text: str) -> list[str]:
 
 
 def machine(run: Run) -> tuple[str, str, str]:
-    """GPU, driver and day of the run, as a line of text tells them."""
+    """GPU, driver and day of the run, for one line of text."""
     name = one_line(str(run.gpu.get("name") or run.slug))
     return name, f"driver {run.driver or 'unknown'}", f"{run.taken:%Y-%m-%d}"
 

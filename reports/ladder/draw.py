@@ -179,7 +179,7 @@ def _draw_group_row(axes: Axes, picture: Groups, shown: range) -> None:
 
 
 def _group_label(picture: Groups, index: int) -> str:
-    """The size and, below, the best stage and how it stands against the yardstick."""
+    """The size and, below, the best stage and its ratio to the reference implementation."""
     name, values = picture.yardstick
     yardstick = values[index]
     best, stage = max((figures[index] or 0.0, stage) for stage, figures in picture.stages)

@@ -56,7 +56,7 @@ def rate(timed: Timed) -> float:
 
 
 def shape(case: Case) -> str:
-    """What tells a case from the others of its stage and size."""
+    """What distinguishes a case from the others of its stage and size."""
     return "-".join(part for part in (case.block, case.variant) if part) or case.size
 
 

@@ -37,7 +37,7 @@ def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
 
 
 def sizes(groups: Groups) -> Iterator[str]:
-    """TFLOP/s of each stage on each size, the best of a size in bold, and the best of ours against the yardstick."""
+    """TFLOP/s of each stage on each size, the best of a size in bold, and the ratio of our best to the reference."""
     name, yardstick = groups.yardstick
     ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
     best = [_best(pair) for pair in zip(ours, yardstick, strict=True)]
@@ -55,7 +55,7 @@ def sizes(groups: Groups) -> Iterator[str]:
 
 
 def _range(fellows: Sequence[Timed]) -> str:
-    """Slowest and fastest, each with what tells it from the other cases of its size; empty for a case alone."""
+    """Slowest and fastest, each with what distinguishes it from the other cases of its size; empty for a case alone."""
     if len(fellows) < 2:
         return ""
     ends = (min(fellows, key=rate), max(fellows, key=rate))

@@ -1,1 +1,1 @@
-"""The faces of one comparison: terminal, Markdown, CSV and JSON; none of them decides anything."""
+"""The outputs of one comparison: terminal, Markdown, HTML, CSV, JSON and JUnit; none of them decides anything."""

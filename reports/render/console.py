@@ -1,4 +1,4 @@
-"""What commands print: whoever stops reading still gets their files and exit code."""
+"""Printing to a terminal or a pipe; when the reader closes the pipe, files and exit code stay the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from rich.console import Console
 
 
 class VerdictConsole(Console):
-    """A console without number colours that goes silent when its reader has gone, where rich would exit with 1.
+    """A console without number colours that goes silent when the pipe is closed, where rich would exit with 1.
 
-    ``nox -s history | head`` has seen enough; 1 would say that something got slower, and the reports are not written
-    yet.
+    After ``nox -s history | head``, 1 would mean a regression, and the reports would not be written.
     """
 
     def __init__(self, *, markup: bool = True) -> None:
@@ -25,7 +24,7 @@ class VerdictConsole(Console):
 
 
 def say(text: str) -> None:
-    """Print the text as it is, line ends and all, as long as somebody reads."""
+    """Print the text unchanged, until the pipe is closed."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -33,11 +33,11 @@ WIDEST_INTENSITY = 8192.0
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart under its heading; ``told`` says in a sentence what it shows."""
+    """A chart under its heading; ``text`` describes it in one sentence."""
 
     name: str
     title: str
-    told: str
+    text: str
     figure: Figure
 
 
@@ -47,7 +47,7 @@ def ladders(page: Page) -> tuple[Chart, ...]:
 
 
 def roofline(page: Page) -> Chart | None:
-    """Every timed case by arithmetic intensity and TFLOP/s, under the chip's roofs; None where no peak is claimed."""
+    """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed."""
     gpu = page.run.gpu
     peak_gbs, peak_tflops = number(gpu.get("peak_gbs")), number(gpu.get("peak_tflops"))
     timed = [(index, line) for index, line in enumerate(page.lines) if line.now and line.now.gbs]
@@ -97,11 +97,11 @@ def roofline(page: Page) -> Chart | None:
         "legend": {"orientation": "h", "y": -0.2},
         "height": ROOFLINE_HEIGHT_PX,
     }
-    told = (
+    text = (
         f"{len(timed)} timed cases under the theoretical roofs of {peak_gbs:,.0f} GB/s and {peak_tflops:.1f} TFLOP/s. "
         "Cases without arithmetic stand in the grey strip, as far below the memory roof as their bandwidth is."
     )
-    return Chart("roofline", "Roofline", told, {"data": traces, "layout": layout})
+    return Chart("roofline", "Roofline", text, {"data": traces, "layout": layout})
 
 
 def _ladder(page: Page, family: str) -> Chart | None:
@@ -150,9 +150,9 @@ def _ladder(page: Page, family: str) -> Chart | None:
         "bargap": 0.25,
         "height": LADDER_HEIGHT_PX + RUNG_HEIGHT_PX * len(stages),
     }
-    told = "Each stage by the case of it that comes nearest its peak."
+    text = "Each stage by the case of it that comes nearest its peak."
     data = [bars, *(trace for trace in marks if trace)]
-    return Chart(f"ladder-{page.families.index(family)}", _cut(family), told, {"data": data, "layout": layout})
+    return Chart(f"ladder-{page.families.index(family)}", _cut(family), text, {"data": data, "layout": layout})
 
 
 def label(text: str, longest: int = LONGEST_LABEL) -> str:
@@ -238,13 +238,13 @@ def _marks(name: str, xs: Sequence[float | None], ys: Sequence[int], symbol: str
 
 
 def _hover(line: Line) -> str:
-    told = [label(line.case, LONGEST_HOVER)]
+    text = [label(line.case, LONGEST_HOVER)]
     if line.now:
-        told += [f"{line.now.time_us:.4g} µs", _rates(line)]
+        text += [f"{line.now.time_us:.4g} µs", _rates(line)]
         if line.now.peak_fraction is not None:
-            told.append(f"{100 * line.now.peak_fraction:.1f} % of peak ({label(line.now.bound or 'unknown')})")
-    told.append(" ".join(part for part in (line.verdict or "", str(line.shift) if line.shift else "") if part))
-    return "<br>".join(part for part in told if part)
+            text.append(f"{100 * line.now.peak_fraction:.1f} % of peak ({label(line.now.bound or 'unknown')})")
+    text.append(" ".join(part for part in (line.verdict or "", str(line.shift) if line.shift else "") if part))
+    return "<br>".join(part for part in text if part)
 
 
 def _rates(line: Line) -> str:

@@ -5,8 +5,8 @@ Python side, slow to import, is not used. It is 4.8 MB, so the page holds it com
 a chart comes into view: table, filter and sorting never wait for it. What repeats in hundreds of rows (changes,
 histories) is plain SVG of our own. Without scripts the table, the figures in it and the small pictures are all there.
 
-Every text from a file passes the template's escaping. Besides, the page's policy lets no script run but its own, told
-by their hashes, and nothing be loaded from anywhere.
+Every text from a file passes the template's escaping. Besides, the page's policy lets no script run but its own,
+identified by their hashes, and nothing be loaded from anywhere.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def forest_scale(shifts: Iterable[Shift]) -> float:
 
 
 def forest(shift: Shift, scale: float, tone: str) -> Markup:
-    """A row of the forest plot: what cannot be told from no change as a band, the change as a dot.
+    """A row of the forest plot: what cannot be text from no change as a band, the change as a dot.
 
     A change off the axis is an arrow at its end.
     """
@@ -48,7 +48,7 @@ def forest(shift: Shift, scale: float, tone: str) -> Markup:
 
 
 def sparkline(history: Sequence[Point]) -> Markup:
-    """The medians of a case, a step a run, the latest as a dot; said in words for who cannot see it."""
+    """The medians of a case, one step per run, the latest as a dot; in words for screen readers."""
     times = [time for _, time in history]
     low, high = min(times), max(times)
     span = max(high - low, LEAST_SPAN * sorted(times)[len(times) // 2])
@@ -59,9 +59,9 @@ def sparkline(history: Sequence[Point]) -> Markup:
         for index, time in enumerate(times)
     ]
     path = " ".join(f"{x:.0f},{y:.1f}" for x, y in points)
-    told = f"{len(times)} runs since {history[0][0]:%Y-%m-%d}, {low:.4g} to {high:.4g} µs, latest {times[-1]:.4g} µs"
+    text = f"{len(times)} runs since {history[0][0]:%Y-%m-%d}, {low:.4g} to {high:.4g} µs, latest {times[-1]:.4g} µs"
     return Markup(  # noqa: S704  # numbers and dates
-        f'<svg class="spark" width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}" role="img" aria-label="{told}">'
-        f'<title>{told}</title><polyline points="{path}"/>'
+        f'<svg class="spark" width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}" role="img" aria-label="{text}">'
+        f'<title>{text}</title><polyline points="{path}"/>'
         f'<circle cx="{points[-1][0]:.0f}" cy="{points[-1][1]:.1f}" r="2.5"/></svg>'
     )

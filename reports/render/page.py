@@ -59,7 +59,7 @@ class Line:
 class Page:
     """A page: ``sentences`` stand under its verdict, ``facts`` are (name, value) of ``run``.
 
-    ``run`` is NEW's fullest and, among those, latest: its chip's peaks and the order of its cases hold for the page.
+    ``run`` is NEW's fullest and, among those, latest: its GPU's peaks and the order of its cases hold for the page.
     ``comparing`` is False for a single run, whose lines have no shift.
     """
 
@@ -88,18 +88,18 @@ class Page:
 def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> Page:
     """NEW against BASE, worst first; ``history`` are other runs of the GPU."""
     points = _history((*history, *comparison.base.runs, *comparison.new.runs))
-    told = [f"Base: {words.side(comparison.base)}.", f"New: {words.side(comparison.new)}."]
+    sentences = [f"Base: {words.side(comparison.base)}.", f"New: {words.side(comparison.new)}."]
     if suite := comparison.suite:
-        told.append(f"Suite-wide: {suite.judgement.verdict}, {suite.judgement.reason}.")
+        sentences.append(f"Suite-wide: {suite.judgement.verdict}, {suite.judgement.reason}.")
     more = (words.detectable(comparison), words.floors(comparison), words.rerun(comparison))
-    told += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in more if sentence]
+    sentences += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in more if sentence]
     verdict = comparison.verdict(strict=strict)
     run = max(comparison.new.runs, key=lambda run: (len(run.cases), run.taken))
     return Page(
         title=f"Peakgate: {verdict}, {comparison.new.label} against {comparison.base.label}",
         verdict=verdict,
         comparing=True,
-        sentences=tuple(told),
+        sentences=tuple(sentences),
         counts=comparison.counts,
         run=run,
         facts=_facts(run),
@@ -125,7 +125,7 @@ def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict
 def of_run(run: Run, history: Iterable[Run] = ()) -> Page:
     """One run as it was judged when it was taken, worst first, within a verdict in the order it was measured."""
     points = _history((*history, run))
-    lines = [Line(told.case, told.verdict, told.reason) for told in run.unmeasured.values()]
+    lines = [Line(each.case, each.verdict, each.reason) for each in run.unmeasured.values()]
     lines += [
         Line(case, result.verdict, result.reason, now=result, time_us=result.time_us, history=points.get(case, ()))
         for case, result in run.cases.items()

@@ -32,7 +32,7 @@ class SavedSelftest:
 
 
 def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
-    """What the newest selftest of this side's GPU model said, in a line; none where none was saved.
+    """The newest selftest of this side's GPU model in one line; empty if none was saved.
 
     A PeakgateError names a file that is no selftest.
     """
@@ -42,11 +42,11 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
         return ()
     found = max(known, key=lambda each: each.taken)
     differs = [
-        what for what, same in (("chip", found.uuid == run.uuid), ("driver", found.driver == run.driver)) if not same
+        what for what, same in (("GPU", found.uuid == run.uuid), ("driver", found.driver == run.driver)) if not same
     ]
     where = f" on another {' and '.join(differs)}" if differs else ""
-    sees = f"; one session against one sees {percent(found.sees_percent)} in the median case"
-    tight = f"; {found.tight_floors} floors are tighter than this runner can carry" if found.tight_floors else ""
+    sees = f"; one session against one detects {percent(found.sees_percent)} in the median case"
+    tight = f"; {found.tight_floors} floors are tighter than this runner repeats" if found.tight_floors else ""
     failed = f"{found.alarms} of {found.gates} gates failed on unchanged code"
     return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {failed}{sees}{tight}",)
 

@@ -47,7 +47,7 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
 
 
 def last_line(comparison: Comparison, console: Console, *, strict: bool = False, written: Sequence[Path] = ()) -> None:
-    """Counts, verdict, and where the report lies."""
+    """Counts, verdict, and where the report was written."""
     verdict = comparison.verdict(strict=strict)
     text = Text(f"{words.counts(comparison)}: ").append(verdict, _style(verdict))
     if written:
@@ -56,7 +56,7 @@ def last_line(comparison: Comparison, console: Console, *, strict: bool = False,
 
 
 def _alike(rows: Sequence[Any]) -> list[list[Any]]:
-    """Rows of FOLDED verdicts that say the same of different cases, together; each other row by itself."""
+    """Rows of FOLDED verdicts that have the same reason, together; each other row by itself."""
     groups: dict[tuple[str, ...], list[Any]] = {}
     for row in rows:
         key = (row.verdict, row.reason) if row.verdict in FOLDED else (row.case,)
@@ -66,7 +66,7 @@ def _alike(rows: Sequence[Any]) -> list[list[Any]]:
 
 def _folded(console: Console, rows: Sequence[Any]) -> None:
     head = Text(f"{rows[0].verdict:<{VERDICT_WIDTH}}", _style(Verdict(rows[0].verdict)))
-    console.print(head.append(f"{len(rows)} cases, {words.one_line(rows[0].case)} the first"), soft_wrap=True)
+    console.print(head.append(f"{len(rows)} cases, first {words.one_line(rows[0].case)}"), soft_wrap=True)
     _line(console, f"    {rows[0].reason}", style="dim")
 
 

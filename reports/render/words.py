@@ -1,4 +1,4 @@
-"""Sentences and cells that all faces share."""
+"""Sentences and cells that all outputs share."""
 
 from __future__ import annotations
 

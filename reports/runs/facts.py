@@ -63,15 +63,15 @@ def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference
 
 
 def machine_code(base: tuple[Run, ...], new: tuple[Run, ...]) -> str | None:
-    """Whether the compiler made other machine code, over the cases whose cubins both sides tell; None where none is."""
+    """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
     before, after = _cubins(base), _cubins(new)
-    told = [case for case in before if case in after]
-    changed = [case for case in told if before[case] != after[case]]
-    if not told:
+    known = [case for case in before if case in after]
+    changed = [case for case in known if before[case] != after[case]]
+    if not known:
         return None
     if not changed:
-        return f"machine code: the same in all {len(told)} cases that tell it"
-    return f"machine code: changed in {len(changed)} of {len(told)} cases that tell it, {changed[0]} first"
+        return f"machine code: the same in all {len(known)} cases that record it"
+    return f"machine code: changed in {len(changed)} of {len(known)} cases that record it, first {changed[0]}"
 
 
 def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:

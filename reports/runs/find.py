@@ -1,8 +1,8 @@
 """Find the saved runs a side of a comparison means.
 
 A side is a file, a folder (every ``*.json`` below it), a commit (4 or more hex digits), ``driver:VERSION``, ``latest``
-or ``latest~N`` (the Nth run before it). Files and folders are taken at their word: whatever in them cannot be read
-is an error. The others are searched for below the roots, where foreign files are passed over and counted.
+or ``latest~N`` (the Nth run before it). In a file or folder that is named, whatever cannot be
+read is an error. The others are searched below the roots, where other files are skipped with a note.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def apart(base: Side, new: Side) -> tuple[Side, Side]:
 
 
 def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Run, ...]:
-    """Other saved sessions of the first side's GPU model: they tell how far unchanged code moves between sessions."""
+    """Other saved sessions of the first side's GPU model: they show how far unchanged code varies between sessions."""
     on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
     slug = sides[0].runs[0].slug
     others = {(run.taken, run.uuid): run for run in archive.runs(HISTORY_FILES) if run.slug == slug}

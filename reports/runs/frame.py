@@ -67,9 +67,9 @@ def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
             default = False if name == "host_bound" else None
             columns[name] += [getattr(record, name, default) for record in records]
         for place, record in enumerate(records, -len(records)):
-            told = run.unmeasured.get(record.case)
-            if told is not None:
-                columns["verdict"][place], columns["reason"][place] = told.verdict, told.reason
+            why = run.unmeasured.get(record.case)
+            if why is not None:
+                columns["verdict"][place], columns["reason"][place] = why.verdict, why.reason
     columns["verdict"] = [None if verdict is None else str(verdict) for verdict in columns["verdict"]]
     series = {name: pd.Series(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
     return pd.DataFrame(series)

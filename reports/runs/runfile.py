@@ -73,7 +73,7 @@ class CaseResult:
 
     @property
     def library(self) -> bool:
-        """Whether the driver or a vendor's library did it: the run of a GPU tells the machine code of every kernel."""
+        """Whether the driver or a vendor's library did it: a GPU run records the machine code of every kernel."""
         return self.fingerprint is None and self.registers is None
 
 

@@ -18,7 +18,7 @@ SDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class TightFloor:
-    """A floor less than three SDs under the median session; ``carried`` is the highest this runner can carry."""
+    """A floor less than three SDs under the median session; ``carried`` is the highest that it passes reliably."""
 
     case: str
     floor: float
@@ -42,14 +42,14 @@ class TightThreshold:
 def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
     """SD of the log median between sessions of each case that two or more of them timed.
 
-    The larger of the case's own and the one steadied across cases.
+    The larger of the case's own and the moderated (empirical-Bayes) one.
     """
     timed = _timed(runs)
     logs = [np.log([result.time_us for result in measured.results]) for measured in timed.values()]
     own = np.array([values.var(ddof=1) for values in logs])
     df = np.array([len(values) - 1.0 for values in logs])
-    steadied, _ = noise.squeeze(own, df, np.array([values.mean() for values in logs]))
-    return dict(zip(timed, np.sqrt(np.maximum(own, steadied)).tolist(), strict=True))
+    moderated, _ = noise.squeeze(own, df, np.array([values.mean() for values in logs]))
+    return dict(zip(timed, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
 
 
 def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> tuple[TightFloor, ...]:

@@ -119,13 +119,13 @@ def judge(arguments: Sequence[str]) -> ExitCode:
 
 
 def check_alike(runs: Sequence[Run]) -> None:
-    """Refuse sessions that are not one code on one runner: a difference between them would be no false alarm."""
+    """Refuse sessions that are not one code on one runner: a difference between them would not be a false positive."""
     first = runs[0]
     if first.emulated:
         raise PeakgateError(f"{first.path}: emulated times are not judged; a selftest needs runs of a GPU")
     for run in runs[1:]:
         for what, one, other in (
-            ("chip", first.uuid, run.uuid),
+            ("GPU", first.uuid, run.uuid),
             ("driver", first.driver, run.driver),
             ("commit", first.commit, run.commit),
             ("GPU model", first.slug, run.slug),

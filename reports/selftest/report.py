@@ -43,7 +43,7 @@ class Selftest:
 
 
 def to_json(found: Selftest) -> str:
-    """The whole record; sessions are named by file, alarms by design."""
+    """The whole record; sessions are named by file, false positives by design."""
     last = found.runs[-1]
     cases = sorted({case for each in found.measured for case in each.detectable_percent})
     document = {
@@ -93,7 +93,7 @@ MOST_LISTED = 10
 
 
 def show(found: Selftest, written: Sequence[Path]) -> None:
-    """Print rates, what each design sees, and floors and thresholds that ask too much; the verdict comes last."""
+    """Print rates, what each design detects, and floors and thresholds that ask too much; the verdict comes last."""
     last = found.runs[-1]
     lines = [
         f"{len(found.runs)} sessions of {last.slug}, driver {last.driver or 'unknown'}, commit {last.commit[:12]}",
@@ -102,9 +102,9 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
     for measured in found.measured:
         lines += _design_lines(found, measured)
     lines += _listed(
-        f"{len(found.floors)} floors are tighter than this runner can carry (3 SDs under the median session)",
+        f"{len(found.floors)} floors are tighter than this runner repeats (3 SDs below the median session)",
         [
-            f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, carries {each.carried:.3f};"
+            f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, highest reliable {each.carried:.3f};"
             f" {each.sessions_below} of {len(found.runs)} sessions below"
             for each in found.floors
         ],
@@ -132,11 +132,11 @@ def _design_lines(found: Selftest, measured: Measured) -> list[str]:
     changes = sorted(measured.detectable_percent.values())
     if changes:
         lines.append(
-            f"    sees {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
+            f"    detects {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
         )
     if measured.alarms:
         cases = [f"{case} ({count})" for case, count in measured.alarming_cases.items()][:MOST_LISTED]
-        lines.append(f"    falsely called slower: {', '.join(cases) or 'the suite as a whole'}")
+        lines.append(f"    falsely flagged as slower: {', '.join(cases) or 'the suite as a whole'}")
         session, count = next(iter(measured.alarming_sessions.items()))
         lines.append(f"    {found.runs[session].path.name} is in {count} of the {measured.alarms}")
     return lines

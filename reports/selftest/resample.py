@@ -1,7 +1,7 @@
-"""Sessions of unchanged code, drawn into the two sides of a comparison again and again; pure.
+"""Sessions of unchanged code, resampled into the two sides of a comparison; pure.
 
-Each drawing is judged by the rule of ``compare`` and read both ways, base against new and new against base. Whatever it
-calls is a false alarm, and the smallest shift it would have called is what this runner can see.
+Each resample is judged by the rule of ``compare`` in both directions, base against new and new against base. Whatever
+is flagged is a false positive; the smallest shift that would have been flagged is what this runner can detect.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from peakgate.reports.runs.runfile import Run
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FEWEST_SESSIONS = 5
-"""Two sides, and three more to tell the spread between sessions."""
+"""Two sides, and three more to estimate the spread between sessions."""
 
-MOST_DRAWINGS = 45
-"""All pairs of ten sessions; of more sessions as many, drawn by lot."""
+MOST_RESAMPLES = 45
+"""All pairs of ten sessions; of more sessions as many, resampled (seeded)."""
 
 CONFIDENCE = 0.95
 
@@ -38,8 +38,8 @@ class Design(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """One drawing, read one way: the two sides' sessions by number, and the cases falsely called slower.
+class Resample:
+    """One resample, read one way: the two sides' sessions by number, and the cases falsely called slower.
 
     ``suite`` says whether the suite-wide line was.
     """
@@ -58,11 +58,11 @@ class Drawing:
 class Measured:
     """What one design did on unchanged code.
 
-    ``gates`` were judged, ``alarms`` of them falsely called something slower. The drawings share their sessions, so
-    they count for less than their number: ``at_most`` is the false-alarm rate that is ruled out with 95 % confidence
+    ``gates`` were judged, ``alarms`` of them false positives. The resamples share their sessions, so they count for
+    less than their number: ``at_most`` is the upper bound of the false-positive rate, with 95 % confidence
     by as many gates as there are pairs of sessions that share none; None where there is but one such pair.
     ``alarming_cases`` and ``alarming_sessions`` (by number) were in so many alarms. ``detectable_percent`` is, for each
-    case, the smallest change that the median drawing would have called.
+    case, the smallest change that the median resample would have called.
     """
 
     design: Design
@@ -80,25 +80,27 @@ class Measured:
 
 def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> Measured:
     """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
-    drawings: list[Drawing] = []
+    resamples: list[Resample] = []
     detectable = defaultdict(list)
     for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
         others = [run for index, run in enumerate(runs) if index not in {*base, *new}]
         history = others if design is Design.WITH_HISTORY else ()
         comparison = compare(_side("base", runs, base), _side("new", runs, new), history)
-        drawings += [Drawing(base, new, *_called(comparison, 1)), Drawing(new, base, *_called(comparison, -1))]
+        resamples += [Resample(base, new, *_called(comparison, 1)), Resample(new, base, *_called(comparison, -1))]
         for row in comparison.rows:
             if row.shift:
                 detectable[row.case].append(row.shift.resolvable_percent)
-    alarms = [drawing for drawing in drawings if drawing.alarm]
+    alarms = [resample for resample in resamples if resample.alarm]
     apart = 1 if design is Design.HALVES else len(runs) // 2
     return Measured(
         design=design,
-        gates=len(drawings),
+        gates=len(resamples),
         alarms=len(alarms),
-        at_most=rate_at_most(len(alarms) / len(drawings), apart) if apart > 1 else None,
-        alarming_cases=dict(Counter(case for drawing in alarms for case in drawing.cases).most_common()),
-        alarming_sessions=dict(Counter(i for drawing in alarms for i in (*drawing.base, *drawing.new)).most_common()),
+        at_most=rate_at_most(len(alarms) / len(resamples), apart) if apart > 1 else None,
+        alarming_cases=dict(Counter(case for resample in alarms for case in resample.cases).most_common()),
+        alarming_sessions=dict(
+            Counter(i for resample in alarms for i in (*resample.base, *resample.new)).most_common()
+        ),
         detectable_percent={case: median(values) for case, values in sorted(detectable.items())},
     )
 
@@ -110,16 +112,16 @@ def rate_at_most(rate: float, independent: int) -> float:
 
 
 def _sides(
-    design: Design, sessions: int, lot: np.random.Generator
+    design: Design, sessions: int, random: np.random.Generator
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Sessions by number for both sides; each division once, whichever side is called base."""
     if design is Design.HALVES:
         half = sessions // 2
-        divided = {_divided(lot.permutation(sessions).tolist(), half) for _ in range(MOST_DRAWINGS)}
+        divided = {_divided(random.permutation(sessions).tolist(), half) for _ in range(MOST_RESAMPLES)}
         yield from sorted(divided)
         return
     pairs = list(itertools.combinations(range(sessions), 2))
-    for chosen in sorted(lot.permutation(len(pairs))[:MOST_DRAWINGS].tolist()):
+    for chosen in sorted(random.permutation(len(pairs))[:MOST_RESAMPLES].tolist()):
         yield (pairs[chosen][0],), (pairs[chosen][1],)
 
 

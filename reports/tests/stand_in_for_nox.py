@@ -39,17 +39,17 @@ def _session(session: str, given: list[str]) -> int:
                 return 1
         return _ends([sys.executable, "-m", "peakgate", "decide", os.environ["STAND_IN_AB"]])
     if session == "selftest":
-        return _ends([sys.executable, "-m", "peakgate", "selftest", *_kept_of_one_chip()])
+        return _ends([sys.executable, "-m", "peakgate", "selftest", *_kept_of_one_gpu()])
     if session == "bench":
         given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
     return _ends([*NOX, "-s", session, "--", *given])
 
 
-def _kept_of_one_chip() -> list[str]:
-    """The kept sessions of the chip that was measured last: a self-test is of one chip."""
+def _kept_of_one_gpu() -> list[str]:
+    """The kept sessions of the GPU that was measured last: a self-test is of one GPU."""
     kept = sorted(Path("baselines/nvidia-h200/runs").glob("*-gate.json"))
-    chips = [json.loads(path.read_text(encoding="utf-8"))["machine_info"]["gpu"]["uuid"] for path in kept]
-    return [str(path) for path, chip in zip(kept, chips, strict=True) if chip == chips[-1]]
+    gpus = [json.loads(path.read_text(encoding="utf-8"))["machine_info"]["gpu"]["uuid"] for path in kept]
+    return [str(path) for path, gpu in zip(kept, gpus, strict=True) if gpu == gpus[-1]]
 
 
 def _ends(command: list[str]) -> int:

@@ -95,7 +95,7 @@ def test_an_earlier_experiment_in_the_same_folder_does_not_mix(tmp_path: Path) -
 
 def test_a_folder_without_pairs_cannot_be_decided(tmp_path: Path, capsys: Captured) -> None:
     assert main(["decide", str(tmp_path)]) == 2
-    assert "no manifest.json in it; name the output folder of `python -m reports ab`" in capsys.readouterr().err
+    assert "no manifest.json in it; name the output folder of `peakgate ab`" in capsys.readouterr().err
 
 
 SIDE = {"label": "a", "commit": None}

@@ -75,7 +75,7 @@ def test_a_suite_wide_shift_is_never_taken_off_the_cases(saved: Saved) -> None:
 
 
 @pytest.mark.parametrize(("sessions", "uuid", "percent"), [(1, "GPU-0001", 1.0), (8, "GPU-0001", 0.5), (8, "B", 3.0)])
-def test_the_suite_resolves_more_with_sessions_and_less_across_chips(
+def test_the_suite_resolves_more_with_sessions_and_less_across_gpus(
     saved: Saved, sessions: int, uuid: str, percent: float
 ) -> None:
     base, new = (Side("side", saved.sessions(sessions, 0.0005, seed)) for seed in (1, 2))

@@ -1,4 +1,4 @@
-"""Other GPUs, other chips, and what else differs."""
+"""Other GPUs, other GPUs, and what else differs."""
 
 from __future__ import annotations
 

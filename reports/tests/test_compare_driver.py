@@ -162,14 +162,14 @@ def test_an_upgrade_onto_another_gpu_model_is_incomparable(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("factor", "verdict", "code"), [(1.045, "SAME", 0), (1.08, "SLOWER", 1)])
-def test_another_chip_of_the_model_is_said_and_held_to_the_wider_rule(
+def test_another_gpu_of_the_model_is_said_and_held_to_the_wider_rule(
     tmp_path: Path, capsys: Captured, factor: float, verdict: str, code: int
 ) -> None:
     runner = upgraded(tmp_path, Edit(gpu={"uuid": "GPU-0002"}, factors={CASE: factor}))
     assert runner.compare() == code
     assert runner.row()["verdict"] == verdict
     assert runner.row()["smallest_detectable_change_percent"] == pytest.approx(5.1, abs=0.2)
-    said = "the runs are not of one and the same GPU: chips of one model may lie 5 % apart in a case"
+    said = "the runs are not of one and the same GPU: GPUs of one model may lie 5 % apart in a case"
     assert f"note: {said}" in capsys.readouterr().out
     assert f"note: {said}" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
 

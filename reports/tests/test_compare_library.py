@@ -18,9 +18,9 @@ NO_CODE = {CALL: {"fingerprint": None, "registers": None}}
 TIMES = LADDER | {CALL: 60.0}
 
 
-def ends(of_one_chip: str) -> tuple[Run, Run]:
-    """Of sessions of one chip, those in which cuBLAS was fastest and slowest."""
-    runs = sorted((load_run(path) for path in KEPT.glob(of_one_chip)), key=lambda run: run.cases[CUBLAS].time_us)
+def ends(of_one_gpu: str) -> tuple[Run, Run]:
+    """Of sessions of one GPU, those in which cuBLAS was fastest and slowest."""
+    runs = sorted((load_run(path) for path in KEPT.glob(of_one_gpu)), key=lambda run: run.cases[CUBLAS].time_us)
     return runs[0], runs[-1]
 
 
@@ -28,9 +28,9 @@ def side(run: Run) -> Side:
     return Side(run.path.name, (run,))
 
 
-@pytest.mark.parametrize("of_one_chip", TENS)
-def test_the_luck_of_a_process_with_a_short_call_is_no_change(of_one_chip: str) -> None:
-    fast, slow = ends(of_one_chip)
+@pytest.mark.parametrize("of_one_gpu", TENS)
+def test_the_luck_of_a_process_with_a_short_call_is_no_change(of_one_gpu: str) -> None:
+    fast, slow = ends(of_one_gpu)
     assert slow.cases[CUBLAS].time_us > 1.04 * fast.cases[CUBLAS].time_us
     for base, new in ((fast, slow), (slow, fast)):
         assert row(compare(side(base), side(new)), CUBLAS).verdict is Verdict.SAME

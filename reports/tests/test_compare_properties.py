@@ -154,7 +154,7 @@ def test_more_noise_within_two_runs_never_makes_a_shift_surer(
     sd=st.floats(0.0005, 0.02),
     factors=st.lists(st.floats(0.9, 1.1), min_size=len(LADDER), max_size=len(LADDER)),
 )
-def test_another_chip_never_makes_a_shift_surer_and_what_chips_may_lie_apart_is_never_called(
+def test_another_gpu_never_makes_a_shift_surer_and_what_gpus_may_lie_apart_is_never_called(
     tmp_path: Path, seed: int, sessions: int, sd: float, factors: Sequence[float]
 ) -> None:
     saved = Saved(tmp_path)
@@ -168,6 +168,6 @@ def test_another_chip_never_makes_a_shift_surer_and_what_chips_may_lie_apart_is_
     for case in LADDER:
         alone, between = shift(one, case), shift(two, case)
         assert between.log_ratio == alone.log_ratio
-        assert between.resolvable >= math.hypot(alone.resolvable, noise.BETWEEN_CHIPS) * (1 - 1e-9)
+        assert between.resolvable >= math.hypot(alone.resolvable, noise.BETWEEN_GPUS) * (1 - 1e-9)
         assert alone.called or not between.called
-        assert abs(between.log_ratio) > noise.BETWEEN_CHIPS or not between.called
+        assert abs(between.log_ratio) > noise.BETWEEN_GPUS or not between.called

@@ -53,7 +53,7 @@ def test_history_of_the_same_code_lets_single_runs_see_less(saved: Saved) -> Non
 
 
 @pytest.mark.parametrize("gpu", [{"uuid": "GPU-0002"}, {"driver": "1"}])
-def test_history_is_grouped_by_chip_and_driver(saved: Saved, gpu: dict[str, Any]) -> None:
+def test_history_is_grouped_by_gpu_and_driver(saved: Saved, gpu: dict[str, Any]) -> None:
     """Two sessions here and two there are no three repeats anywhere, with the same binary and at the same commit."""
     for fingerprint in ("ab", None):
         content: dict[str, Any] = {"extra": {PAD: {"fingerprint": fingerprint}}}

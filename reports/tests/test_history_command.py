@@ -30,7 +30,7 @@ def archive(folder: Path, sessions: int = 20, factor: float = 1.0, since: int = 
     return folder
 
 
-def chips() -> tuple[str, str]:
+def gpus() -> tuple[str, str]:
     return "GPU-820987e0-7ea8-edaf-bddd-93f4cd76e459", "GPU-e01a041c-428f-73ac-fe66-7ee0b54e8764"
 
 
@@ -76,21 +76,21 @@ def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_pat
     save(runs, "tier", document({**LADDER, **fresh}, day=21, commit="ab" * 20, driver="590.44.01"))
     assert main(["history", "--runs", str(runs), "--out", "out"]) == 0
     shown = capsys.readouterr().out
-    assert "NEW           9 cases, transpose.fresh-0 the first" in shown
+    assert "NEW           9 cases, first transpose.fresh-0" in shown
     assert shown.count("1 session has it, 11 are needed: 10 more") == 1
     text = Path("out/history.md").read_text(encoding="utf-8")
     assert "<summary>New (9)</summary>" in text
     assert "`transpose.fresh-8`" in text
 
 
-def test_a_chip_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Captured) -> None:
-    first, second = chips()
+def test_a_gpu_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Captured) -> None:
+    first, second = gpus()
     for day in range(1, 13):
         save(tmp_path / "runs", f"r{day:02d}", document(day=day, uuid=second if day > 6 else first))
     assert main(["history", "--runs", "runs", "--out", "out"]) == 3
     text, shown = Path("out/history.md").read_text(encoding="utf-8"), capsys.readouterr().out
     for face in (shown, text):
-        assert "2 chips: a case is judged by the sessions of the chip that measured it last" in face
+        assert "2 GPUs: a case is judged by the sessions of the GPU that measured it last" in face
         assert "GPU-820987e0 to GPU-e01a041c (2026-11-07" in face
         assert "6 sessions of GPU-e01a041c have it, 11 are needed: 5 more" in face
         assert first not in face
@@ -99,9 +99,9 @@ def test_a_chip_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: C
     assert told["counts"] == {"INCONCLUSIVE": len(LADDER)}
 
 
-def test_a_regression_on_the_chip_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:
-    """Two chips take turns, the first of them 4 % slower in every case."""
-    first, second = chips()
+def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:
+    """Two GPUs take turns, the first of them 4 % slower in every case."""
+    first, second = gpus()
     for day in range(1, 29):
         times = slower(PAD, 1.05) if day > 14 else LADDER
         if day % 2:
@@ -113,7 +113,7 @@ def test_a_regression_on_the_chip_measured_last_is_told_of_its_own_sessions(tmp_
     assert "1.05x slower in the last 5 sessions of GPU-e01a041c than in 9 before" in shown
     assert "    ▁▁▁▁▁▁▁███████  160 to 168 µs" in shown
     assert "to settle it: nox -s ab -- 0e0e0e0e0e0e 101010101010" in shown
-    assert "22 earlier changes of driver or chip" in shown
+    assert "22 earlier changes of driver or GPU" in shown
     told = json.loads(Path("out/history.json").read_text())
     assert told["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
     assert told["suite_wide"]["verdict"] == "SAME"

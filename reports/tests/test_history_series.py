@@ -46,12 +46,12 @@ def test_cases_that_partial_runs_or_another_tier_leave_out_are_not_retired() -> 
     assert found.retired == ()
 
 
-def test_changes_of_driver_and_chip_are_marked_where_they_happen() -> None:
+def test_changes_of_driver_and_gpu_are_marked_where_they_happen() -> None:
     sessions = [timed(0), timed(1, driver=None), timed(2, driver="590.1"), timed(3, driver="590.1", uuid="GPU-2")]
     found = marks(sessions)
     assert [(each.index, each.what, each.before, each.after) for each in found] == [
         (2, "driver", "580.159.04", "590.1"),
-        (3, "chip", "GPU-0001", "GPU-2"),
+        (3, "GPU", "GPU-0001", "GPU-2"),
     ]
 
 

@@ -159,7 +159,7 @@ def test_the_roofline_has_a_point_a_timed_case_none_above_its_roof(tmp_path: Pat
     assert sgemm["y"] == [1.0, 5.0, 30.0]
 
 
-def test_a_chip_without_peaks_has_no_roofline(tmp_path: Path) -> None:
+def test_a_gpu_without_peaks_has_no_roofline(tmp_path: Path) -> None:
     unknown = of_run(run(tmp_path, peak_gbs=None))
     assert figures.roofline(unknown) is None
     assert "roofline-title" not in html.render(unknown)

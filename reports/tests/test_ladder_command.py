@@ -1,4 +1,4 @@
-"""What ``python -m reports ladder`` tells and writes."""
+"""What ``peakgate ladder`` tells and writes."""
 
 from __future__ import annotations
 

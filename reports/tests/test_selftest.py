@@ -28,7 +28,7 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unchanged(folder: Path, sessions: int = 6, odd: int = 0, by: float = 0.0, scale: float = 1.0, **gpu: Any) -> Path:
-    """Sessions of one commit with an SD of .2 %; the case PAD of session number ``odd`` is off by so much."""
+    """Sessions of one commit with an SD of 0.2 %; the case PAD of session number ``odd`` is off by so much."""
     lot = random.Random(7)
     for day in range(1, sessions + 1):
         times = {case: scale * time_us * (1 + lot.gauss(0, 0.002)) for case, time_us in LADDER.items()}
@@ -132,7 +132,7 @@ def test_too_many_false_alarms_exit_3_and_name_case_and_session(tmp_path: Path, 
     unchanged(tmp_path / "aa", odd=3, by=0.06)
     assert main(["selftest", "aa"]) == 3
     shown = capsys.readouterr().out
-    assert f"falsely called slower: {PAD} (5)" in shown
+    assert f"falsely flagged as slower: {PAD} (5)" in shown
     assert "s03.json is in 5 of the 5" in shown
 
 
@@ -156,7 +156,7 @@ def test_the_newest_sessions_are_used_when_fewer_are_asked_for(tmp_path: Path, c
     [
         ({"commit": "f" * 40}, "commit ffff"),
         ({"driver": "590.1"}, "driver 590.1, but s01.json has 580.159.04"),
-        ({"uuid": "GPU-9"}, "chip GPU-9"),
+        ({"uuid": "GPU-9"}, "GPU GPU-9"),
         ({"extra": {PAD: {"fingerprint": "f00d"}}}, f"{PAD} is not the machine code of s01.json"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Chips of one model: what lies between them is not taken for a change of the code."""
+"""GPUs of one model: what lies between them is not taken for a change of the code."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def slowed(run: Run, case: str, factor: float) -> Run:
     return replace(run, cases={**run.cases, case: replace(result, time_us=result.time_us * factor)})
 
 
-def test_the_kept_sessions_are_of_three_chips_and_one_machine_code() -> None:
-    assert [len(ten(chip)) for chip in TENS] == [10, 10, 10]
-    assert len({run.uuid for chip in TENS for run in ten(chip)}) == len(TENS)
-    assert {run.driver for chip in TENS for run in ten(chip)} == {"580.159.04"}
+def test_the_kept_sessions_are_of_three_gpus_and_one_machine_code() -> None:
+    assert [len(ten(gpu)) for gpu in TENS] == [10, 10, 10]
+    assert len({run.uuid for gpu in TENS for run in ten(gpu)}) == len(TENS)
+    assert {run.driver for gpu in TENS for run in ten(gpu)} == {"580.159.04"}
     for base, new in itertools.combinations(TENS, 2):
         assert machine_code(ten(base), ten(new)) == "machine code: the same in all 179 cases that tell it"
 
 
 @each_way
-def test_no_chip_of_the_kept_sessions_is_slower_than_another(base: str, new: str) -> None:
+def test_no_gpu_of_the_kept_sessions_is_slower_than_another(base: str, new: str) -> None:
     """Two transfers left the gate in between, and are missing or new."""
     result = compare(Side(base, ten(base)), Side(new, ten(new)))
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
@@ -57,14 +57,14 @@ def test_no_chip_of_the_kept_sessions_is_slower_than_another(base: str, new: str
 
 
 @each_way
-def test_one_kept_session_against_one_of_another_chip_is_decided(base: str, new: str) -> None:
+def test_one_kept_session_against_one_of_another_gpu_is_decided(base: str, new: str) -> None:
     result = compare(Side(base, ten(base)[:1]), Side(new, ten(new)[-1:]))
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
     assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
 
 
 @each_way
-def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_chips(base: str, new: str) -> None:
+def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_gpus(base: str, new: str) -> None:
     planted = tuple(slowed(run, PAD, 1.08) for run in ten(new))
     result = compare(Side(base, ten(base)), Side(new, planted))
     assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [PAD]
@@ -75,7 +75,7 @@ def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_chips(base: 
     ("factor", "verdict"),
     [(1.055, Verdict.SAME), (1 / 1.055, Verdict.SAME), (1.062, Verdict.SLOWER), (1 / 1.062, Verdict.FASTER)],
 )
-def test_one_run_against_one_of_another_chip_adds_both_by_their_squares(
+def test_one_run_against_one_of_another_gpu_adds_both_by_their_squares(
     saved: Saved, factor: float, verdict: Verdict
 ) -> None:
     result = compare(saved.side(**ONE), saved.side(slower(PAD, factor), **OTHER))
@@ -84,7 +84,7 @@ def test_one_run_against_one_of_another_chip_adds_both_by_their_squares(
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.045, Verdict.SAME), (1.08, Verdict.SLOWER)])
-def test_a_known_spread_between_sessions_says_nothing_of_another_chip(
+def test_a_known_spread_between_sessions_says_nothing_of_another_gpu(
     saved: Saved, factor: float, verdict: Verdict
 ) -> None:
     base = Side("base", saved.sessions(8, 0.0005, 1))
@@ -92,10 +92,10 @@ def test_a_known_spread_between_sessions_says_nothing_of_another_chip(
     result = compare(base, new)
     assert row(result).verdict is verdict
     assert shift(result).p_value is not None
-    assert shift(result).resolvable > noise.BETWEEN_CHIPS
+    assert shift(result).resolvable > noise.BETWEEN_GPUS
 
 
-def test_nor_does_history_of_one_of_the_chips(saved: Saved) -> None:
+def test_nor_does_history_of_one_of_the_gpus(saved: Saved) -> None:
     history = saved.sessions(8, 0.0005, seed=3)
     result = compare(saved.side(), saved.side(slower(PAD, 1.045), **OTHER), history)
     assert row(result).verdict is Verdict.SAME
@@ -113,21 +113,21 @@ def test_nor_does_history_of_one_of_the_chips(saved: Saved) -> None:
         ((ONE, UNKNOWN), (ONE, OTHER), False),
     ],
 )
-def test_runs_that_are_not_known_to_be_of_one_chip_are_of_several(
+def test_runs_that_are_not_known_to_be_of_one_gpu_are_of_several(
     saved: Saved, base: tuple[Mapping[str, Any], ...], new: tuple[Mapping[str, Any], ...], known: bool
 ) -> None:
-    """The same chips on both sides are several all the same: a case may owe its shift to how often each measured it."""
+    """The same GPUs on both sides are several all the same: a case may owe its shift to how often each measured it."""
     result = compare(
-        Side("base", tuple(saved.run(**chip) for chip in base)),
-        Side("new", tuple(saved.run(slower(PAD, 1.045), **chip) for chip in new)),
+        Side("base", tuple(saved.run(**gpu) for gpu in base)),
+        Side("new", tuple(saved.run(slower(PAD, 1.045), **gpu) for gpu in new)),
     )
     assert row(result).verdict is Verdict.SAME
-    assert shift(result).resolvable > noise.BETWEEN_CHIPS
+    assert shift(result).resolvable > noise.BETWEEN_GPUS
     said = "the runs are not of one" if known else "the runs are not known to be of one"
     assert [note for note in result.notes if note.startswith(said) and note.endswith("on one GPU (`nox -s ab`)")]
 
 
-def test_on_one_chip_nothing_is_added(saved: Saved) -> None:
+def test_on_one_gpu_nothing_is_added(saved: Saved) -> None:
     result = compare(saved.side(**ONE), saved.side(slower(PAD, 1.045), **ONE))
     assert row(result).verdict is Verdict.SLOWER
     assert not any("GPU" in note for note in result.notes)
@@ -141,7 +141,7 @@ def test_two_gpu_models_that_are_compared_on_request_are_judged_as_sessions_are(
     assert "the sides are of two GPU models: they differ by more than sessions do" in result.notes
 
 
-def test_a_floor_holds_on_every_chip(saved: Saved) -> None:
+def test_a_floor_holds_on_every_gpu(saved: Saved) -> None:
     below = {PAD: {"verdict": "BELOW_FLOOR", "peak_fraction": 0.61, "floor": 0.70}}
     result = compare(saved.side(**ONE), saved.side(slower(PAD, 1.045), extra=below, **OTHER))
     assert row(result).verdict is Verdict.BELOW_FLOOR
