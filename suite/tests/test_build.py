@@ -9,7 +9,7 @@ from peakgate.build import headers
 from peakgate.build.cubin import BuildError, Cubin, cubin, parse_resources, source_files
 from peakgate.case import Buffer, Role, Stage
 
-pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 from peakgate.build import nvrtc
 
 SOURCE = """// doubles
