@@ -40,7 +40,7 @@ def rerun(comparison: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
     regressed = comparison.frame["verdict"].isin([*REGRESSIONS - {Verdict.MISSING}])
     named = [case for case in comparison.frame.loc[regressed, "case"] if ID_PATTERN.fullmatch(case)][:5]
-    return f'measure again: nox -s bench -- --tier full -k "{" or ".join(named)}"' if named else ""
+    return f'measure again: peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
 
 
 def floors(comparison: Comparison) -> str:
