@@ -12,7 +12,11 @@ from comparing import KEPT, Saved
 from peakgate.common.errors import PeakgateError
 from peakgate.reports import result
 from peakgate.reports.comparison.judge import compare
+from peakgate.reports.history import trend
+from peakgate.reports.history.series import history
+from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs import frame
+from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.frame import to_frame, to_runs
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
@@ -41,9 +45,9 @@ def test_committed_runs_survive_the_way_to_a_frame_and_back() -> None:
 def test_a_case_without_a_time_has_a_row_with_its_verdict(tmp_path: Path) -> None:
     wrong = {"case": "sgemm.naive-128", "verdict": "WRONG", "reason": "element 0 is NaN"}
     found = to_frame([load_run(save(tmp_path, "run", document(not_measured=[wrong])))])
-    (row,) = found[found["case"] == "sgemm.naive-128"].itertuples()
-    assert (row.verdict, row.reason) == ("WRONG", "element 0 is NaN")
-    assert pd.isna(row.time_us)
+    row = found[found["case"] == "sgemm.naive-128"]
+    assert (row["verdict"].item(), row["reason"].item()) == ("WRONG", "element 0 is NaN")
+    assert row["time_us"].isna().all()
     assert to_runs(found)[0].unmeasured["sgemm.naive-128"].reason == "element 0 is NaN"
 
 
@@ -65,6 +69,18 @@ def test_a_folder_loads_each_of_its_sessions_once(saved: Saved) -> None:
     assert found["taken"].is_monotonic_increasing
 
 
+def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
+    for day in range(1, 21):
+        saved.run(slower(PAD, 1.05) if day > 15 else LADDER, day=day)
+    archive = Archive([saved.folder])
+    expected = find_trend(history(archive.sessions())).frame
+    found = peakgate.reports.trend(peakgate.reports.load(saved.folder))
+    pd.testing.assert_frame_equal(found, expected)
+    assert found.loc[0, "case"] == PAD
+    assert found.loc[0, "verdict"] == "SLOWER"
+    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(trend.COLUMNS)
+
+
 def test_an_empty_frame_is_named(saved: Saved) -> None:
     one = to_frame(saved.side().runs)
     with pytest.raises(PeakgateError, match="new: an empty frame"):
@@ -83,6 +99,8 @@ def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytes
 def test_the_readme_names_every_column() -> None:
     text = README.read_text(encoding="utf-8")
     gpu = {name for name in frame.COLUMNS if name.startswith("gpu_")}
+    for name in trend.COLUMNS:
+        assert f"`{name}`" in text, name
     sides = {name for name in result.COLUMNS if name.removeprefix("base_").removeprefix("new_") in result.BOTH_SIDES}
     for name in {*frame.COLUMNS, *result.COLUMNS} - sides:
         assert f"`{name}`" in text or (name in gpu and f"`{name.removeprefix('gpu_')}`" in text), name
