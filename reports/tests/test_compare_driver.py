@@ -169,7 +169,7 @@ def test_another_gpu_of_the_model_is_said_and_held_to_the_wider_rule(
     assert runner.compare() == code
     assert runner.row()["verdict"] == verdict
     assert runner.row()["smallest_detectable_change_percent"] == pytest.approx(5.1, abs=0.2)
-    said = "the runs are not of one and the same GPU: GPUs of one model may lie 5 % apart in a case"
+    said = "the runs are not of one and the same GPU: GPUs of one model may differ by 5 % in a case"
     assert f"note: {said}" in capsys.readouterr().out
     assert f"note: {said}" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
 

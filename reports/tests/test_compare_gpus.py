@@ -40,7 +40,7 @@ def test_the_kept_sessions_are_of_three_gpus_and_one_machine_code() -> None:
     assert len({run.uuid for gpu in TENS for run in ten(gpu)}) == len(TENS)
     assert {run.driver for gpu in TENS for run in ten(gpu)} == {"580.159.04"}
     for base, new in itertools.combinations(TENS, 2):
-        assert machine_code(ten(base), ten(new)) == "machine code: the same in all 179 cases that tell it"
+        assert machine_code(ten(base), ten(new)) == "machine code: the same in all 179 cases that record it"
 
 
 @each_way
@@ -138,7 +138,7 @@ def test_two_gpu_models_that_are_compared_on_request_are_judged_as_sessions_are(
     other = saved.side(slower(PAD, 1.045), slug="nvidia-l4", **OTHER)
     result = compare(saved.side(**ONE), other, across_gpus=True)
     assert row(result).verdict is Verdict.SLOWER
-    assert "the sides are of two GPU models: they differ by more than sessions do" in result.notes
+    assert "the sides are of two GPU models: they differ by more than the sessions of one" in result.notes
 
 
 def test_a_floor_holds_on_every_gpu(saved: Saved) -> None:

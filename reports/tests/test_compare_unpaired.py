@@ -37,7 +37,7 @@ def test_a_case_that_is_a_matter_of_the_host_is_not_judged_unless_it_is_wrong(sa
     result = compare(saved.side(extra=told), saved.side(slower(PAD, 1.5), extra=told))
     assert PAD not in {found.case for found in result.rows}
     assert result.exit_code() == ExitCode.OK
-    assert "not judged, 1 case: the time is the host's as much as the GPU's" in result.notes
+    assert "not judged, 1 case: the time depends on the host as much as on the GPU" in result.notes
     without = {case: us for case, us in LADDER.items() if case != PAD}
     wrong = [{"case": PAD, "verdict": "WRONG", "reason": "output 0 [0] is 1"}]
     assert row(compare(saved.side(extra=told), saved.side(without, not_measured=wrong))).verdict is Verdict.WRONG

@@ -122,7 +122,7 @@ def test_a_case_that_repeats_within_a_fifth_is_open_only_where_it_moved_beyond_i
     log_time[4, -NEWEST:] = 1.3
     findings = found(log_time)
     assert [findings[f"a.stage00{row}"].verdict for row in (3, 4)] == [Verdict.SAME, Verdict.INCONCLUSIVE]
-    assert findings["a.stage004"].judgement.reason.endswith("can tell: too noisy")
+    assert findings["a.stage004"].judgement.reason.endswith("can resolve: too noisy")
 
 
 def test_sessions_that_agree_to_the_last_digit_are_the_same() -> None:
