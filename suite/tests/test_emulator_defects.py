@@ -77,7 +77,8 @@ def test_an_injected_defect_is_found_in_any_order_of_threads(source: Path) -> No
 
 
 def test_every_kind_of_defect_has_a_kernel() -> None:
-    assert {injected_in(source)[0] for source in DEFECTS} == set(DefectKind)
+    injected = {injected_in(source)[0] for source in DEFECTS}
+    assert injected == set(DefectKind) - {DefectKind.UNWRITTEN_OUTPUT}  # which has no line
 
 
 def blocks_of(values: Vector) -> Vector:
