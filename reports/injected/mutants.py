@@ -99,9 +99,10 @@ def mutated(text: str, mutant: Mutant) -> str:
 
 def touched(mutants: Iterable[Mutant], cases: Iterable[Case], project: Project) -> dict[str, set[str]]:
     """By mutant's name the ids of the cases whose stage is built from its file."""
-    files = {case.id: source_files(case.stage.source) for case in cases if case.stage.source is not None}
+    sources = {case.id: case.stage.source for case in cases if case.stage.source is not None}
+    files = {source: source_files(source) for source in set(sources.values())}
     return {
-        mutant.name: {case for case, built_from in files.items() if project.kernels / mutant.file in built_from}
+        mutant.name: {case for case, source in sources.items() if project.kernels / mutant.file in files[source]}
         for mutant in mutants
     }
 

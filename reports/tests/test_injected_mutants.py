@@ -94,7 +94,8 @@ def test_a_mutant_is_correct(name: str, tree: Path) -> None:
     listed = [mutant for mutant in LISTED if mutant.name == name]
     mutants.apply(tree, listed, PROJECT)
     cases = problems("")
-    small = [case for case in cases if case.id in mutants.touched(listed, cases, PROJECT)[name]]
+    touched = mutants.touched(listed, cases, PROJECT)[name]
+    small = [case for case in cases if case.id in touched]
     assert len(small) > 3
     for case in small:
         assert check_case(within(tree, case), schedules(1)) == [[]], case.id
