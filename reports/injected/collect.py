@@ -68,10 +68,10 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
     }
     mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
     contents = {FACTS: facts, MUTANTS: read_json(mutants / MUTANTS, dict)}
-    for name, content in contents.items():
-        write_whole(target / name, json.dumps(content, indent=1) + "\n")
+    for file, content in contents.items():
+        write_whole(target / file, json.dumps(content, indent=1) + "\n")
     times = [write_times(target, name, _times(of[name])) for name in (Experiment.SAME, Experiment.STEPS)]
-    return [*times, *(target / name for name in contents)]
+    return [*times, *(target / file for file in contents)]
 
 
 def _finished(folder: Path) -> tuple[Gate, Record]:

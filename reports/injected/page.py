@@ -71,7 +71,7 @@ def false_positives(unchanged: Mapping[str, tuple[pd.DataFrame, int]]) -> str:
 
     The number beside the gates is how many of them could be drawn that share no process.
     """
-    head = ("gates", "how many", "flagged something slower", "true rate at most (95 %)")
+    head: tuple[str, ...] = ("gates", "how many", "flagged something slower", "true rate at most (95 %)")
     head += ("at most, by gates that share no process", "flagged something faster", "left something open")
     rows = []
     for name, (gates, disjoint) in unchanged.items():
