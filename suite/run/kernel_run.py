@@ -158,7 +158,9 @@ def _session(options: argparse.Namespace) -> Session:
     device, note = open_device(options.peakgate_device)
     baselines = options.peakgate_baselines or config.near(project.baselines)
     floors = load_floors(
-        baselines / device.slug / "floors.toml", known_cases={case.id for case in catalogue.cases(device.scale)}
+        baselines / device.slug / "floors.toml",
+        known_cases={case.id for case in catalogue.cases(device.scale)},
+        gpu=device.slug,
     )
     notes = [note] if note else []
     if _ab_part() == "pair":
