@@ -1,7 +1,7 @@
 """Propose floors from saved sessions; people decide which they take.
 
-A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far below
-the measured sessions it lies. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from its
+A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
+below the measured sessions it lies. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from its
 best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. Transfers between
 host and device depend on the host: they get no floor.
 """
@@ -124,7 +124,7 @@ def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
 
 
 def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
-    """The text of floors.toml with the raised floors, and the lowered ones when asked for; without those of transfers."""
+    """The text of floors.toml with the raised floors, without those of transfers, with the lowered ones if asked for."""
     taken = proposals.raised + (proposals.lowered if lower else ())
     if not taken and not proposals.dropped:
         return text
@@ -177,10 +177,8 @@ def _rooms(proposals: Proposals, most: int | None) -> list[str]:
     rooms = [each.room for each in proposals.every]
     typical, wide = (100 * float(np.quantile(rooms, share)) for share in (0.5, 0.9))
     widest = sorted(proposals.every, key=lambda each: -each.room)
-    lines = [
-        f"room: a slowdown beyond {typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), "
-        f"{100 * max(rooms):.1f} % (the widest) is BELOW_FLOOR; a smaller one is for `peakgate ab` to find"
-    ]
+    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {100 * max(rooms):.1f} % (the widest)"
+    lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to find"]
     lines += [f"  {each.case}: {100 * each.room:.1f} %" for each in widest[:most]]
     return lines + _rest(len(widest), most)
 
