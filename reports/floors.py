@@ -1,9 +1,9 @@
 """Propose floors from saved sessions; people decide which they take.
 
 A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
-below the measured sessions it lies. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from its
-best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. Transfers between
-host and device depend on the host: they get no floor.
+below the measured sessions it lies. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
+its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. Transfers
+between host and device depend on the host: they get no floor.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
 
 
 def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
-    """The text of floors.toml with the raised floors, without those of transfers, with the lowered ones if asked for."""
+    """The text of floors.toml with the raised floors, without those of transfers; lowered ones if asked for."""
     taken = proposals.raised + (proposals.lowered if lower else ())
     if not taken and not proposals.dropped:
         return text

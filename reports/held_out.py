@@ -1,10 +1,10 @@
-"""``python -m peakgate.reports.held_out RUN... [--new RUN...] [--write FILE]``: do floors hold on other GPUs?
+"""Try floors on GPUs they were not set from: ``python -m peakgate.reports.held_out RUN... [--new RUN...]``.
 
-Floors are set from some GPUs of a model and tried on the runs of those that took no part, every split of the GPUs into
-the two in turn. All code is unchanged, so every case below its floor is a false failure. A run fails when any case is
-below its floor; with *remeasured*, when the case also is by the median of three sessions, this one and the next two of
-its GPU. With ``--new`` the floors from all of RUN are tried on the runs named there as well. Runs of one GPU resemble
-each other, so the upper confidence limit, which takes them as independent, is optimistic.
+Floors are set from some GPUs of a model and tried on the runs of the others, for every split of the GPUs. All code is
+unchanged, so every case below its floor is a false failure. A run fails when any case is below its floor; *after
+remeasuring*, when the case also is by the median of three sessions, this one and the next two of its GPU. With
+``--new`` the floors from all of RUN are tried on the runs named there as well. Runs of one GPU resemble each other, so
+the upper confidence limit, which takes them as independent, is optimistic.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from peakgate.reports.runfile import Run
 from peakgate.verdict import ExitCode
 
 PROCESSES = 3
+MOST_NAMED = 5
 Rule = Callable[[Mapping[str, margins.Evidence]], Mapping[str, float]]
 
 
@@ -119,14 +120,11 @@ def table(runs: Sequence[Run], new: Sequence[Run] = ()) -> str:
                 f"| {name} | {each.known} | {each.runs} | {each.failed} | {each.failed_remeasured} | {limit:.1f} % |"
             )
             if each.cases:
-                named = ", ".join(each.cases[:5]) + (f" and {len(each.cases) - 5} more" if len(each.cases) > 5 else "")
+                more = len(each.cases) - MOST_NAMED
+                named = ", ".join(each.cases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
                 notes.append(f"- {name} rule, GPUs known: {each.known}: {named}")
-    return (
-        "\n".join(
-            ["# Floors tried on GPUs they were not set from", "", *lines, "", "Cases below their floor:", "", *notes]
-        )
-        + "\n"
-    )
+    page = ["# Floors tried on GPUs they were not set from", "", *lines, "", "Cases below their floor:", "", *notes]
+    return "\n".join(page) + "\n"
 
 
 def _below(sessions: Sequence[Run], case: str, floor: float) -> bool:

@@ -36,7 +36,7 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None) -> Jud
     if metrics.peak_fraction > OVER_PEAK:
         return Judgement(
             Verdict.WRONG,
-            f"{metrics.peak_fraction:.3g} of peak is impossible: the case's bytes or flops are more than it does ({how})",
+            f"{metrics.peak_fraction:.3g} of peak is impossible: it claims more bytes or flops than it does ({how})",
         )
     if floor is None and metrics.bound == "link":
         return Judgement(Verdict.PASS, f"{metrics.peak_fraction:.3g} of peak, a transfer has no floor ({how})")
