@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.protect import acknowledged, changes, contracts, git
@@ -45,6 +48,7 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="take acknowledgements from REF, so that a change cannot excuse itself",
     )
+    protecting.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
     protecting.add_argument("--strict", action="store_true", help="fail what is listed for review too")
     protecting.add_argument(
         "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
@@ -57,6 +61,8 @@ def _protect(options: argparse.Namespace) -> ExitCode:
         raise PeakgateError(
             f"--baselines {options.baselines}: no such place; name the working tree's folder of baselines"
         )
+    if options.out is not None:
+        (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
     commit = git.commit_of(options.base, folder.parent)
     root = git.root_of(folder.parent)
     name = folder.resolve().relative_to(root.resolve()).as_posix()
@@ -71,7 +77,28 @@ def _protect(options: argparse.Namespace) -> ExitCode:
     ruling = changes.rule(found, words)
     say("".join(f"{one_line(line)}\n" for line in _lines(ruling, options.base)))
     failed = ruling.failing or (options.strict and ruling.review)
-    return ExitCode.REGRESSION if failed else ExitCode.OK
+    code = ExitCode.REGRESSION if failed else ExitCode.OK
+    if options.out is not None:
+        write_whole(options.out / "protect.json", _verdict_json(ruling, commit, code))
+    return code
+
+
+def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
+    """What a CI job reads: the exit code survives a runner that flattens it."""
+    listed = {
+        "failing": list(ruling.failing),
+        "acknowledged": [change for change, _ in ruling.acknowledged],
+        "review": list(ruling.review),
+    }
+    document = {
+        "schema": 1,
+        "command": "protect",
+        "exit_code": int(code),
+        "base": commit,
+        "counts": {name: len(found) for name, found in listed.items()},
+        "changes": {name: [asdict(change) for change in found] for name, found in listed.items()},
+    }
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
