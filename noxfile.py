@@ -201,7 +201,7 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Give 200,000 hostile run files, floors and acknowledgements to their readers; prints the count. Half an hour."""
+    """Give 200,000 hostile run files, floors and acknowledgements to their readers; prints the count. An hour."""
     install(session, "tests")
     session.env["PEAKGATE_FUZZ"] = "201000"
     session.run("python", "-m", "pytest", "-s", "-q", "reports/tests/test_fuzz.py", *session.posargs)

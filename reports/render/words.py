@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from peakgate.case import ID_PATTERN
-from peakgate.common.text import one_line
+from peakgate.common import text
 from peakgate.reports.locate import Side
 from peakgate.reports.result import Comparison, Row, percent
 from peakgate.verdict import REGRESSIONS, Verdict
+
+one_line = text.one_line
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
 

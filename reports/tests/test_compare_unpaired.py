@@ -30,11 +30,13 @@ def test_cases_that_a_partial_run_on_either_side_did_not_measure_are_undecided(s
 
 def test_one_sides_word_that_a_case_is_the_hosts_or_beyond_the_gate_hides_nothing(saved: Saved) -> None:
     host = {PAD: {"host_bound": True}}
-    for base, new in (({}, host), (host, {})):
-        assert row(compare(saved.side(extra=base), saved.side(slower(PAD, 1.5), extra=new))).verdict is Verdict.SLOWER
+    for before, after in (({}, host), (host, {})):
+        assert (
+            row(compare(saved.side(extra=before), saved.side(slower(PAD, 1.5), extra=after))).verdict is Verdict.SLOWER
+        )
     without = {case: us for case, us in LADDER.items() if case != PAD}
-    base = saved.side(tier="gate", extra={PAD: {"tier": "full"}})
-    assert row(compare(base, saved.side(without, tier="gate"))).verdict is Verdict.MISSING
+    in_the_gate = saved.side(tier="gate", extra={PAD: {"tier": "full"}})
+    assert row(compare(in_the_gate, saved.side(without, tier="gate"))).verdict is Verdict.MISSING
 
 
 def test_changed_work_sampling_and_timer_are_reported(saved: Saved) -> None:

@@ -105,7 +105,7 @@ def test_a_mutated_run_file_is_refused_in_one_line_or_compared_without_a_false_p
         return
     base = load_run(honest)
     for sides in ((base, run), (run, base)):
-        comparison = compare(*(Side("side", (each,)) for each in sides))
+        comparison = compare(Side("base", (sides[0],)), Side("new", (sides[1],)))
         faces.texts(comparison, "compare", page=False)
         lost = set(sides[0].cases) - set(sides[1].cases)
         assert comparison.exit_code() != 0 or not lost - {"a", *_not_judged(sides)}, edits

@@ -306,8 +306,14 @@ def test_only_files_in_a_runs_folder_are_runs_and_links_are_none() -> None:
 
 
 def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_that_is_gone() -> None:
-    before = {"a": {"bytes": 8, "tolerance": 1e-6, "host_bound": False}, "b": {"bytes": 1}}
-    after = {"a": {"bytes": 16, "tolerance": 1e9, "host_bound": False}, "new": {"bytes": 2}}
+    before: dict[str, dict[str, object]] = {
+        "a": {"bytes": 8, "tolerance": 1e-6, "host_bound": False},
+        "b": {"bytes": 1},
+    }
+    after: dict[str, dict[str, object]] = {
+        "a": {"bytes": 16, "tolerance": 1e9, "host_bound": False},
+        "new": {"bytes": 2},
+    }
     found = contract_changes(before, after)
     assert [str(change) for change in found] == [
         "contract changed: bytes of a: 8 to 16",

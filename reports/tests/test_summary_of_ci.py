@@ -46,7 +46,8 @@ def test_the_worst_of_several_decides_and_each_is_told(tmp_path: Path) -> None:
 def test_a_missing_or_broken_verdict_is_never_a_pass(tmp_path: Path) -> None:
     broken = tmp_path / "ab.json"
     broken.write_text("{", encoding="utf-8")
-    odd = [verdict(tmp_path, f"odd{number}", code) for number, code in enumerate((7, [], False, True, 0.0, "0", None))]
+    codes: list[object] = [7, [], False, True, 0.0, "0", None]
+    odd = [verdict(tmp_path, f"odd{number}", code) for number, code in enumerate(codes)]
     for path in (tmp_path / "bench.json", broken, *odd):
         code, lines = judged(path)
         assert code == 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def _terms(case: Case, edge_problems: int, expected: str) -> dict[str, Any]:
     }
 
 
-def _expected(problems: Iterator[Case]) -> tuple[int, str]:
+def _expected(problems: Iterable[Case]) -> tuple[int, str]:
     """How many edge-size problems there are, and a digest of what the reference expects of them."""
     digest, count = hashlib.sha256(), 0
     for problem in problems:
