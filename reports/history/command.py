@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from peakgate.common.files import write_whole
 from peakgate.reports.history import report
+from peakgate.reports.history.newest import line, untimed
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, add_runs, verb_parser
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.runs.find import Archive
+
+RECENT = 6
+"""The newest session and those before it, among which one of its tier is searched."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -40,7 +44,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
-    trend = find_trend(found, archive.notes())
+    *earlier, newest = archive.read([each for each in archive.sessions() if each.slug == found.slug][-RECENT:])
+    missed = untimed(newest, earlier)
+    trend = find_trend(found, (*filter(None, [line(missed)]), *archive.notes()), missed)
     console = VerdictConsole()
     report.show(trend, console, everything=options.all)
     texts = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from peakgate.common.text import cell
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render.markdown import code, escape
@@ -132,8 +133,8 @@ def markdown(trend: Trend) -> str:
 def series_csv(trend: Trend) -> str:
     """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
     about = pd.DataFrame([_about(session) for session in trend.history.sessions], columns=list(ABOUT))
-    times = trend.history.time_us.T.add_suffix(" time_us", axis="columns")
-    text: str = about.join(times).to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    times = trend.history.time_us.T.rename(columns=lambda case: cell(f"{case} time_us"))
+    text: str = about.map(cell).join(times).to_csv(index=False, float_format="%.8g", lineterminator="\n")
     return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,8 @@ class Trend:
     findings: tuple[Finding, ...]
     together: Finding | None
     notes: tuple[str, ...] = ()
+    untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
+    """Cases of the newest session without a time, by verdict (``newest.untimed``)."""
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -74,7 +76,7 @@ class Trend:
         return list(dict.fromkeys(found))[:MOST_COMMANDS]
 
     def _verdicts(self) -> set[Verdict]:
-        return set(self.counts) | ({self.together.verdict} if self.together else set())
+        return set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
 
     def _frame(self, findings: Iterable[Finding]) -> pd.DataFrame:
         numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
@@ -84,9 +86,11 @@ class Trend:
         )
 
 
-def find_trend(found: History, notes: tuple[str, ...] = ()) -> Trend:
+def find_trend(
+    found: History, notes: tuple[str, ...] = (), untimed: Mapping[Verdict, tuple[str, ...]] | None = None
+) -> Trend:
     """Judge every case of the history, and all of them together."""
-    return Trend(found, detect(found), detect_together(found), notes)
+    return Trend(found, detect(found), detect_together(found), notes, untimed or {})
 
 
 def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:

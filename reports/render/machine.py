@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from peakgate.common.text import cell
 from peakgate.reports.result import Comparison, Shift, change_text, plain_rows
 from peakgate.reports.runs.find import Side
 
@@ -79,5 +80,5 @@ def _shift(shift: Shift) -> dict[str, Any]:
 
 def csv(comparison: Comparison) -> str:
     """``Comparison.frame``, numbers to 8 digits, empty where unknown."""
-    text: str = comparison.frame.to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    text: str = comparison.frame.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
     return text

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from peakgate.case import ID_PATTERN
+from peakgate.common import text
 from peakgate.reports.result import Comparison, change_text, percent
 from peakgate.reports.runs.find import Side
 from peakgate.verdict import REGRESSIONS, Verdict
+
+one_line = text.one_line
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
 
@@ -59,8 +62,3 @@ def times(row: Any) -> str:
 def change(row: Any) -> str:
     """``1.22x slower``; empty where times were not compared."""
     return "" if row.change_percent is None else change_text(row.change_percent)
-
-
-def one_line(text: str) -> str:
-    """Text from a file, safe to print in a line: no line breaks, no control characters that a terminal obeys."""
-    return "".join(character if character.isprintable() else " " for character in text)

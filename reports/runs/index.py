@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts
+from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts, text_of
 
 INDEX_SCHEMA = 1
 
@@ -197,7 +197,7 @@ def _session(file: Path) -> Session:
             continue
         times_us[case] = median_s * 1e6
         if extra.get("fingerprint"):
-            fingerprints[case] = extra["fingerprint"]
+            fingerprints[case] = text_of(file, extra, "fingerprint", case)
     gpu = document["machine_info"]["gpu"]
     return Session(
         **session_facts(file, document) | {"path": str(file)},

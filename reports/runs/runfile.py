@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
+from peakgate.reports.runs import strict
 from peakgate.verdict import Verdict
 
 IQR_IN_SDS = 1.349
@@ -22,8 +23,15 @@ MEDIAN_ERROR_IN_SDS = 1.2533
 
 FEWEST_SAMPLES = 3
 
+LARGEST_RELATIVE_SD = 10.0
+"""Noisier samples than this decide nothing either way; their logarithms stay finite."""
+
 UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
 """Verdicts of a run that leave a case without a usable time."""
+
+
+class ForeignFileError(PeakgateError):
+    """A JSON file that is no run of this tool: a search passes it over, however new it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,11 @@ class CaseResult:
     sm_clock_mhz: float | None
     discarded: float | None
     relative_error: float | None
+    tolerance: float | None = None
+    bytes: float | None = None
+    flops: float | None = None
+    sampling: str | None = None
+    timer: str | None = None
     host_bound: bool = False
     """The host has as much part in the time as the GPU."""
 
@@ -141,21 +154,31 @@ TEXTS = (
     "roof",
     "fingerprint",
     "occupancy_limiter",
+    "sampling",
+    "timer",
 )
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
-    *("occupancy", "sm_clock_mhz", "discarded", "relative_error"),
+    *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
 )
+
+
+def now() -> datetime:
+    """The time to which a run's date is compared."""
+    return datetime.now(UTC)
 
 
 def load_run(path: Path) -> Run:
     """Read and check the run at ``path``; a PeakgateError names the file and what is wrong with it."""
     document = load_document(path)
+    facts = session_facts(path, document)
+    if problem := strict.wrong_date(facts["taken"], now()):
+        refuse(path, problem, "delete it, or set the clock of the machine that measured")
     cases, notes = _cases(path, document["benchmarks"])
     return Run(
-        **session_facts(path, document),
-        benchmark_version=str(document.get("version", "unknown")),
-        device=_text(path, about(path, document), "device", "peakgate"),
+        **facts,
+        benchmark_version=text_of(path, document, "version", "the file") or "unknown",
+        device=text_of(path, about(path, document), "device", "peakgate"),
         gpu=document["machine_info"]["gpu"],
         cases=cases,
         unmeasured=_unmeasured(path, about(path, document).get("not_measured", [])),
@@ -167,18 +190,24 @@ def load_document(path: Path) -> Mapping[str, Any]:
     """The JSON of a run file whose schema and GPU are known; a PeakgateError names what is wrong with any other."""
     document = _parse(path)
     if "benchmarks" not in document or "machine_info" not in document:
-        refuse(path, "not a pytest-benchmark file (no benchmarks or machine_info)", "name a run that was saved whole")
+        raise ForeignFileError(
+            f"{path}: not a pytest-benchmark file (no benchmarks or machine_info); name a run that was saved whole"
+        )
     if "peakgate_schema" not in document:
-        refuse(path, "a pytest-benchmark file, not a Peakgate run (no peakgate_schema)", "name one saved by the suite")
+        raise ForeignFileError(
+            f"{path}: a pytest-benchmark file, not a Peakgate run (no peakgate_schema); name one saved by the suite"
+        )
     if document["peakgate_schema"] != SCHEMA:
         refuse(
             path,
-            f"peakgate_schema is {document['peakgate_schema']!r}, this version reads {SCHEMA}",
+            f"peakgate_schema is {strict.short(document['peakgate_schema'])}, this version reads {SCHEMA}",
             "use the Peakgate version that wrote it, or measure again",
         )
     gpu = _mapping(path, _mapping(path, document["machine_info"], "machine_info").get("gpu"), "machine_info.gpu")
-    if not isinstance(gpu.get("slug"), str) or not gpu["slug"]:
-        refuse(path, "machine_info.gpu.slug is missing", "measure again: a run without its GPU cannot be compared")
+    if problem := strict.wrong_gpu(gpu):
+        refuse(path, problem, "measure again: a run without its GPU cannot be compared")
+    if problem := strict.wrong_folder(path, gpu["slug"]):
+        refuse(path, problem, f"keep it under baselines/{gpu['slug']}/runs")
     if not isinstance(document["benchmarks"], list) or not document["benchmarks"]:
         refuse(path, "no benchmarks in it", "measure again: an empty run cannot be compared")
     return document
@@ -187,13 +216,18 @@ def load_document(path: Path) -> Mapping[str, Any]:
 def session_facts(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
     """What every reader needs of a run besides its cases, by the names of ``Run``'s fields."""
     commit = _mapping(path, document.get("commit_info") or {}, "commit_info")
+    section = about(path, document)
+    if problem := strict.wrong_tier(section.get("tier")):
+        refuse(path, problem, "measure again")
+    if not isinstance(section.get("whole", True), bool):
+        refuse(path, f"whole is {strict.short(section['whole'])}, not true or false", "measure again")
     return {
         "path": path,
         "taken": _moment(path, document.get("datetime")),
-        "commit": str(commit.get("id") or "unknown"),
+        "commit": text_of(path, commit, "id", "commit_info") or "unknown",
         "dirty": bool(commit.get("dirty", False)),
-        "tier": _text(path, about(path, document), "tier", "peakgate"),
-        "whole": about(path, document).get("whole") is not False,
+        "tier": text_of(path, section, "tier", "peakgate"),
+        "whole": section.get("whole") is not False,
     }
 
 
@@ -248,11 +282,13 @@ def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str,
     record = _mapping(path, benchmark, f"benchmarks[{index}]")
     extra = _mapping(path, record.get("extra_info"), f"benchmarks[{index}].extra_info")
     case = extra.get("case")
-    if not isinstance(case, str) or not case:
+    if not isinstance(case, str) or not case or strict.too_long(case):
         refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
     median_s = _number(path, _mapping(path, record.get("stats"), f"stats of {case}"), "median", case)
     if median_s is None or median_s <= 0:
         refuse(path, f"stats.median of {case} is {median_s!r}, not a time in seconds", "measure again")
+    if problem := strict.wrong_time(median_s):
+        refuse(path, f"stats.median of {case}: {problem}", "measure again")
     return extra, case, median_s
 
 
@@ -262,17 +298,22 @@ def _case(path: Path, benchmark: Any, extra: Mapping[str, Any], case: str, media
     iqr_s = _number(path, stats, "iqr", case)
     sampling_error = None
     if iqr_s is not None and samples >= FEWEST_SAMPLES:
-        sampling_error = MEDIAN_ERROR_IN_SDS * (iqr_s / IQR_IN_SDS) / math.sqrt(samples) / median_s
+        relative_sd = min(iqr_s / IQR_IN_SDS / median_s, LARGEST_RELATIVE_SD)
+        sampling_error = MEDIAN_ERROR_IN_SDS * relative_sd / math.sqrt(samples)
     verdict = extra.get("verdict")
-    recorded: dict[str, Any] = {name: _text(path, extra, name, case) for name in TEXTS}
+    recorded: dict[str, Any] = {name: text_of(path, extra, name, case) for name in TEXTS}
     recorded |= {name: _number(path, extra, name, case) for name in NUMBERS}
+    judged = None if verdict is None else _verdict(path, verdict, case)
+    figures = {name: recorded[name] for name in ("peak_fraction", "floor", "relative_error", "tolerance")}
+    if problem := strict.wrong_figures(judged, **figures):
+        refuse(path, f"{case}: {problem}", "measure again: its figures contradict each other")
     return CaseResult(
         case=case,
         time_us=median_s * 1e6,
         samples=samples,
         sampling_error=sampling_error,
-        verdict=None if verdict is None else _verdict(path, verdict, case),
-        reason=str(extra.get("reason") or ""),
+        verdict=judged,
+        reason=text_of(path, extra, "reason", case) or "",
         host_bound=extra.get("host_bound") is True,
         **recorded,
     )
@@ -285,9 +326,11 @@ def _unmeasured(path: Path, entries: object) -> Mapping[str, Unmeasured]:
     for index, entry in enumerate(entries):
         record = _mapping(path, entry, f"not_measured[{index}]")
         case = record.get("case")
-        if not isinstance(case, str) or not case:
+        if not isinstance(case, str) or not case or strict.too_long(case):
             refuse(path, f"not_measured[{index}] names no case", "measure again")
-        found[case] = Unmeasured(case, _verdict(path, record.get("verdict"), case), str(record.get("reason") or ""))
+        found[case] = Unmeasured(
+            case, _verdict(path, record.get("verdict"), case), text_of(path, record, "reason", case) or ""
+        )
     return found
 
 
@@ -296,7 +339,11 @@ def _verdict(path: Path, value: object, case: str) -> Verdict:
         return Verdict(str(value))
     except ValueError:
         known = ", ".join(Verdict)
-        refuse(path, f"verdict {value!r} of {case} is none of {known}", "use the Peakgate version that wrote it")
+        refuse(
+            path,
+            f"verdict {strict.short(value)} of {case} is none of {known}",
+            "use the Peakgate version that wrote it",
+        )
 
 
 def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
@@ -310,14 +357,19 @@ def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> floa
     if value is None or (type(value) is float and 0 <= value <= sys.float_info.max):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
-        refuse(path, f"{name} of {case} is {value!r}, not a finite number from 0 up", "measure again")
+        refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
     return value
 
 
-def _text(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
+def text_of(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
+    """The text under that name, None where there is none; anything else is refused."""
     value = record.get(name)
-    if value is not None and not isinstance(value, str):
-        refuse(path, f"{name} of {where} is {value!r}, not text", "name a run saved by the suite")
+    if value is not None and (not isinstance(value, str) or (strict.too_long(value) and name != "reason")):
+        refuse(
+            path,
+            f"{name} of {where} is {strict.short(value)}, not text of at most {strict.LONGEST_TEXT} letters",
+            "name a run saved by the suite",
+        )
     return value
 
 
@@ -325,7 +377,7 @@ def _moment(path: Path, value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
-        refuse(path, f"datetime is {value!r}, not an ISO date and time", "measure again")
+        refuse(path, f"datetime is {strict.short(value)}, not an ISO date and time", "measure again")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -6,6 +6,7 @@ is imported by the fixtures.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,14 @@ import pytest
 
 if TYPE_CHECKING:
     from comparing import Saved
+
+
+@pytest.fixture(autouse=True)
+def _after_every_synthetic_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Synthetic runs are dated November 2026, whatever this machine's clock says."""
+    from peakgate.reports.runs import runfile  # noqa: PLC0415  # as in saved
+
+    monkeypatch.setattr(runfile, "now", lambda: datetime(2027, 1, 1, tzinfo=UTC))
 
 
 @pytest.fixture
