@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,8 @@ from peakgate.build.cubin import Resources
 from peakgate.case import Array, Buffer, Case, Role, Scalar, Scale
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import emulator
-from peakgate.device.interface import DeviceKind, KernelFault
+from peakgate.device.emulator.defects import DefectKind
+from peakgate.device.interface import DeviceKind, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.data import random_array
@@ -53,7 +55,7 @@ class CpuLaunchable:
     resources: Resources | None = None
     fingerprint: str | None = None
 
-    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET) -> None:
+    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0) -> None:
         self.case = case
         self._access_budget = access_budget
         self._values: list[Any] = []
@@ -64,7 +66,7 @@ class CpuLaunchable:
             elif argument.role in (Role.OUT, Role.SCRATCH):
                 self._values.append(np.zeros(argument.shape, argument.dtype))
             else:
-                self._pristine[position] = random_array(np, argument.shape, argument.dtype, position)
+                self._pristine[position] = random_array(np, argument.shape, argument.dtype, position + seed)
                 self._values.append(self._pristine[position].copy())
         source = case.stage.source
         self._kernel = None if source is None else emulator.load(source, case.stage.name, case.defines)
@@ -106,7 +108,8 @@ class CpuLaunchable:
                 access_budget=self._access_budget,
             )
         except emulator.KernelDefect as defect:
-            raise KernelFault(str(defect)) from defect
+            endless = any(found.kind is DefectKind.ENDLESS_LOOP for found in defect.defects)
+            raise (KernelTimeout if endless else KernelFault)(str(defect)) from defect
 
     def sample(self, plan: SamplingPlan) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged."""
@@ -144,6 +147,14 @@ class CpuDevice:
     def preflight(self) -> Preflight | None:
         return None
 
+    def disturbance(self) -> str | None:
+        """Nothing is looked at: no speed of this device is judged."""
+        return None
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
+
     def refusal(self, case: Case) -> str | None:
         return None if case.stage.gpu_only is None else f"GPU only: {case.stage.gpu_only}"
 
@@ -153,8 +164,8 @@ class CpuDevice:
         }
         emulator.prebuild([(source, name, defines) for source, name, defines in distinct if source is not None])
 
-    def prepare(self, case: Case) -> CpuLaunchable:
-        return CpuLaunchable(case)
+    def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
+        return CpuLaunchable(case, seed=seed)
 
     def warm_up(self) -> None:
         """Nothing to do: no clock of this device is trusted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 HOT_C = 87
@@ -20,6 +21,37 @@ REASONS = {
     0x100: "display clock setting",
 }
 """Why clocks are not at their highest: bits of NVML's clocks event reasons."""
+
+
+SLOWDOWNS = frozenset(
+    {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake"}
+)
+"""Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What goes on on a GPU at one moment: who computes on it, by process id, and why its clocks are not highest."""
+
+    processes: frozenset[int] = frozenset()
+    throttle_reasons: tuple[str, ...] = ()
+
+
+def disturbance(now: Load, settled: Load, own: int | None = None) -> str | None:
+    """What makes samples taken just now doubtful, in one line; None where nothing does.
+
+    ``settled`` is the load at the start of the run, with this process (``own``, by default the current one) on the
+    GPU. In a container NVML may name processes by ids of the host: then this process is not among them, and only one
+    that came later is foreign.
+    """
+    mine = os.getpid() if own is None else own
+    foreign = now.processes - ({mine} if mine in settled.processes else settled.processes)
+    if foreign:
+        named = ", ".join(map(str, sorted(foreign)))
+        return f"foreign process {named} computed on this GPU while it was measured; see nvidia-smi and measure again"
+    if slow := SLOWDOWNS & set(now.throttle_reasons):
+        return f"{', '.join(sorted(slow))} while it was measured; see nvidia-smi -q -d PERFORMANCE and measure again"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
