@@ -16,7 +16,7 @@ from peakgate.device import facts
 from peakgate.device.faults import failure
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Load, Preflight, disturbance
+from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import random_array
 from peakgate.measure.placement import random_offsets
@@ -45,6 +45,7 @@ class GpuDevice:
 
     def __init__(self, index: int, *, guarded: bool = True) -> None:
         self.guarded = guarded
+        self._load_before = facts.load(index)
         cupy.cuda.Device(index).use()
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
@@ -57,7 +58,7 @@ class GpuDevice:
         self._inputs: OrderedDict[tuple[tuple[int, ...], str, int], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
-        self._settled = Load()
+        self._own: frozenset[int] = frozenset()
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -113,7 +114,7 @@ class GpuDevice:
             list(pool.map(build, distinct.values()))
 
     def disturbance(self) -> str | None:
-        return disturbance(facts.load(self.facts.index), self._settled)
+        return disturbance(facts.load(self.facts.index), self._own)
 
     def memory_bytes(self) -> tuple[int, int] | None:
         try:
@@ -160,7 +161,7 @@ class GpuDevice:
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle chip clocks low."""
         stream = self.sample_stream(SamplingPlan().batch)
-        self._settled = facts.load(self.facts.index)
+        self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
         for _ in range(400):
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 HOT_C = 87
@@ -37,18 +36,19 @@ class Load:
     throttle_reasons: tuple[str, ...] = ()
 
 
-def disturbance(now: Load, settled: Load, own: int | None = None) -> str | None:
-    """What makes samples taken just now doubtful, in one line; None where nothing does.
+def own_processes(before: Load, now: Load, pid: int) -> frozenset[int]:
+    """This process as NVML names it, from the load before and after it made its CUDA context.
 
-    ``settled`` is the load at the start of the run, with this process (``own``, by default the current one) on the
-    GPU. In a container NVML may name processes by ids of the host: then this process is not among them, and only one
-    that came later is foreign.
+    In a container NVML may use the host's process ids, which ``pid`` is none of: then whoever came is this process.
     """
-    mine = os.getpid() if own is None else own
-    foreign = now.processes - ({mine} if mine in settled.processes else settled.processes)
-    if foreign:
+    return frozenset({pid}) if pid in now.processes else now.processes - before.processes
+
+
+def disturbance(now: Load, own: frozenset[int]) -> str | None:
+    """What makes samples taken just now doubtful, in one line; None where nothing does."""
+    if foreign := now.processes - own:
         named = ", ".join(map(str, sorted(foreign)))
-        return f"foreign process {named} computed on this GPU while it was measured; see nvidia-smi and measure again"
+        return f"foreign process {named} was on this GPU while it was measured; see nvidia-smi and measure again"
     if slow := SLOWDOWNS & set(now.throttle_reasons):
         return f"{', '.join(sorted(slow))} while it was measured; see nvidia-smi -q -d PERFORMANCE and measure again"
     return None

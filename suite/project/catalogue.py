@@ -78,8 +78,7 @@ def _called(family: Family, scale: Scale) -> list[object]:
     try:
         return list(family.cases(scale))
     except (Exception, SystemExit) as error:
-        folder = next((stage.source.parent for stage in family.stages if stage.source), Path(family.name))
-        where = _place(error, folder / FAMILY_FILE)
+        where = _place(error, Path(getattr(family.cases, "__code__", _called.__code__).co_filename))
         raise PeakgateError(
             f"{where}: cases() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
         ) from error
