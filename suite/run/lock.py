@@ -29,7 +29,7 @@ DEFAULT_WAIT_S = 600.0
 POLL_S = 0.5
 FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must be where every user looks for it)
 HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
-"""The path of the lock that a command holds, for the commands it starts: they measure under its lock."""
+"""The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
 
 _held: list[int] = []
 
@@ -61,7 +61,7 @@ def locked(
     Waits up to ``wait_s`` for another run and says for whom; CannotDecide when it has not ended by then.
     """
     path = (folder or _folder()) / f"peakgate-{uuid}.lock"
-    if uuid is None or os.environ.get(HELD_VARIABLE) == str(path):
+    if uuid is None or str(path) in os.environ.get(HELD_VARIABLE, "").split(os.pathsep):
         yield
         return
     descriptor = _open(path)
@@ -69,11 +69,12 @@ def locked(
         _take(descriptor, uuid, wait_s, say)
         _sign(descriptor)
         _held.append(descriptor)
-        os.environ[HELD_VARIABLE] = str(path)
+        before = os.environ.get(HELD_VARIABLE, "")
+        os.environ[HELD_VARIABLE] = f"{before}{os.pathsep}{path}"
         try:
             yield
         finally:
-            del os.environ[HELD_VARIABLE]
+            os.environ[HELD_VARIABLE] = before
             _held.remove(descriptor)
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
 """Hostile kernels on a GPU: what each costs, how long that takes, and whether the GPU is free again.
 
-Run on a machine with an NVIDIA GPU: ``pytest -m gpu -s suite/tests/test_faults_gpu.py``; -s shows what each run printed.
+Run on a machine with an NVIDIA GPU: ``pytest -m gpu -s suite/tests/test_faults_gpu.py``; with -s each run is printed.
 """
 
 import json

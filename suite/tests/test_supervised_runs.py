@@ -193,7 +193,9 @@ def test_a_gate_never_resumes(tmp_path):
 
 def test_a_run_of_other_code_is_not_resumed(tmp_path):
     line = {"measures": {"commit": "0" * 40, "harness": "of another version"}}
-    (tmp_path / "bench.journal").write_text(json.dumps(line) + "\n" + json.dumps({"case": "hostile.a_copy-1024"}) + "\n")
+    (tmp_path / "bench.journal").write_text(
+        json.dumps(line) + "\n" + json.dumps({"case": "hostile.a_copy-1024"}) + "\n"
+    )
     done = run(tmp_path, "-k", "a_copy", "--resume")
     assert done.returncode == 2
     assert "--resume continues a run only where commit, " in done.stderr

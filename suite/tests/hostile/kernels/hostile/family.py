@@ -12,10 +12,7 @@ EVERYWHERE = ("a_copy", "counts", "keeps", "z_copy")
 ON_A_GPU = ("claims", "endless", "huge", "illegal", "traps")
 IN_THE_EMULATOR = ("exits", "recurses", "sleeps", "traps")
 
-STAGES = {
-    name: Stage(name, "", HERE / f"{name}.cu")
-    for name in sorted({*EVERYWHERE, *ON_A_GPU, *IN_THE_EMULATOR})
-}
+STAGES = {name: Stage(name, "", HERE / f"{name}.cu") for name in sorted({*EVERYWHERE, *ON_A_GPU, *IN_THE_EMULATOR})}
 
 
 def same(xp, inputs):
