@@ -111,9 +111,10 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
     try:
+        raw = _empty(options.out)  # before anything can end this run without a verdict
         uuid = device_uuid(options.device)
         with _terminated_like_interrupted(), locked(uuid, options.wait), folders(base, head) as placed:
-            means = Means(_empty(options.out), budget, Progress(sys.stderr))
+            means = Means(raw, budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
         if broken.which == Which.BASE:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError
 from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run.link import AB_VARIABLE
@@ -22,10 +21,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
     ours, theirs = _parser().parse_known_args(arguments)
     project = config.required()
-    if ours.resume and ours.strict:
-        raise PeakgateError("--resume with --strict-gate: a gate measures everything itself; leave one of them out")
-    if any(option.startswith("--benchmark-compare") for option in theirs):
-        raise PeakgateError("--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`")
     if os.environ.get(AB_VARIABLE) is not None or INSPECTING & set(theirs):
         return _unsupervised(ours, theirs, project)
     from peakgate.run import supervise  # noqa: PLC0415  (an A/B's processes do not need it)

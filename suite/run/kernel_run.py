@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 
 import pytest
 from peakgate.case import Case, Tier
-from peakgate.common.errors import PeakgateError
+from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.schema import SCHEMA
 from peakgate.device.choose import open_device
+from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
@@ -70,6 +71,8 @@ class KernelRun:
             run = cls(pytest_config)
             if pytest_config.option.benchmark_storage == DEFAULT_STORAGE:
                 pytest_config.option.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
+        except CannotDecide as error:
+            _undecided(Link(pytest_config.option.peakgate_link), str(error))
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
@@ -87,13 +90,16 @@ class KernelRun:
         }
         run.wall_s["start"] = self._wall_s()
         if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
-            self._refuse(f"not measured under --strict-gate: {'; '.join(found)}")
+            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))
         try:
             run.begin(remaining, self.before.roofs, prebuild=not self._options.peakgate_no_prebuild)
-        except MemoryError as full:
-            self._refuse(f"not measured: {no_room(full, run.device)}")
+        except (MemoryError, RuntimeError) as fault:
+            full = fault if isinstance(fault, MemoryError) else failure(fault)
+            if not isinstance(full, MemoryError):
+                raise
+            _undecided(self.link, f"not measured: {no_room(full, run.device)}")
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
@@ -215,16 +221,17 @@ class KernelRun:
             return None
         return f"{missing} of {len(self._selected)} selected cases were not finished"
 
-    def _refuse(self, reason: str) -> NoReturn:
-        """Measure nothing, and say why in one line: exit code 3."""
-        if self.link.supervised:
-            self.link.send(undecided=reason)
-            os._exit(ExitCode.UNDECIDED)
-        pytest.exit(reason, returncode=int(ExitCode.UNDECIDED))
-
     def _wall_s(self) -> float:
         """Wall time since the run was started: by its supervisor, or with this process."""
         return _seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
+
+
+def _undecided(link: Link, reason: str) -> NoReturn:
+    """Measure nothing, and say why in one line: exit code 3."""
+    if link.supervised:
+        link.send(undecided=reason)
+        os._exit(ExitCode.UNDECIDED)
+    pytest.exit(reason, returncode=int(ExitCode.UNDECIDED))
 
 
 class _BriefMachine:

@@ -71,19 +71,24 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
     """One supervised run of ``peakgate bench``; ``arguments`` are for pytest. The exit code."""
     out = Path(ours.out).absolute() if ours.out else project.out
     places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
-    uuid = lock.device_uuid(ours.device or "auto")
-    with _terminated_like_interrupted(), lock.locked(uuid, ours.wait):
+    with _terminated_like_interrupted():
         journal = Journal(out)
-        keep = True
+        supervisor = _Supervisor(ours, project, places, journal)
         try:
-            places.clear()
-            supervisor = _Supervisor(ours, project, places, journal)
-            code = supervisor.run(arguments)
-            keep = supervisor.resumable
+            places.clear()  # before anything can end this run without a verdict
+            _refuse_contradictions(ours, arguments)
+            with lock.locked(supervisor.uuid, ours.wait):
+                return supervisor.run(arguments)
         finally:
             places.remove_staging()
-            journal.close(keep=keep)
-    return code
+            journal.close(keep=supervisor.resumable)
+
+
+def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
+    if ours.resume and ours.strict:
+        raise PeakgateError("--resume with --strict-gate: a gate measures everything itself; leave one of them out")
+    if any(option.startswith("--benchmark-compare") for option in arguments):
+        raise PeakgateError("--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`")
 
 
 class _Supervisor:
@@ -91,7 +96,7 @@ class _Supervisor:
 
     def __init__(self, ours: argparse.Namespace, project: Project, places: Places, journal: Journal) -> None:
         self._ours, self._project, self._places, self._journal = ours, project, places, journal
-        self._uuid = lock.device_uuid(ours.device or "auto")
+        self.uuid = lock.device_uuid(ours.device or "auto")
         self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
         self.resumable = True
 
@@ -177,7 +182,7 @@ class _Supervisor:
             "commit": tree["commit"],
             "changes": tree["changes"],
             "harness": inputs.harness(),
-            "GPU": self._uuid or "none",
+            "GPU": self.uuid or "none",
             "driver": driver.driver_version() or "none",
             "device": self._ours.device or "auto",
             "floors": inputs.floors(self._baselines),
