@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from peakgate.case import Case
 from peakgate.check.workers import Tell
-from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable
+from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
-from peakgate.project import catalogue
+from peakgate.project import catalogue, config
 from peakgate.project.problems import kernel_name, problems
 
 WRONG_RESULT = "wrong result"
@@ -67,9 +67,13 @@ def schedules(count: int) -> tuple[int, ...]:
     return (_ASCENDING, *range(_FIRST_SEED, _FIRST_SEED + count))[:count]
 
 
-@lru_cache(maxsize=1)
 def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
     """The problems of every build with ``text`` in the id of a small case: of one family file, or of the project."""
+    return _builds(text, family_file, config.current().root)
+
+
+@lru_cache(maxsize=1)
+def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, tuple[Case, ...]]:  # noqa: ARG001  (a key)
     listed = None if family_file is None else [catalogue.family_at(family_file)]
     grouped: dict[BuildKey, list[Case]] = {}
     for case in problems(text, listed):
@@ -86,8 +90,8 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell) -> Bui
     """Launch the problems of one build in each order."""
     stage = cases[0].stage
     kernel = kernel_name(cases[0])
-    if stage.gpu_only is not None:
-        return BuildReport(kernel, len(cases), skipped=f"GPU only: {stage.gpu_only}")
+    if stage.cooperative:
+        return BuildReport(kernel, len(cases), skipped=NOT_EMULATED)
     found: list[Finding] = []
     launches = 0
     for case in cases:

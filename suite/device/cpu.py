@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import Resources
-from peakgate.case import Array, Buffer, Case, Role, Scalar, Scale
+from peakgate.case import Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import emulator
 from peakgate.device.emulator.defects import DefectKind
-from peakgate.device.interface import DeviceKind, KernelFault, KernelTimeout
+from peakgate.device.interface import DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
+NOT_EMULATED = "GPU only: a cooperative launch is not emulated"
 _SAMPLES = 3
 ACCESS_BUDGET = 2_000_000_000
 """Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
@@ -46,6 +47,36 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
 """NumPy twins of the GPU's own operations, so that their cases run everywhere."""
 
 
+def _build_options(stage: Stage) -> emulator.BuildOptions:
+    return {
+        "include": stage.include,
+        "options": stage.options,
+        "capability": max(emulator.DEFAULT_CAPABILITY, stage.min_capability),
+    }
+
+
+def prebuild(cases: Iterable[Case]) -> None:
+    """Build what the cases need in the emulator, in parallel; what does not build is left for their preparation."""
+    alike: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        if case.stage.source is not None:
+            alike.setdefault(tuple(_build_options(case.stage).values()), []).append(case)
+    for group in alike.values():
+        wanted = {(case.stage.source, case.stage.kernel, case.defines) for case in group}
+        emulator.prebuild(
+            [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
+            **_build_options(group[0].stage),
+        )
+
+
+_FAILURES: dict[DefectKind, type[KernelFault]] = {
+    DefectKind.ENDLESS_LOOP: KernelTimeout,
+    DefectKind.FAULT: KernelCrash,
+    DefectKind.ASSERTION: KernelCrash,
+}
+"""Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong."""
+
+
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
@@ -61,19 +92,24 @@ class CpuLaunchable:
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
-            if isinstance(argument, Scalar):
-                self._values.append(np.dtype(argument.dtype).type(argument.value))
+            if not isinstance(argument, Buffer):
+                self._values.append(value_of(argument))
             elif argument.role in (Role.OUT, Role.SCRATCH):
                 self._values.append(np.zeros(argument.shape, argument.dtype))
             else:
-                self._pristine[position] = random_array(np, argument.shape, argument.dtype, position + seed)
+                self._pristine[position] = input_array(np, argument, position + seed)
                 self._values.append(self._pristine[position].copy())
-        source = case.stage.source
-        self._kernel = None if source is None else emulator.load(source, case.stage.name, case.defines)
+        stage = case.stage
+        self._constants = {
+            name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
+        }
+        self._kernel = None
+        if stage.source is not None:
+            self._kernel = emulator.load(stage.source, stage.kernel, case.defines, **_build_options(stage))
 
     @property
     def inputs(self) -> Sequence[Array]:
-        return list(self._pristine.values())
+        return [*self._pristine.values(), *self._constants.values()]
 
     @property
     def outputs(self) -> Sequence[Array]:
@@ -106,10 +142,11 @@ class CpuLaunchable:
                 shared_bytes=shape.shared_bytes,
                 schedule=schedule,
                 access_budget=self._access_budget,
+                constants=self._constants,
+                outputs=[position for position, buffer in self._buffers() if buffer.role is Role.OUT],
             )
         except emulator.KernelDefect as defect:
-            endless = any(found.kind is DefectKind.ENDLESS_LOOP for found in defect.defects)
-            raise (KernelTimeout if endless else KernelFault)(str(defect)) from defect
+            raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
 
     def sample(self, plan: SamplingPlan) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged."""
@@ -130,6 +167,7 @@ class CpuDevice:
     xp: Any = np
     peaks: Peaks | None = None
     capability: tuple[int, int] | None = None
+    lost: str | None = None
 
     def __init__(self) -> None:
         self.compiler = emulator.find_compiler()
@@ -156,13 +194,10 @@ class CpuDevice:
         return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
 
     def refusal(self, case: Case) -> str | None:
-        return None if case.stage.gpu_only is None else f"GPU only: {case.stage.gpu_only}"
+        return NOT_EMULATED if case.stage.cooperative else None
 
     def prebuild(self, cases: Sequence[Case]) -> None:
-        distinct = {
-            (case.stage.source, case.stage.name, case.defines) for case in cases if case.stage.source is not None
-        }
-        emulator.prebuild([(source, name, defines) for source, name, defines in distinct if source is not None])
+        prebuild(cases)
 
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
         return CpuLaunchable(case, seed=seed)

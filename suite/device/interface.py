@@ -19,7 +19,7 @@ class KernelFault(Exception):
 
 
 class KernelCrash(KernelFault):
-    """A fault that took the CUDA context with it: this process can launch no more kernels."""
+    """A fault that takes the CUDA context with it on a GPU: a wild access, a trap, a full stack."""
 
 
 class KernelTimeout(KernelFault):
@@ -68,6 +68,8 @@ class Device(Protocol):
     xp: Any
     peaks: Peaks | None
     capability: tuple[int, int] | None
+    lost: str | None
+    """Why it takes no more launches; None while it does."""
 
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""

@@ -100,6 +100,8 @@ class KernelRun:
             if not isinstance(full, MemoryError):
                 raise
             _undecided(self.link, f"not measured: {no_room(full, run.device)}")
+        except PeakgateError as error:
+            _refused(self.link, f"not measured: {error}")
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
@@ -113,7 +115,7 @@ class KernelRun:
         self.entries.append(entry)
         times_us = outcome.samples.times_us if outcome.samples else ()
         self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
-        if outcome.judgement.verdict is Verdict.CRASHED and self.link.supervised:
+        if self.session.device.lost and self.link.supervised:
             os._exit(FRESH)  # clean-up would meet the lost context again
         return entry, times_us
 
@@ -163,11 +165,7 @@ class KernelRun:
         try:
             yield
         except OSError as error:
-            if not self.link.supervised:
-                raise
-            where = error.filename or "the run file"
-            self.link.send(refused=str(unwritable(Path(where), error)))
-            os._exit(ExitCode.BAD_INPUT)
+            _refused(self.link, str(unwritable(Path(error.filename or "the run file"), error)))
         status = session.exitstatus
         if not self._selected or status not in _ENDED:
             return
@@ -232,6 +230,14 @@ def _undecided(link: Link, reason: str) -> NoReturn:
         link.send(undecided=reason)
         os._exit(ExitCode.UNDECIDED)
     pytest.exit(reason, returncode=int(ExitCode.UNDECIDED))
+
+
+def _refused(link: Link, reason: str) -> NoReturn:
+    """Measure nothing on bad input, and say why in one line: exit code 2."""
+    if link.supervised:
+        link.send(refused=reason)
+        os._exit(ExitCode.BAD_INPUT)
+    pytest.exit(reason, returncode=int(ExitCode.BAD_INPUT))
 
 
 class _BriefMachine:

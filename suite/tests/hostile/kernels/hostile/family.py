@@ -10,7 +10,7 @@ ELEMENTS = {Scale.BENCH: 1 << 20, Scale.SMALL: 1024}
 
 EVERYWHERE = ("a_copy", "counts", "keeps", "z_copy")
 ON_A_GPU = ("claims", "endless", "huge", "illegal", "traps")
-IN_THE_EMULATOR = ("exits", "recurses", "sleeps", "traps")
+IN_THE_EMULATOR = ("aborts", "exits", "recurses", "sleeps", "traps")
 
 STAGES = {name: Stage(name, "", HERE / f"{name}.cu") for name in sorted({*EVERYWHERE, *ON_A_GPU, *IN_THE_EMULATOR})}
 
