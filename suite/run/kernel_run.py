@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -62,6 +63,7 @@ class KernelRun:
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
+        self._exit_code = os.EX_SOFTWARE
         self.status = StatusLine(pytest_config)
 
     @classmethod
@@ -177,8 +179,9 @@ class KernelRun:
             code = ExitCode.INTERRUPTED
         elif code != ExitCode.OK:
             session.exitstatus = int(code)
+        self._exit_code = int(code or session.exitstatus)
         verdict = {
-            "exit_code": int(code or session.exitstatus),
+            "exit_code": self._exit_code,
             "device": self.session.device.slug,
             "partial": self._partial(),
             "restarts": list(self.before.restarts),
@@ -189,6 +192,14 @@ class KernelRun:
             self.link.send(finished=verdict)
         else:
             write_whole(self._out / VERDICT_FILE, json.dumps(verdict, indent=1))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self) -> None:
+        """End here after a lost CUDA context, which clean-up would meet again: everything is written by now."""
+        if self.session.device.lost:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._exit_code)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
