@@ -38,7 +38,7 @@ def rerun(comparison: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
     cases = [row.case for row in comparison.rows if row.verdict in REGRESSIONS and row.verdict is not Verdict.MISSING]
     named = [case for case in cases if ID_PATTERN.fullmatch(case)][:5]
-    return f'measure again: nox -s bench -- --tier full -k "{" or ".join(named)}"' if named else ""
+    return f'measure again: peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
 
 
 def floors(comparison: Comparison) -> str:

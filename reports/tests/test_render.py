@@ -163,7 +163,7 @@ def test_the_tidy_frame_has_a_row_a_case_a_run(tmp_path: Path) -> None:
 def test_markdown_shows_the_command_that_measures_again_as_code(tmp_path: Path) -> None:
     lines = markdown.markdown(comparison(tmp_path)).splitlines()
     (again,) = [line for line in lines if "measure again" in line]
-    assert again.startswith('- measure again: `nox -s bench -- --tier full -k "')
+    assert again.startswith('- measure again: `peakgate bench --tier full -k "')
     assert again.endswith('"`')
 
 
