@@ -18,10 +18,10 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import SCHEMA
 from peakgate.reports import strict
 from peakgate.reports.runfile import load_run
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 INDEX_SCHEMA = 1
-UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
+UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 State = tuple[int, int]
