@@ -28,6 +28,7 @@ from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_
 from peakgate.reports.render import machine, outputs, terminal
 from peakgate.reports.render.console import VerdictConsole, say
 from peakgate.reports.runs.find import Archive
+from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 
 GPU = re.compile(r"gpu(:\d+)?")
@@ -79,6 +80,7 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
     )
     parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
+    add_lock_options(parser)
     add_verdict_options(parser)
     return parser
 
@@ -104,8 +106,10 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
     try:
-        with _terminated_like_interrupted(), folders(base, head) as placed:
-            means = Means(_empty(options.out), budget, Progress(sys.stderr))
+        raw = _empty(options.out)  # before anything can end this run without a verdict
+        uuid = device_uuid(options.device)
+        with _terminated_like_interrupted(), locked(uuid, options.wait), folders(base, head) as placed:
+            means = Means(raw, budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
         if broken.which == Which.BASE:

@@ -11,7 +11,7 @@ import numpy as np
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 FEWEST_HISTORY_SESSIONS = 3
 
@@ -29,6 +29,8 @@ class Measured:
     results: tuple[CaseResult, ...] = ()
     open: str | None = None
     wrong: str | None = None
+    wrong_as: Verdict = Verdict.WRONG
+    """The verdict of the latest session in which the case was at fault: WRONG, CRASHED, TIMEOUT or IMPOSSIBLE."""
 
     @property
     def known(self) -> bool:
@@ -120,8 +122,11 @@ def _measured(case: str, runs: Sequence[Run]) -> Measured:
     results = tuple(result for run in runs if (result := _usable(run, case)))
     found = [each for run in runs if (each := _why_unusable(run, case))]
     reasons = {each.verdict: each.reason or each.verdict.lower() for each in found}
-    wrong = reasons.pop(Verdict.WRONG, None)
-    return Measured(results, None if not reasons else list(reasons.values())[-1], wrong)
+    faulty = [verdict for verdict in reasons if verdict in FAULTY]
+    wrong_as = faulty[-1] if faulty else Verdict.WRONG
+    wrong = reasons.get(wrong_as)
+    undecided = [reason for verdict, reason in reasons.items() if verdict not in FAULTY]
+    return Measured(results, undecided[-1] if undecided else None, wrong, wrong_as)
 
 
 def _why_unusable(run: Run, case: str) -> Unmeasured | None:

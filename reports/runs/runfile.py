@@ -15,7 +15,7 @@ import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
 from peakgate.reports.runs import strict
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533
@@ -26,7 +26,7 @@ FEWEST_SAMPLES = 3
 LARGEST_RELATIVE_SD = 10.0
 """Noisier samples than this decide nothing either way; their logarithms stay finite."""
 
-UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
+UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 """Verdicts of a run that leave a case without a usable time."""
 
 

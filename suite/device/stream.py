@@ -8,6 +8,7 @@ from pathlib import Path
 import cupy
 import numpy as np
 import numpy.typing as npt
+from peakgate.device import driver
 
 Stamp = npt.NDArray[np.uint64]
 
@@ -46,6 +47,7 @@ class SampleStream:
         ``hold`` must be False for a launch that waits for the host: the host would wait for itself.
         """
         self._stream.synchronize()
+        driver.reset_persisting_l2()
         self._flag[0] = 0
         if hold:
             self._hold((1,), (1,), (np.uint64(self._flag_memory.ptr), np.uint64(HOLD_LIMIT_NS)))
