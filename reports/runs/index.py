@@ -196,8 +196,8 @@ def _session(file: Path) -> Session:
         if str(extra.get("verdict")) in UNUSABLE or case in undecided or extra.get("host_bound"):
             continue
         times_us[case] = median_s * 1e6
-        if extra.get("fingerprint"):
-            fingerprints[case] = text_of(file, extra, "fingerprint", case)
+        if fingerprint := text_of(file, extra, "fingerprint", case):
+            fingerprints[case] = fingerprint
     gpu = document["machine_info"]["gpu"]
     return Session(
         **session_facts(file, document) | {"path": str(file)},
