@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from peakgate.case import ID_PATTERN
+from peakgate.common import text
 from peakgate.reports.locate import Side
 from peakgate.reports.result import Comparison, Row, percent
 from peakgate.verdict import REGRESSIONS, Verdict
+
+one_line = text.one_line
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
 
@@ -57,8 +60,3 @@ def times(row: Row) -> str:
 def change(row: Row) -> str:
     """``1.22x slower``; empty where times were not compared."""
     return str(row.shift) if row.shift else ""
-
-
-def one_line(text: str) -> str:
-    """Text from a file, safe to print in a line: no line breaks, no control characters that a terminal obeys."""
-    return "".join(character if character.isprintable() else " " for character in text)

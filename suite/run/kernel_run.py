@@ -26,6 +26,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
 from peakgate.run import record, table
+from peakgate.run.base import floors_at
 from peakgate.run.journal import Finished, finished
 from peakgate.run.link import AB_VARIABLE, FRESH, Link
 from peakgate.run.publish import VERDICT_FILE
@@ -266,9 +267,11 @@ def _session(options: argparse.Namespace) -> Session:
     project = config.required()
     device, note = open_device(options.peakgate_device)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    floors = load_floors(
-        baselines / device.slug / "floors.toml", known_cases={case.id for case in catalogue.cases(device.scale)}
-    )
+    if options.peakgate_baselines_from:
+        floors = floors_at(options.peakgate_baselines_from, baselines, device.slug)
+    else:
+        known_cases = {case.id for case in catalogue.cases(device.scale)}
+        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [note] if note else []
     if _ab_part() == "pair":
         notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")

@@ -77,8 +77,8 @@ def test_included_files_are_found_through_one_another(tmp_path):
     assert [path.name for path in source_files(tmp_path / "a.cu")] == ["a.cu", "b.cuh", "c.cuh"]
 
 
-PLANTED = Path(__file__).parent / "planted"
-FOREIGN = PLANTED / "foreign.cu"
+KERNELS = Path(__file__).parent / "defects"
+FOREIGN = KERNELS / "foreign.cu"
 
 
 @pytest.fixture
