@@ -6,6 +6,7 @@ import ctypes
 import re
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+_LIMIT_PERSISTING_L2_BYTES = 6  # CUlimit
 
 
 def cuda_driver_version() -> int | None:
@@ -62,6 +63,19 @@ def gpu_capability(index: int) -> tuple[int, int] | None:
     for value, attribute in zip(values, (_CAPABILITY_MAJOR, _CAPABILITY_MINOR), strict=True):
         driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
     return values[0].value, values[1].value
+
+
+def reset_persisting_l2() -> int:
+    """Make every line that persists in the L2 of the current context an ordinary one.
+
+    Gives the bytes of L2 that are set aside for persisting lines: 0 where none are, or without a driver or a context.
+    """
+    driver = _library()
+    reserved = ctypes.c_size_t()
+    if driver is None or driver.cuCtxGetLimit(ctypes.byref(reserved), _LIMIT_PERSISTING_L2_BYTES) != 0:
+        return 0
+    driver.cuCtxResetPersistingL2Cache()
+    return reserved.value
 
 
 def _library() -> ctypes.CDLL | None:

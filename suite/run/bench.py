@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.project import config
+from peakgate.run import benchmark_tests
 from peakgate.verdict import ExitCode
 
 KERNELS = Path(__file__).with_name("bench_kernels.py")
@@ -45,7 +46,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     ours, theirs = _parser().parse_known_args(arguments)
     project = config.required()
     crash = _Crash()
-    status = pytest.main([*pytest_arguments(ours, project.root), *theirs], plugins=[crash])
+    benchmark_tests.prepend(project)
+    own = [*pytest_arguments(ours, project.root), *benchmark_tests.pytest_arguments(project)]
+    status = pytest.main([*own, *theirs], plugins=[crash])
     if crash.happened:
         return CRASHED
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import platform
@@ -18,10 +17,12 @@ from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.schema import SCHEMA
+from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.project import catalogue, config
-from peakgate.run import record, table
+from peakgate.run import benchmark_tests, record, table
+from peakgate.run.given import case_of
 from peakgate.run.session import Session, no_room
 from peakgate.run.status_line import StatusLine
 from peakgate.verdict import ExitCode, exit_code
@@ -46,7 +47,9 @@ class KernelRun:
         self._options = pytest_config.option
         self._out: Path = self._options.peakgate_out or config.current().out
         self.session = _session(self._options)
-        self.cases = {case.id: case for case in _wanted(self.session, self._options.peakgate_cases)}
+        self.cases, listed = _wanted(self.session, self._options.peakgate_cases)
+        self.tests = benchmark_tests.BenchmarkTests(self.session, listed, self.start)
+        self._started = False
         self.status = StatusLine(pytest_config)
 
     @classmethod
@@ -59,15 +62,18 @@ class KernelRun:
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
+        pytest_config.pluginmanager.register(run.tests, benchmark_tests.NAME)
         pytest_config.pluginmanager.register(_BriefMachine() if _ab_part() else run.status)
 
     def start(self, pytest_session: pytest.Session) -> Session:
-        """Begin with the cases that were selected: everything built, the device warm, the roofs measured."""
+        """Begin with the cases that were selected, once: everything built, the device warm, the roofs measured."""
+        if self._started:
+            return self.session
+        self._started = True
         selected = self._selected(pytest_session)
         session = self.session
-        session.whole = {case.id for case in selected} >= {
-            case.id for case in catalogue.cases(session.device.scale, session.tier)
-        }
+        tier = {case.id for case in catalogue.cases(session.device.scale, session.tier)}
+        session.whole = {case.id for case in selected} >= tier | set(self.tests.ids.values())
         session.wall_s["start"] = _seconds_since_process_start()
         if (found := session.look()) and self._options.peakgate_strict:
             pytest.exit(f"not measured under --strict-gate: {'; '.join(found)}", returncode=int(ExitCode.UNDECIDED))
@@ -97,7 +103,8 @@ class KernelRun:
         output_json["peakgate_schema"] = SCHEMA
         output_json["peakgate"] = record.run_info(self.session)
         for benchmark in output_json["benchmarks"]:
-            benchmark["fullname"] = f"peakgate::{benchmark['name']}"
+            own = benchmark["name"].startswith("test_kernel[")
+            benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -138,8 +145,9 @@ class KernelRun:
 
     def _selected(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
-        chosen = [getattr(function, "callspec", None) for function in functions]
-        return [self.cases[spec.params["case_id"]] for spec in chosen if spec is not None and "case_id" in spec.params]
+        chosen = [function.callspec.params["case_id"] for function in functions if function.path == BENCH_FILE]
+        tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.tests.ids]
+        return [self.cases[case_id] for case_id in chosen] + tests
 
 
 class _BriefMachine:
@@ -157,9 +165,8 @@ def _session(options: argparse.Namespace) -> Session:
     project = config.required()
     device, note = open_device(options.peakgate_device)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    floors = load_floors(
-        baselines / device.slug / "floors.toml", known_cases={case.id for case in catalogue.cases(device.scale)}
-    )
+    known = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
+    floors = load_floors(baselines / device.slug / "floors.toml", known_cases=known)
     notes = [note] if note else []
     if _ab_part() == "pair":
         notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")
@@ -173,21 +180,22 @@ def _session(options: argparse.Namespace) -> Session:
     )
 
 
-def _wanted(session: Session, listed: Path | None) -> list[Case]:
-    """The tier's cases, or those a file lists, in the file's order."""
+def _wanted(session: Session, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+    """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
+
+    Where the project has benchmark tests, an id that no family has may be one of theirs.
+    """
     if listed is None:
-        return catalogue.cases(session.device.scale, session.tier)
+        return {case.id: case for case in catalogue.cases(session.device.scale, session.tier)}, None
     known = {case.id: case for case in catalogue.cases(session.device.scale)}
     try:
-        wanted = listed.read_text(encoding="utf-8").split()
+        wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
     except OSError as error:
         raise PeakgateError(f"--cases {listed}: {error.strerror}; expected a file of case ids, one a line") from None
     for case_id in wanted:
-        if case_id not in known:
-            near = difflib.get_close_matches(case_id, known, 1)
-            hint = f", did you mean {near[0]!r}?" if near else ""
-            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{hint}")
-    return [known[case_id] for case_id in dict.fromkeys(wanted)]
+        if case_id not in known and not config.required().benchmarks:
+            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, known)}")
+    return {case_id: known[case_id] for case_id in wanted if case_id in known}, wanted
 
 
 def _seconds_since_process_start() -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.device.interface import Device, DeviceLost, Launchable
+from peakgate.device.interface import Device, DeviceLost, Launchable, Unmeasurable
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
@@ -145,6 +145,8 @@ class Session:
         """Keep a case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
         told = " ".join(str(error).split())
         match error:
+            case Unmeasurable():
+                verdict, reason = Verdict.INCONCLUSIVE, told
             case DeviceLost():
                 verdict, reason = Verdict.INCONCLUSIVE, f"not run: {told}"
             case MemoryError():

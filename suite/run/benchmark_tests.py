@@ -1,0 +1,234 @@
+"""Tests that use ``gpu_benchmark`` in a run: which they are, by which case ids, and what comes of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+from peakgate.case import Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.common.toml import nearest
+from peakgate.device.driver import gpu_count
+from peakgate.judge.floors import load_floors
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.run.callables import GpuBenchmark
+from peakgate.run.given import case_of, given_by
+from peakgate.run.replay import ReplayTimer
+from peakgate.run.session import Session
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from pytest_benchmark.fixture import BenchmarkFixture
+
+FIXTURE = "gpu_benchmark"
+NAME = "peakgate-benchmark-tests"
+SKIPS = "peakgate-skips"
+
+FRAMEWORKS = frozenset({"cupy", "cupyx", "cupy_backends", "torch", "triton", "numba", "numba_cuda", "cuda", "jax"})
+"""What fails without a GPU: a test that one of these stops is skipped there."""
+
+
+def pytest_arguments(project: Project) -> list[str]:
+    """What makes pytest collect the project's benchmark tests; nothing where there are none.
+
+    The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
+    """
+    if not project.benchmarks:
+        return []
+    ignored = ("Benchmark fixture was not used at all", "Not saving anything")
+    filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
+    arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
+    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # strictness is for our own tests
+    arguments += ["-o", "python_files=test_*.py bench_*.py", "-o", "python_functions=test_* bench_*"]
+    return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
+
+
+def prepend(project: Project) -> None:
+    """Let families, benchmark tests and plug-ins import from the project's ``pythonpath``."""
+    for folder in reversed(project.pythonpath):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+
+
+def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[str, str]:
+    """Node id to case id of the tests that use the fixture; PeakgateError where two ids are spelled alike."""
+    found: dict[str, str] = {}
+    owners = dict.fromkeys(taken, "a kernel family")
+    for item in items:
+        if FIXTURE not in getattr(item, "fixturenames", ()):
+            continue
+        given_by(item)
+        case_id = case_of(item.nodeid).id
+        if case_id in owners:
+            raise PeakgateError(
+                f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
+                "parameters ids= of letters, digits, '_', '.' and '-'"
+            )
+        owners[case_id] = found[item.nodeid] = case_id
+        owners[case_id] = item.nodeid
+    return found
+
+
+class BenchmarkTests:
+    """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
+
+    ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
+    """
+
+    def __init__(
+        self, session: Session, listed: Collection[str] | None, start: Callable[[pytest.Session], Session]
+    ) -> None:
+        self._session, self._listed, self.start = session, listed, start
+        self._kernels = {case.id for case in catalogue.cases(session.device.scale)}
+        self._problem: str | None = None
+        self._some_skipped = False
+        self.ids: dict[str, str] = {}
+        self.used: dict[str, GpuBenchmark] = {}
+
+    def whole(self, items: Sequence[pytest.Item]) -> bool:
+        """Whether every benchmark test that was collected is among these."""
+        return set(self.ids) <= {item.nodeid for item in items}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and self._problem is None:
+            told = [line for line in str(report.longrepr).splitlines() if line.strip()]
+            self._problem = (
+                f"{report.nodeid}: cannot be collected: {told[-1].removeprefix('E').strip() if told else ''}"
+            )
+        self._some_skipped |= report.skipped
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
+        if self._problem:
+            raise pytest.UsageError(self._problem)
+        try:
+            self.ids = case_ids(items, self._kernels)
+            self._check_floors()
+            self._check_listed()
+        except PeakgateError as error:
+            raise pytest.UsageError(str(error)) from None
+        kept, dropped, foreign = [], [], 0
+        for item in items:
+            case_id = self.ids.get(item.nodeid)
+            if case_id is not None:
+                item.extra_keyword_matches.add(case_id)
+            elif not _is_kernel(item):
+                foreign += item.name != "test_kernel[NOTSET]"
+                dropped.append(item)
+                continue
+            wanted = case_id is None or self._listed is None or case_id in self._listed
+            (kept if wanted else dropped).append(item)
+        if foreign:
+            self._session.notes.append(f"{foreign} tests without {FIXTURE} were not run")
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A test that failed outside its measurement, or measured nothing, is a case that is WRONG."""
+        report = yield
+        case_id = self.ids.get(item.nodeid)
+        if case_id is None or report.skipped:
+            return report
+        fixture = self.used.get(item.nodeid)
+        outcome = fixture.outcome if fixture is not None else None
+        if report.failed and call.excinfo is not None:
+            told = " ".join(call.excinfo.exconly().split())
+            if outcome is None:
+                self._session.failed(case_of(item.nodeid), PeakgateError(f"the test fails: {told}"))
+            elif outcome.judgement.verdict not in REGRESSIONS | UNDECIDED:
+                self._fail_later(outcome.case.id, f"the test fails after its measurement: {told}", item)
+        elif call.when == "call" and outcome is None and not (fixture is not None and fixture.called):
+            self._session.failed(case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}"))
+            report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
+        return report
+
+    def _fail_later(self, case_id: str, reason: str, item: pytest.Item) -> None:
+        outcomes = self._session.outcomes
+        for index, outcome in enumerate(outcomes):
+            if outcome.case.id == case_id:
+                outcomes[index] = replace(outcome, judgement=Judgement(Verdict.WRONG, reason), metrics=None)
+        benchmark = getattr(item, "funcargs", {}).get("benchmark")
+        if isinstance(benchmark, BenchmarkFixture):
+            benchmark.has_error = True
+
+    def _check_listed(self) -> None:
+        known = {*self._kernels, *self.ids.values()}
+        for case_id in self._listed or ():
+            if case_id not in known:
+                raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}")
+
+    def _check_floors(self) -> None:
+        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
+        if not self._some_skipped and self._session.floors.present:
+            load_floors(self._session.floors.path, known_cases={*self._kernels, *self.ids.values()})
+
+
+def _is_kernel(item: pytest.Item) -> bool:
+    spec = getattr(item, "callspec", None)
+    return (
+        spec is not None and isinstance(spec.params.get("case_id"), str) and item.path.parent == Path(__file__).parent
+    )
+
+
+class SkippedWithoutGpu:
+    """Where no GPU answers, a test that a GPU framework stops is skipped with what it said."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except Exception as error:
+            if FIXTURE in pyfuncitem.fixturenames and _from_framework(error):
+                pytest.skip(f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            raise
+
+
+def _from_framework(error: Exception) -> bool:
+    """Whether a GPU framework raised it, or is what could not be imported."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
+        return True
+    if type(error).__module__.partition(".")[0] in FRAMEWORKS:
+        return True
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in FRAMEWORKS
+
+
+def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
+    """The fixture of one test, in a run of ``peakgate bench`` and in anybody's."""
+    plugins = request.config.pluginmanager
+    tests = plugins.get_plugin(NAME)
+    if not gpu_count() and not plugins.has_plugin(SKIPS):
+        plugins.register(SkippedWithoutGpu(), SKIPS)
+    if not isinstance(tests, BenchmarkTests):
+        own = None if benchmark.disabled or not gpu_count() else _own_session(request.config)
+        return GpuBenchmark(request.node, own, benchmark, timer)
+    made = tests.used[request.node.nodeid] = GpuBenchmark(request.node, tests.start(request.session), benchmark, timer)
+    return made
+
+
+_OWN_SESSION = pytest.StashKey[Session]()
+
+
+def _own_session(pytest_config: pytest.Config) -> Session:
+    """The session of a pytest run that is not ours: the first GPU, the floors of the project at hand."""
+    if _OWN_SESSION not in pytest_config.stash:
+        from peakgate.device.choose import open_device  # noqa: PLC0415  (a run without a GPU needs no device)
+
+        project = config.current()
+        device, _ = open_device("gpu")
+        floors = load_floors(project.baselines / device.slug / "floors.toml")
+        session = Session(device, floors, Tier.GATE, wants_roofs=False)
+        session.begin([])
+        pytest_config.stash[_OWN_SESSION] = session
+    return pytest_config.stash[_OWN_SESSION]
