@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
 FIXTURE = "gpu_benchmark"
+SETTINGS = Path(__file__).with_name("bench.toml")
 NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
 
@@ -72,7 +74,53 @@ def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[
     return found
 
 
-class BenchmarkTests:
+def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
+    """The case ids of the project's benchmark tests, which are collected and not run.
+
+    PeakgateError where one cannot be collected, or its id is another's. What collecting prints goes to stderr.
+    """
+    if not project.benchmarks:
+        return []
+    prepend(project)
+    gathered = _Gathered(kernels)
+    arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", str(SETTINGS)]
+    plugins = ["--disable-plugin-autoload", "-p", "peakgate.run.plugin", "-p", "benchmark"]
+    with contextlib.redirect_stdout(sys.stderr):
+        pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
+    if gathered.problem:
+        raise PeakgateError(gathered.problem)
+    return list(gathered.ids.values())
+
+
+class _Collecting:
+    """A plug-in that notes what could not be collected: ``problem``, one line about the first."""
+
+    problem: str | None = None
+    some_skipped = False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and self.problem is None:
+            told = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines() if line.strip()]
+            self.problem = f"{report.nodeid}: cannot be collected: {' '.join(told[-1:])}"
+        self.some_skipped |= report.skipped
+
+
+class _Gathered(_Collecting):
+    """A plug-in that keeps the ids of the tests that were collected."""
+
+    def __init__(self, kernels: Collection[str]) -> None:
+        self._kernels = kernels
+        self.ids: dict[str, str] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        try:
+            self.ids = case_ids(items, self._kernels)
+        except PeakgateError as error:
+            self.problem = self.problem or str(error)
+
+
+class BenchmarkTests(_Collecting):
     """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
 
     ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
@@ -83,35 +131,23 @@ class BenchmarkTests:
     ) -> None:
         self._session, self._listed, self.start = session, listed, start
         self._kernels = {case.id for case in catalogue.cases(session.device.scale)}
-        self._problem: str | None = None
-        self._some_skipped = False
         self.ids: dict[str, str] = {}
         self.used: dict[str, GpuBenchmark] = {}
-
-    def whole(self, items: Sequence[pytest.Item]) -> bool:
-        """Whether every benchmark test that was collected is among these."""
-        return set(self.ids) <= {item.nodeid for item in items}
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed and self._problem is None:
-            told = [line for line in str(report.longrepr).splitlines() if line.strip()]
-            self._problem = (
-                f"{report.nodeid}: cannot be collected: {told[-1].removeprefix('E').strip() if told else ''}"
-            )
-        self._some_skipped |= report.skipped
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
-        if self._problem:
-            raise pytest.UsageError(self._problem)
+        if self.problem:
+            raise pytest.UsageError(self.problem)
         try:
             self.ids = case_ids(items, self._kernels)
             self._check_floors()
             self._check_listed()
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
-        kept, dropped, foreign = [], [], 0
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        foreign = 0
         for item in items:
             case_id = self.ids.get(item.nodeid)
             if case_id is not None:
@@ -167,7 +203,7 @@ class BenchmarkTests:
 
     def _check_floors(self) -> None:
         """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
-        if not self._some_skipped and self._session.floors.present:
+        if not self.some_skipped and self._session.floors.present:
             load_floors(self._session.floors.path, known_cases={*self._kernels, *self.ids.values()})
 
 

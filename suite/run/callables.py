@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from peakgate.case import Buffer, Case, Role
+from peakgate.build.cubin import Resources
+from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import DeviceLost, KernelFault, Unmeasurable
-from peakgate.measure.sampling import Samples
+from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.given import case_of, given_by
 from peakgate.run.proving import Proving
 from peakgate.run.record import extra_info
@@ -27,13 +28,29 @@ from pytest_benchmark.fixture import BenchmarkFixture
 ON_CPU = "wall time of one call on the CPU"
 
 
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """A callable that ran on the CPU, as far as a session asks."""
+class CpuCall:
+    """A callable on the CPU as a session's launchable: it runs once, and that is its one sample."""
 
-    case: Case
-    resources: None = None
-    fingerprint: None = None
+    resources: Resources | None = None
+    fingerprint: str | None = None
+    inputs: Sequence[Array] = ()
+    outputs: Sequence[Array] = ()
+
+    def __init__(self, case: Case, call: Call) -> None:
+        self.case = case
+        self.wall_us = 0.0
+        self._call = call
+
+    def run(self) -> None:
+        """Call it once, and note what that changed."""
+        start = time.perf_counter()
+        self._call.run()
+        self.wall_us = (time.perf_counter() - start) * 1e6
+        self._call.learn()
+
+    def sample(self, plan: SamplingPlan) -> Samples:  # noqa: ARG002  (for devices whose speed is judged)
+        """The time of the run."""
+        return Samples((self.wall_us,), (None,), 0, ON_CPU)
 
 
 class GpuBenchmark:
@@ -114,20 +131,18 @@ class GpuBenchmark:
         try:
             case = self._case(call)
             proving = self._proving(call, case)
-            start = time.perf_counter()
-            call.run()
-            wall_us = (time.perf_counter() - start) * 1e6
-            call.learn()
+            launchable = CpuCall(case, call)
+            launchable.run()
             proof = proving.first() if proving else None
         except (WrongResult, NotAnArray, PeakgateError) as error:
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
-            samples = Samples((wall_us,), (None,), 0, ON_CPU)
-            outcome = session.gate(_Ran(case), proof, samples)
+            samples = session.sample(launchable)
+            outcome = session.gate(launchable, proof, samples)
             self._keep(replace(outcome, judgement=_judged_on_cpu(proof)), samples)
         else:
-            replay(self._benchmark, self._timer, [wall_us])
+            replay(self._benchmark, self._timer, [launchable.wall_us])
             self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
         return call.result
 

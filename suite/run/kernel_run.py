@@ -22,6 +22,7 @@ from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.project import catalogue, config
 from peakgate.run import benchmark_tests, record, table
+from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
 from peakgate.run.session import Session, no_room
 from peakgate.run.status_line import StatusLine
@@ -45,7 +46,7 @@ class KernelRun:
     def __init__(self, pytest_config: pytest.Config) -> None:
         """Open device and floors early, so that a mistake is reported before anything runs."""
         self._options = pytest_config.option
-        self._out: Path = self._options.peakgate_out or config.current().out
+        self.out: Path = self._options.peakgate_out or config.current().out
         self.session = _session(self._options)
         self.cases, listed = _wanted(self.session, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self.session, listed, self.start)
@@ -63,6 +64,8 @@ class KernelRun:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
         pytest_config.pluginmanager.register(run.tests, benchmark_tests.NAME)
+        if _ab_part():
+            pytest_config.pluginmanager.register(ForeignModules(config.required(), run.out))
         pytest_config.pluginmanager.register(_BriefMachine() if _ab_part() else run.status)
 
     def start(self, pytest_session: pytest.Session) -> Session:
@@ -128,7 +131,7 @@ class KernelRun:
                 for outcome in outcomes
             ],
         }
-        write_whole(self._out / VERDICT_FILE, json.dumps(verdict, indent=1))
+        write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
@@ -141,11 +144,11 @@ class KernelRun:
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
         terminalreporter.write_line(table.render(rows, record.closing_lines(session), width=width, colour=colour))
-        terminalreporter.write_line(f"verdicts: {config.near(self._out) / VERDICT_FILE}")
+        terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
     def _selected(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
-        chosen = [function.callspec.params["case_id"] for function in functions if function.path == BENCH_FILE]
+        chosen = [str(function.callspec.params["case_id"]) for function in functions if function.path == BENCH_FILE]
         tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.tests.ids]
         return [self.cases[case_id] for case_id in chosen] + tests
 
