@@ -30,6 +30,11 @@ buffers after it, in argument order.
 """
 
 
+Data = None | float | tuple[float, float] | Callable[..., Array]
+"""What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
+random values from ``low`` up to but not including ``high``; a number: that number; a function: ``data(xp, shape)``."""
+
+
 class Role(Enum):
     """What a kernel does with a buffer."""
 
@@ -56,11 +61,12 @@ class Tier(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A device array a kernel receives as a pointer; row-major, ``dtype`` as NumPy names it."""
+    """A device array that a kernel receives as a pointer: row-major, ``dtype`` as NumPy names it."""
 
     role: Role
     shape: tuple[int, ...]
     dtype: str = "float32"
+    data: Data = field(default=None, repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -75,7 +81,31 @@ class Scalar:
     dtype: str = "int32"
 
 
-Argument = Buffer | Scalar
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
+
+    Members are laid out as C++ does, each aligned to its own type.
+    """
+
+    values: tuple[float, ...]
+    members: tuple[tuple[str, str], ...]
+
+    def as_numpy(self) -> np.void:
+        layout = np.dtype(list(self.members), align=True)
+        packed: np.void = np.array([self.values], layout)[0]
+        return packed
+
+
+Argument = Buffer | Scalar | Struct
+
+
+def value_of(argument: Scalar | Struct) -> np.generic:
+    """What is passed for an argument that is not a buffer."""
+    if isinstance(argument, Struct):
+        return argument.as_numpy()
+    scalar: np.generic = np.dtype(argument.dtype).type(argument.value)
+    return scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +142,13 @@ class Launch:
 class Stage:
     """One step of a family's ladder.
 
-    ``source`` is its ``.cu`` file, whose one entry point carries the stage's name; a stage without a source is an
-    ``operation`` of the device itself (a memcpy, a vendor library call) that serves as a yardstick.
+    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name, a qualified name or a
+    template-id such as ``softmax<float, 256>``, by default the stage's name. ``include`` are folders in which it looks
+    for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator takes the
+    macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__`` variables that
+    are filled with input data before the launch: the reference receives them behind the arguments' inputs.
+    A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
+    a reference implementation.
     ``gpu_only`` says why the emulator cannot run it; None when it can. ``min_capability`` is the lowest compute
     capability that has every instruction the stage uses. ``host_bound`` marks a stage whose time is the host's as much
     as the GPU's: measured for the record in the full tier, never in the gate.
@@ -126,6 +161,15 @@ class Stage:
     min_capability: tuple[int, int] = (7, 5)
     gpu_only: str | None = None
     host_bound: bool = False
+    entry: str = ""
+    options: tuple[str, ...] = ()
+    include: tuple[Path, ...] = ()
+    constants: tuple[tuple[str, Buffer], ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that is launched, as C++ names it."""
+        return self.entry or self.name
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.operation is None):

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.case import Argument, Array, Buffer, Case, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
+from peakgate.case import Argument, Array, Buffer, Case, Data, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
 
 Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
@@ -29,13 +29,19 @@ Size = int | tuple[int, ...]
 TOLERANCES = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5}
 """By default: some units in the last place, as sums of a few hundred terms need. Other types must be equal."""
 
-EDGES = {1: (1, 31, 33, 127, 1000, 4099), 2: ((1, 1), (31, 33), (127, 129), (129, 127), (3, 1030), (1030, 3))}
-EDGES_3D = ((1, 1, 1), (3, 31, 33), (5, 129, 127))
+EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
+    {
+        1: (1, 31, 33, 127, 1000, 4099),
+        2: ((1, 1), (31, 33), (127, 129), (129, 127), (3, 1030), (1030, 3)),
+        3: ((1, 1, 1), (3, 31, 33), (5, 129, 127)),
+    }
+)
+"""By number of dimensions: off every power of two, and long in either direction."""
 
 
-def In(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802  (reads like the parameter it stands for)
-    """A buffer that the kernel reads."""
-    return Buffer(Role.IN, shape, dtype)
+def In(*shape: int, dtype: str = "float32", data: Data = None) -> Buffer:  # noqa: N802  (reads like a parameter)
+    """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``."""
+    return Buffer(Role.IN, shape, dtype, data)
 
 
 def Out(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
@@ -43,9 +49,9 @@ def Out(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
     return Buffer(Role.OUT, shape, dtype)
 
 
-def InOut(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
+def InOut(*shape: int, dtype: str = "float32", data: Data = None) -> Buffer:  # noqa: N802
     """A buffer that the kernel reads and changes in place."""
-    return Buffer(Role.INOUT, shape, dtype)
+    return Buffer(Role.INOUT, shape, dtype, data)
 
 
 def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802
@@ -68,6 +74,10 @@ def kernel(
     tolerance: float | None = None,
     shared_bytes: int = 0,
     defines: Mapping[str, object] = MappingProxyType({}),
+    entry: str = "",
+    options: Sequence[str] = (),
+    include: Sequence[str] = (),
+    constants: Mapping[str, Buffer] = MappingProxyType({}),
     name: str = "",
     lesson: str = "",
     min_capability: tuple[int, int] = (7, 5),
@@ -79,12 +89,23 @@ def kernel(
     ``sizes`` are measured on a GPU, all in the gate; ``small_sizes`` run in the emulator; ``edges`` prove the build
     right where tidy sizes cannot: by default numbers off every power of two. ``tolerance`` is the largest
     ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
+    ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
+    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables.
     """
     caller = inspect.currentframe()
     assert caller is not None
     assert caller.f_back is not None
     folder = Path(caller.f_back.f_globals["__file__"]).parent
-    stage = Stage(name or Path(source).stem, lesson, source=folder / source, min_capability=min_capability)
+    stage = Stage(
+        name or Path(source).stem,
+        lesson,
+        source=folder / source,
+        min_capability=min_capability,
+        entry=entry,
+        options=tuple(options),
+        include=tuple(folder / path for path in include),
+        constants=tuple(constants.items()),
+    )
     shape = _three(block)
     macros = tuple((key, str(value)) for key, value in defines.items())
 
@@ -110,7 +131,7 @@ def kernel(
         )
 
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
-    probed = tuple(edges) or EDGES.get(dimensions, EDGES_3D)
+    probed: tuple[Size, ...] = tuple(edges) or EDGES[dimensions]
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:

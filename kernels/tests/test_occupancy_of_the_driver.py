@@ -77,5 +77,5 @@ def test_a_gpu_was_asked_about_every_kernel_of_the_suite():
     listed = {f"{case.family}.{case.stage.name}" for case in cases(Scale.BENCH) if case.stage.source}
     assert len(known & listed) > 50
     if not listed <= known:
-        again = "python -m suite.device.occupancy_record baselines/<gpu>/occupancy.json"
+        again = "python -m peakgate.device.occupancy_record baselines/<gpu>/occupancy.json"
         pytest.skip(f"{', '.join(sorted(listed - known))} not recorded yet; on that GPU: {again}")

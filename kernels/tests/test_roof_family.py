@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from family_modules import roof, transpose
@@ -7,14 +9,13 @@ from peakgate.case import Role, Scale, Tier
 
 RUNGS = roof.RUNGS
 THREADS = roof.THREADS
-Rung = roof.Rung
 
 
 counts = st.integers(1, 2**31)
 FLOATS_A_THREAD = {"copy_float": 1, "copy_float4": 4, "copy_float4_x4": 16, "fma_chains": 1}
 
 
-def named(stage: str) -> Rung:
+def named(stage: str) -> Any:
     return next(rung for rung in RUNGS if rung.stage.name == stage)
 
 

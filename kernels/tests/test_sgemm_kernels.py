@@ -63,7 +63,8 @@ def test_every_probe_is_right_in_every_build(emulator: ModuleType, case: Case) -
 
 def probe_of(stage: str, size: str) -> Case:
     case = next(case for case in all_cases() if case.stage.name == stage)
-    return next(probe for probe in probes(case) if probe.size == size)
+    found: Case = next(probe for probe in probes(case) if probe.size == size)
+    return found
 
 
 def on_blocks(case: Case, blocks: int) -> Case:

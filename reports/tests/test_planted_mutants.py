@@ -24,7 +24,7 @@ KERNELS = Path(__file__).parents[2] / "kernels"
 CATALOGUE = apply.read()
 CHECKED = ("copy_float4_x4-neighbours-a-thread", "soa_one-threads-down-columns", "group_split-half-the-sums")
 """One from roof, one from access and one from sgemm whose threads, indices or tiles are others; all are checked by hand
-with `python -m suite.check` in the mutated tree."""
+with `peakgate check` in the mutated tree."""
 
 ENTRY = """
 [[mutant]]

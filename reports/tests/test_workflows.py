@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import workflow
-from ab_fake import FakeSide
+from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
 from peakgate.reports.ab import process
 from synthetic_runs import LADDER, document, save, slower
@@ -36,6 +36,7 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     saved = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "PRELOAD", ())
+        patch.setattr(process, "HARNESS", HARNESS)
         patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         for name, factor in (("slower", 1.3), ("same", 1.0)):
             folder = tmp_path_factory.mktemp(name)

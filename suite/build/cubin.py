@@ -7,6 +7,7 @@ of the run file, because the same source has taken 93 registers under one NVRTC 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -14,6 +15,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from peakgate.build import headers
+from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Stage
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
@@ -25,13 +30,13 @@ OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-s
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>[^']+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
     r"Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
     re.DOTALL,
 )
+_MISSING_FILE = re.compile(r"open source file \"([^\"]+)\"|'?([\w./-]+)'?(?:: No such file| file not found)")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
@@ -47,11 +52,16 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code of one stage for one architecture; ``fingerprint`` is equal when the code is."""
+    """Machine code of one stage for one architecture; ``fingerprint`` is equal when the code is.
+
+    ``entry`` is the kernel's name in the machine code, ``constants`` the names of the stage's constants there.
+    """
 
     path: Path
     fingerprint: str
     resources: Resources
+    entry: str
+    constants: tuple[str, ...] = ()
 
 
 class BuildError(PeakgateError):
@@ -66,17 +76,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
 
-def source_files(source: Path) -> list[Path]:
-    """The file and every file it includes with quotes, in the order of first mention."""
-    found: list[Path] = []
-    waiting = [source]
-    while waiting:
-        path = waiting.pop(0)
-        if path in found:
-            continue
-        found.append(path)
-        waiting += [(path.parent / name).resolve() for name in _INCLUDE.findall(path.read_text(encoding="utf-8"))]
-    return found
+def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
+    """The file and every file it includes from its own folder or an include folder, in the order of first mention."""
+    return [file.path for file in read_sources(source, include)]
 
 
 def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
@@ -84,21 +86,29 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
 
     Raises BuildError with the compiler's first message when the source does not compile.
     """
-    from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
-
-    source, options = _source_and_options(stage, defines, capability)
-    key = _key(source, options, nvrtc.version())
-    stem = cache_folder() / "cubin" / f"{stage.name}-{key}"
+    unit = _Unit.of(stage, defines, capability)
+    stem = cache_folder() / "cubin" / f"{stage.name}-{unit.key()}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
     if notes.exists() and code.exists():
         saved = json.loads(notes.read_text(encoding="utf-8"))
-        return Cubin(code, saved["fingerprint"], Resources(**saved["resources"]))
-    machine_code, resources = _compiled(stage.name, source, options)
-    fingerprint = hashlib.sha256(machine_code).hexdigest()[:16]
+        return Cubin(
+            code, saved["fingerprint"], Resources(**saved["resources"]), saved["entry"], tuple(saved["constants"])
+        )
+    machine_code, resources, lowered = unit.compiled()
+    # The machine code is that of the whole file: which of its kernels is launched tells two stages of a file apart.
+    told_apart = b"" if lowered[0] == stage.name else lowered[0].encode()
+    fingerprint = hashlib.sha256(machine_code + told_apart).hexdigest()[:16]
     write_whole(code, machine_code)
-    described = json.dumps({"fingerprint": fingerprint, "resources": asdict(resources), "options": options})
-    write_whole(notes, described)
-    return Cubin(code, fingerprint, resources)
+    built = Cubin(code, fingerprint, resources, lowered[0], tuple(lowered[1:]))
+    described = {
+        "fingerprint": fingerprint,
+        "resources": asdict(resources),
+        "entry": built.entry,
+        "constants": built.constants,
+        "options": unit.options,
+    }
+    write_whole(notes, json.dumps(described))
+    return built
 
 
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
@@ -107,25 +117,90 @@ def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -
     NVRTC does not always give the same text the same code: what it does depends on where its own data happen to lie.
     Raises BuildError as ``cubin`` does.
     """
-    return _compiled(stage.name, *_source_and_options(stage, defines, capability))[1]
+    return _Unit.of(stage, defines, capability).compiled()[1]
 
 
-def _source_and_options(stage: Stage, defines: Defines, capability: tuple[int, int]) -> tuple[Path, list[str]]:
-    if stage.source is None:
-        raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
-    options = [*OPTIONS, f"--gpu-architecture=sm_{capability[0]}{capability[1]}"]
-    options += [f"--define-macro={name}={value}" for name, value in defines]
-    return stage.source, [*options, f"--include-path={stage.source.parent}"]
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What NVRTC is given for a stage."""
+
+    stage: Stage
+    files: tuple[SourceFile, ...]
+    options: tuple[str, ...]
+
+    @staticmethod
+    def of(stage: Stage, defines: Defines, capability: tuple[int, int]) -> _Unit:
+        if stage.source is None:
+            raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
+        defined = [f"--define-macro={name}={value}" for name, value in ((MACRO, "1"), *defines)]
+        options = (*OPTIONS, f"--gpu-architecture=sm_{capability[0]}{capability[1]}", *defined, *stage.options)
+        return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kernel and the constants, as C++ names them."""
+        return (self.stage.kernel, *(f"&{name}" for name, _ in self.stage.constants))
+
+    def key(self) -> str:
+        from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
+
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
+        # Stand-ins and CUDA's own headers matter to those that include any.
+        foreign = (headers.nvrtc_headers(), headers.cuda_version(_major())) if self._includes_foreign else ""
+        prelude = headers.nvrtc_headers()[headers.PRELUDE]
+        digest.update(
+            repr((self.names, self.stage.constants, self.options, nvrtc.version(), prelude, foreign)).encode()
+        )
+        return digest.hexdigest()[:20]
+
+    @property
+    def _includes_foreign(self) -> bool:
+        return any(file.foreign for file in self.files)
+
+    def compiled(self) -> tuple[bytes, Resources, tuple[str, ...]]:
+        """Machine code, the entry's resources, and the lowered names."""
+        from peakgate.build import nvrtc  # noqa: PLC0415
+
+        source = self.files[0].path
+        own = {name for file in self.files for name in file.includes}
+        given = {name: text for name, text in headers.nvrtc_headers().items() if name not in own}
+        folders = (source.parent, *self.stage.include, *headers.cuda_folders(_major()))
+        options = (
+            *self.options,
+            f"--pre-include={headers.PRELUDE}",
+            *(f"--include-path={folder}" for folder in folders),
+        )
+        compiled_file = device_only(self.files, cache_folder() / "sources")
+        text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
+        try:
+            compiled = nvrtc.compile_to_cubin(text, source.name, options, given, self.names)
+        except nvrtc.CompilationFailed as failure:
+            raise BuildError(_first_error(str(failure), self.files, self.stage.kernel)) from None
+        lowered = tuple(compiled.lowered[name] for name in self.names)
+        self._check_constants(compiled.machine_code, lowered[1:])
+        return compiled.machine_code, parse_resources(compiled.log, lowered[0]), lowered
+
+    def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
+        """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
+        if not lowered:
+            return
+        table = ELFFile(io.BytesIO(machine_code)).get_section_by_name(".symtab")
+        for (name, buffer), symbol in zip(self.stage.constants, lowered, strict=True):
+            found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None
+            size = found[0]["st_size"] if found else 0
+            if size < buffer.nbytes:
+                raise BuildError(
+                    f"{self.files[0].path.name}: constant {name} has {size} bytes, its data {buffer.nbytes}; see the "
+                    f"constants of stage {self.stage.name}"
+                )
 
 
-def _compiled(name: str, source: Path, options: Sequence[str]) -> tuple[bytes, Resources]:
+def _major() -> int:
     from peakgate.build import nvrtc  # noqa: PLC0415
 
-    try:
-        machine_code, log = nvrtc.compile_to_cubin(source.read_text(encoding="utf-8"), f"{name}.cu", options)
-    except nvrtc.CompilationFailed as failure:
-        raise BuildError(_first_error(str(failure), source)) from None
-    return machine_code, parse_resources(log, name)
+    return int(nvrtc.version().split(".")[0])
 
 
 def parse_resources(log: str, kernel: str) -> Resources:
@@ -142,17 +217,31 @@ def parse_resources(log: str, kernel: str) -> Resources:
     raise BuildError(f"{kernel}.cu has no entry point `{kernel}`: a stage's kernel carries the name of its file")
 
 
-def _key(source: Path, options: Sequence[str], version: str) -> str:
-    digest = hashlib.sha256()
-    for path in source_files(source):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    options_but_paths = [option for option in options if not option.startswith("--include-path")]
-    digest.update("\0".join([*options_but_paths, version]).encode())
-    return digest.hexdigest()[:20]
-
-
-def _first_error(log: str, source: Path) -> str:
+def _first_error(log: str, files: Sequence[SourceFile], entry: str) -> str:
+    """The compiler's first error in one line, with what to do about it where that is known."""
+    source = files[0].path
     for line in log.splitlines():
-        if match := re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line):
-            return f"{source.parent.name}/{match['file']}:{match['line']}: {match['text']}"
+        match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
+        if match is None:
+            continue
+        if match["file"] == "__nv_name_map":
+            return no_such_kernel(files, entry, f" ({match['text']})")
+        name, number = Path(match["file"]).name, int(match["line"])
+        # An error in a stand-in is one of the line that includes it.
+        included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
+        name, number = next(included, (name, number))
+        place = f"{source.parent.name}/{name}:{number}"
+        return f"{place}: {match['text']}{advice(files, name, number, match['text'])}"
     return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
+
+
+def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
+    """What to do about an error of a compiler, where that is known; either nothing or "; do this"."""
+    if missing := _MISSING_FILE.search(message):
+        header = missing[1] or missing[2]
+        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma", "crt/")):
+            return f"; a header of CUDA: {headers.INSTALL}"
+        return f"; add its folder to the stage's `include`; if only host code needs it, put it under `#ifndef {MACRO}`"
+    text = next((file.text for file in files if file.path.name == name), "")
+    host = host_code(text, line)
+    return f"; {host}: put it under `#ifndef {MACRO}`, a macro that both builds define" if host else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,15 +21,40 @@ def version() -> str:
     return f"{major}.{minor}"
 
 
-def compile_to_cubin(source: str, name: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """Compile CUDA C++ for a real architecture; give machine code and the compiler's log."""
-    program = _checked(bindings.nvrtcCreateProgram(source.encode(), name.encode(), 0, None, None))
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code, the compiler's log, and each name that was asked for as the machine code has it."""
+
+    machine_code: bytes
+    log: str
+    lowered: dict[str, str]
+
+
+def compile_to_cubin(
+    source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
+) -> Compiled:
+    """Compile CUDA C++ for a real architecture.
+
+    ``headers`` are texts that an include of that name means; ``names`` are C++ expressions (``softmax<float, 256>``,
+    ``&coefficients``) that name kernels and variables, which are instantiated and whose lowered names are given.
+    """
+    spelled = [header.encode() for header in headers]
+    texts = [text.encode() for text in headers.values()]
+    program = _checked(
+        bindings.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts or None, spelled or None)
+    )
     try:
+        for expression in names:
+            _checked(bindings.nvrtcAddNameExpression(program, expression.encode()))
         (status,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         log = _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog).decode(errors="replace")
         if status != bindings.nvrtcResult.NVRTC_SUCCESS:
             raise CompilationFailed(log or status.name)
-        return _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN), log
+        lowered = {
+            expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
+            for expression in names
+        }
+        return Compiled(_text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN), log, lowered)
     finally:
         bindings.nvrtcDestroyProgram(program)
 

@@ -21,7 +21,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 
 SCHEMA = 1
 SAMPLES = 16
@@ -71,12 +71,14 @@ def problem_key(case: Case) -> str:
     """Equal where a kernel's text, its macros, its launch and its input data are."""
     assert case.stage.source is not None
     digest = hashlib.sha256()
-    for path in source_files(case.stage.source):
+    for path in source_files(case.stage.source, case.stage.include):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     digest.update(repr((case.defines, case.launch, case.arguments)).encode())
+    if case.stage.entry or case.stage.options or case.stage.constants:
+        digest.update(repr((case.stage.entry, case.stage.options, case.stage.constants)).encode())
     for position, argument in enumerate(case.arguments):
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT):
-            digest.update(random_array(np, argument.shape, argument.dtype, position).tobytes())
+            digest.update(input_array(np, argument, position).tobytes())
     return digest.hexdigest()[:16]
 
 

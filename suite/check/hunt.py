@@ -103,18 +103,26 @@ def described(hunted: Sequence[Hunted], reasons: Mapping[survivors.Key, str], wa
     }
 
 
-@lru_cache(maxsize=1)
 def _problems(text: str = "") -> tuple[tuple[Case, ...], ...]:
     """The problems of each build that the emulator can run, those with small arguments first."""
-    ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
-    return tuple(tuple(cases) for cases in ordered if cases[0].stage.gpu_only is None)
+    return _builds_and_sources(text, config.current().root)[0]
+
+
+def _sources(text: str = "") -> tuple[frozenset[Path], ...]:
+    """The files each of these builds is made of."""
+    return _builds_and_sources(text, config.current().root)[1]
 
 
 @lru_cache(maxsize=1)
-def _sources(text: str = "") -> tuple[frozenset[Path], ...]:
-    """The files each of these builds is made of."""
-    stages = (problems[0].stage for problems in _problems(text))
-    return tuple(frozenset(source_files(stage.source) if stage.source else ()) for stage in stages)
+def _builds_and_sources(
+    text: str,
+    root: Path,  # noqa: ARG001  (the project, a key)
+) -> tuple[tuple[tuple[Case, ...], ...], tuple[frozenset[Path], ...]]:
+    ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
+    problems = tuple(tuple(cases) for cases in ordered if cases[0].stage.gpu_only is None)
+    stages = (cases[0].stage for cases in problems)
+    sources = (frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
+    return problems, tuple(sources)
 
 
 def _within(kernels: Path, problem: Case) -> Case:

@@ -14,7 +14,7 @@ from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
-from peakgate.project import catalogue
+from peakgate.project import catalogue, config
 from peakgate.project.problems import kernel_name, problems
 
 WRONG_RESULT = "wrong result"
@@ -67,9 +67,13 @@ def schedules(count: int) -> tuple[int, ...]:
     return (_ASCENDING, *range(_FIRST_SEED, _FIRST_SEED + count))[:count]
 
 
-@lru_cache(maxsize=1)
 def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
     """The problems of every build with ``text`` in the id of a small case: of one family file, or of the project."""
+    return _builds(text, family_file, config.current().root)
+
+
+@lru_cache(maxsize=1)
+def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, tuple[Case, ...]]:  # noqa: ARG001  (a key)
     listed = None if family_file is None else [catalogue.family_at(family_file)]
     grouped: dict[BuildKey, list[Case]] = {}
     for case in problems(text, listed):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import Resources
-from peakgate.case import Array, Buffer, Case, Role, Scalar, Scale
+from peakgate.case import Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import emulator
 from peakgate.device.interface import DeviceKind, KernelFault
 from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
@@ -44,6 +44,28 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
 """NumPy twins of the GPU's own operations, so that their cases run everywhere."""
 
 
+def _build_options(stage: Stage) -> emulator.BuildOptions:
+    return {
+        "include": stage.include,
+        "options": stage.options,
+        "capability": max(emulator.DEFAULT_CAPABILITY, stage.min_capability),
+    }
+
+
+def prebuild(cases: Iterable[Case]) -> None:
+    """Build what the cases need in the emulator, in parallel; what does not build is left for their preparation."""
+    alike: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        if case.stage.source is not None:
+            alike.setdefault(tuple(_build_options(case.stage).values()), []).append(case)
+    for group in alike.values():
+        wanted = {(case.stage.source, case.stage.kernel, case.defines) for case in group}
+        emulator.prebuild(
+            [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
+            **_build_options(group[0].stage),
+        )
+
+
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
@@ -59,19 +81,24 @@ class CpuLaunchable:
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
-            if isinstance(argument, Scalar):
-                self._values.append(np.dtype(argument.dtype).type(argument.value))
+            if not isinstance(argument, Buffer):
+                self._values.append(value_of(argument))
             elif argument.role in (Role.OUT, Role.SCRATCH):
                 self._values.append(np.zeros(argument.shape, argument.dtype))
             else:
-                self._pristine[position] = random_array(np, argument.shape, argument.dtype, position)
+                self._pristine[position] = input_array(np, argument, position)
                 self._values.append(self._pristine[position].copy())
-        source = case.stage.source
-        self._kernel = None if source is None else emulator.load(source, case.stage.name, case.defines)
+        stage = case.stage
+        self._constants = {
+            name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
+        }
+        self._kernel = None
+        if stage.source is not None:
+            self._kernel = emulator.load(stage.source, stage.kernel, case.defines, **_build_options(stage))
 
     @property
     def inputs(self) -> Sequence[Array]:
-        return list(self._pristine.values())
+        return [*self._pristine.values(), *self._constants.values()]
 
     @property
     def outputs(self) -> Sequence[Array]:
@@ -104,6 +131,8 @@ class CpuLaunchable:
                 shared_bytes=shape.shared_bytes,
                 schedule=schedule,
                 access_budget=self._access_budget,
+                constants=self._constants,
+                outputs=[position for position, buffer in self._buffers() if buffer.role is Role.OUT],
             )
         except emulator.KernelDefect as defect:
             raise KernelFault(str(defect)) from defect
@@ -148,10 +177,7 @@ class CpuDevice:
         return None if case.stage.gpu_only is None else f"GPU only: {case.stage.gpu_only}"
 
     def prebuild(self, cases: Sequence[Case]) -> None:
-        distinct = {
-            (case.stage.source, case.stage.name, case.defines) for case in cases if case.stage.source is not None
-        }
-        emulator.prebuild([(source, name, defines) for source, name, defines in distinct if source is not None])
+        prebuild(cases)
 
     def prepare(self, case: Case) -> CpuLaunchable:
         return CpuLaunchable(case)

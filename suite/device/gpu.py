@@ -18,7 +18,7 @@ from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight
 from peakgate.device.stream import SampleStream
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
 
@@ -54,7 +54,7 @@ class GpuDevice:
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
         self._functions: dict[tuple[str, str], Any] = {}
-        self._inputs: OrderedDict[tuple[tuple[int, ...], str, int], Array] = OrderedDict()
+        self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
 
@@ -90,17 +90,20 @@ class GpuDevice:
         return cubin(case.stage, case.defines, self.capability)
 
     def function(self, built: Cubin, case: Case) -> Any:
-        """Load a cubin's entry point once; allow the dynamic shared memory the case asks for."""
-        key = (str(built.path), case.stage.name)
+        """Load a cubin's entry point once, set its constants; allow the dynamic shared memory the case asks for."""
+        key = (str(built.path), built.entry)
         if key not in self._functions:
-            self._functions[key] = cupy.RawModule(path=str(built.path)).get_function(case.stage.name)
+            module = cupy.RawModule(path=str(built.path))
+            for lowered, values in zip(built.constants, self.constants(case), strict=True):
+                module.get_global(lowered).copy_from_device(values.data, values.nbytes)
+            self._functions[key] = module.get_function(built.entry)
         function = self._functions[key]
         if case.launch.shared_bytes + built.resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
             function.max_dynamic_shared_size_bytes = case.launch.shared_bytes
         return function
 
     def prebuild(self, cases: Sequence[Case]) -> None:
-        distinct = {(case.stage.source, case.defines): case for case in cases if case.stage.source is not None}
+        distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
 
         def build(case: Case) -> None:
             try:
@@ -121,14 +124,19 @@ class GpuDevice:
 
     def input(self, buffer: Buffer, seed: int) -> Array:
         """Random data for an input; kept, because many cases ask for the same."""
-        key = (buffer.shape, buffer.dtype, seed)
+        key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            self._inputs[key] = random_array(cupy, buffer.shape, buffer.dtype, seed)
+            self._inputs[key] = input_array(cupy, buffer, seed)
             held = sum(array.nbytes for array in self._inputs.values())
             while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
                 held -= self._inputs.popitem(last=False)[1].nbytes
         self._inputs.move_to_end(key)
         return self._inputs[key]
+
+    def constants(self, case: Case) -> list[Array]:
+        """The data of the stage's constants."""
+        first = len(case.arguments)
+        return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
 
     def places(self, buffers: Sequence[Buffer]) -> list[Array] | None:
         """Uninitialized arrays for the buffers somewhere in memory, elsewhere at each call; the last call's are void.

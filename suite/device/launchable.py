@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import numpy as np
 from peakgate.build.cubin import Resources
-from peakgate.case import Array, Buffer, Case, Role, Scalar
+from peakgate.case import Array, Buffer, Case, Role, value_of
 from peakgate.device import operations
 from peakgate.device.guarded import GuardedArray, guarded_array
 from peakgate.device.interface import DeviceLost, KernelFault
@@ -78,7 +78,7 @@ class GpuLaunchable:
         function = self._function
         grid, block, shared = self.case.launch.grid, self.case.launch.block, self.case.launch.shared_bytes
         arguments = tuple(
-            np.dtype(argument.dtype).type(argument.value) if isinstance(argument, Scalar) else arrays[position]
+            arrays[position] if isinstance(argument, Buffer) else value_of(argument)
             for position, argument in enumerate(self.case.arguments)
         )
 
@@ -93,7 +93,7 @@ class GpuLaunchable:
             self._pristine.get(position, self._arrays[position])
             for position, buffer in self._buffers()
             if buffer.role in (Role.IN, Role.INOUT)
-        ]
+        ] + self._device.constants(self.case)
 
     @property
     def outputs(self) -> Sequence[Array]:

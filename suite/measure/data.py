@@ -10,11 +10,50 @@ import math
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array
+from peakgate.case import Array, Buffer
 from peakgate.common.errors import PeakgateError
 
-_MANTISSA_BITS = {"float32": 24, "float64": 32}
+_MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 """How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
+
+
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
+    """The input that a buffer describes, in module ``xp``, the same on every device.
+
+    PeakgateError when a function of the family gives another shape, or values that the type does not hold.
+    """
+    data = buffer.data
+    if data is None:
+        return random_array(xp, buffer.shape, buffer.dtype, seed)
+    if callable(data):
+        made = xp.asarray(data(xp, buffer.shape))
+        if made.shape != buffer.shape or not np.can_cast(made.dtype, buffer.dtype, "same_kind"):
+            raise PeakgateError(
+                f"input data: the function gives {made.dtype} {made.shape}, expected {buffer.dtype} {buffer.shape}"
+            )
+        return made.astype(buffer.dtype)
+    if isinstance(data, tuple):
+        return _between(xp, buffer, seed, *data)
+    return xp.full(buffer.shape, data, dtype=buffer.dtype)
+
+
+def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Array:
+    """Random values in [low, high)."""
+    kind = np.dtype(buffer.dtype).kind
+    if not low < high:
+        raise PeakgateError(f"input data: the range ({low}, {high}) is empty; expected (low, high) with low below high")
+    if kind in "iu":
+        bits = random_array(xp, buffer.shape, "uint32", seed)
+        return (bits.astype("int64") % (int(high) - int(low)) + int(low)).astype(buffer.dtype)
+    if kind == "c":
+        raise PeakgateError(f"input data: {buffer.dtype} has no order, so no range; give a function data(xp, shape)")
+    unit = (random_array(xp, buffer.shape, buffer.dtype, seed).astype("float64") + 1.0) / 2.0
+    return xp.minimum(low + unit * (high - low), np.nextafter(np.dtype(buffer.dtype).type(high), -np.inf)).astype(
+        buffer.dtype
+    )
 
 
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
@@ -23,6 +62,9 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
     The bits come from a 32-bit finaliser (two multiply-xorshift rounds, constants by Chris Wellons' "lowbias32"
     search) over the element's index, a bijection: no two elements of a uint32 array are equal.
     """
+    if np.dtype(dtype).kind == "c":
+        parts = random_array(xp, (*shape, 2), _PARTS[np.dtype(dtype).name], seed)
+        return parts.view(dtype).reshape(shape)
     count = math.prod(shape)
     bits = xp.arange(count, dtype=np.uint32)
     bits += np.uint32((seed * 0x9E3779B9) & 0xFFFFFFFF)

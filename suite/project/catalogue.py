@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -38,8 +39,9 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
     """
     known: dict[str, Case] = {}
     found: set[Stage] = set()
-    for family in families() if listed is None else listed:
-        for case in _cases(family, scale):
+    project = config.current()
+    for family in families(project) if listed is None else listed:
+        for case in _cases(family, scale, project):
             if scale is Scale.BENCH and tier is Tier.GATE and case.tier is not Tier.GATE:
                 continue
             if case.stage.source is not None and case.stage not in found:
@@ -59,19 +61,35 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
 
 def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
     """The edge-size problems that prove this case's build right."""
-    for family in families() if listed is None else listed:
+    project = config.current()
+    for family in families(project) if listed is None else listed:
         if family.name == case.family:
-            return list(family.probes(case))
+            return [_of_project(probe, project) for probe in family.probes(_as_defined(case, family))]
     raise PeakgateError(f"case {case.id}: no family named {case.family}")
 
 
-def _cases(family: Family, scale: Scale) -> Iterator[Case]:
+def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:
     for case in family.cases(scale):
         if not isinstance(case, Case):
             raise PeakgateError(
                 f"family {family.name}: cases() yields a {type(case).__name__}, expected peakgate.case.Case"
             )
-        yield case
+        yield _of_project(case, project)
+
+
+def _of_project(case: Case, project: Project) -> Case:
+    """The case, built with the options and include folders that the project gives to all of its kernels."""
+    stage = case.stage
+    if stage.source is None or not (project.options or project.include):
+        return case
+    options, include = (*project.options, *stage.options), (*stage.include, *project.include)
+    return replace(case, stage=replace(stage, options=options, include=include))
+
+
+def _as_defined(case: Case, family: Family) -> Case:
+    """The case with its stage as the family defines it, which is what its ``probes`` knows."""
+    stage = next((stage for stage in family.stages if stage.name == case.stage.name), case.stage)
+    return replace(case, stage=stage)
 
 
 def family_at(path: Path, project: Project | None = None) -> Family:

@@ -94,7 +94,8 @@ def measure_roofs(device: Device, cases: Sequence[Case]) -> dict[str, float]:
 def _case(
     roof: str, size: str, blocks: int, arguments: tuple[Argument, ...], work: Work, *, operation: str | None = None
 ) -> Case:
-    stage = Stage(operation or roof, "", operation=operation, source=None if operation else HERE / f"{roof}.cu")
+    name = operation or f"{roof}_roof"
+    stage = Stage(name, "", operation=operation, source=None if operation else HERE / f"{name}.cu")
     return Case(
         family="roof",
         stage=stage,

@@ -24,7 +24,7 @@ from peakgate.build.cubin import BuildError, cubin
 from peakgate.case import Buffer, Case, Role, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array
 from peakgate.project import catalogue, config
 from peakgate.run.benchmark_tests import collected
 from peakgate.run.given import OPERATION
@@ -84,7 +84,7 @@ def _digest(problems: Iterable[Case]) -> str:
     digest = hashlib.sha256()
     for problem in problems:
         inputs = [
-            random_array(np, argument.shape, argument.dtype, position)
+            input_array(np, argument, position)
             for position, argument in enumerate(problem.arguments)
             if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
         ]

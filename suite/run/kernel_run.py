@@ -84,6 +84,8 @@ class KernelRun:
             session.begin(selected)
         except MemoryError as full:
             pytest.exit(f"not measured: {no_room(full)}", returncode=int(ExitCode.UNDECIDED))
+        except PeakgateError as error:
+            pytest.exit(f"not measured: {error}", returncode=int(ExitCode.BAD_INPUT))
         self.status.built()
         return session
 

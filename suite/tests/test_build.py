@@ -1,10 +1,16 @@
+import hashlib
 import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from peakgate.build.cubin import BuildError, cubin, parse_resources, source_files
-from peakgate.case import Stage
+from peakgate.build import headers
+from peakgate.build.cubin import BuildError, Cubin, cubin, parse_resources, source_files
+from peakgate.case import Buffer, Role, Stage
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
+from peakgate.build import nvrtc
 
 SOURCE = """// doubles
 #include "scale.cuh"
@@ -69,3 +75,149 @@ def test_included_files_are_found_through_one_another(tmp_path):
     (tmp_path / "b.cuh").write_text('#include "c.cuh"\n#include "b.cuh"\n')
     (tmp_path / "c.cuh").write_text("")
     assert [path.name for path in source_files(tmp_path / "a.cu")] == ["a.cu", "b.cuh", "c.cuh"]
+
+
+PLANTED = Path(__file__).parent / "planted"
+FOREIGN = PLANTED / "foreign.cu"
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def built(source: Path, text: str, entry: str = "kernel", **fields: Any) -> Cubin:
+    source.write_text(text)
+    return cubin(Stage("stage", "", source, entry=entry, **fields), (), (9, 0))
+
+
+needs_cccl = pytest.mark.skipif(
+    not any(
+        (folder / "cuda/std/limits").exists() for folder in headers.cuda_folders(int(nvrtc.version().split(".")[0]))
+    ),
+    reason="CUDA's own headers are not installed: extras cudart and cccl of cuda-toolkit",
+)
+
+
+@needs_cccl
+def test_kernels_of_a_published_program_are_compiled_by_entry(cache):
+    entries = ("softmax<float, 256>", "along")
+    stages = [Stage("published", "", FOREIGN, entry=entry) for entry in entries]
+    found = [cubin(stage, (), (9, 0)) for stage in stages]
+    assert [made.entry for made in found] == ["_Z7softmaxIfLi256EEvPT_PKS0_RKi", "_Z5alongPfPKf4Line"]
+    assert [made.resources.static_shared_bytes for made in found] == [1024, 0]
+    assert found[0].fingerprint != found[1].fingerprint
+    assert cubin(stages[0], (), (9, 0)) == found[0]  # from the cache
+
+
+@needs_cccl
+def test_constants_are_known_by_their_lowered_names_and_must_have_room(cache):
+    factors = Buffer(Role.IN, (4,))
+    stage = Stage("s", "", FOREIGN, entry="scaling::by_constant", constants=(("scaling::factors", factors),))
+    assert cubin(stage, (), (9, 0)).constants == ("_ZN7scaling7factorsE",)
+    larger = replace(stage, constants=(("scaling::factors", Buffer(Role.IN, (5,))),))
+    with pytest.raises(BuildError, match=r"constant scaling::factors has 16 bytes, its data 20"):
+        cubin(larger, (), (9, 0))
+
+
+def test_an_entry_that_is_not_there_is_answered_with_those_that_are(tmp_path, cache):
+    text = "template <class T> __global__ void sum(T* x) {}\n__global__ void other(int* x) {}\n"
+    with pytest.raises(
+        BuildError, match=r"^k\.cu has no entry point `kernel` .*: it has sum<\.\.\.>, other; .*`sum<float"
+    ):
+        built(tmp_path / "k.cu", text)
+
+
+def test_a_missing_file_is_one_line_with_its_place(tmp_path, cache):
+    with pytest.raises(BuildError, match=r'k\.cu:2: cannot open source file "gone\.cuh"; add its folder'):
+        built(tmp_path / "k.cu", '\n#include "gone.cuh"\n__global__ void kernel() {}\n')
+
+
+def test_a_launch_in_the_way_is_named_with_its_line(tmp_path, cache):
+    text = "__global__ void kernel() {\n    kernel<<<1, 2>>>();\n}\n"
+    with pytest.raises(
+        BuildError, match=r"k\.cu:2: .*`kernel<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"
+    ):
+        built(tmp_path / "k.cu", text)
+
+
+def test_what_nvcc_offers_without_an_include_is_there(tmp_path, cache):
+    text = """__global__ void kernel(float* x) {
+        uint a = 3; uint64_t b = a; ushort c = 1;
+        x[0] = INFINITY + NAN + M_PI + sqrt(3) + ceil(7u) + b + c;
+    }
+    #ifndef PEAKGATE
+    #error host
+    #endif
+    """
+    assert built(tmp_path / "k.cu", text).resources.registers > 0
+
+
+HOST_HEADERS = (
+    *("cstdint", "limits", "type_traits", "cassert", "float.h", "cstdlib", "algorithm", "cmath", "math.h", "stdio.h"),
+    *("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector", "iostream", "string", "climits"),
+    *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "array", "tuple", "cstring"),
+)
+
+
+@needs_cccl
+def test_the_hosts_headers_are_there(tmp_path, cache):
+    text = "".join(f"#include <{name}>\n" for name in HOST_HEADERS) + (
+        "using namespace std;\n"
+        "__global__ void kernel(float* x) {\n"
+        "    const std::uint32_t wide = UINT32_MAX;\n"
+        "    x[0] = std::max(x[1], 1.0f) + max(1, 2) + sqrt(x[2]) + std::sqrt(x[3]) + std::abs(x[4]);\n"
+        "    x[2] = std::min<int>(3, 4);\n"
+        "    x[1] = FLT_MAX + INT_MAX + wide + std::numeric_limits<float>::max() + std::isnan(x[5]);\n"
+        "    assert((std::is_same<int, int32_t>::value));\n"
+        "}\n"
+    )
+    assert built(tmp_path / "k.cu", text).resources.registers > 0
+
+
+@needs_cccl
+@pytest.mark.parametrize(
+    "names",
+    [
+        (
+            "cooperative_groups.h",
+            "cooperative_groups/reduce.h",
+            "cooperative_groups/scan.h",
+            "cuda_fp16.h",
+            "cuda_bf16.h",
+        ),
+        ("cuda/barrier", "cuda/pipeline", "cuda/atomic", "cuda/std/cmath", "cuda.h", "cub/block/block_reduce.cuh"),
+    ],
+    ids=["groups and halves", "libcu++ and cub"],
+)
+def test_cudas_own_headers_compile(names, tmp_path, cache):
+    text = "".join(f"#include <{name}>\n" for name in names) + "#include <cmath>\n"
+    text += "__global__ void kernel(float* x) { x[0] = INFINITY; }\n"
+    assert built(tmp_path / "k.cu", text).resources.registers > 0
+
+
+def test_files_in_include_folders_are_found_in_angles_and_change_the_build(tmp_path, cache):
+    folder = tmp_path / "headers"
+    folder.mkdir()
+    text = "#include <value.cuh>\n__global__ void kernel(int* x) { x[0] = VALUE; }\n"
+    found = []
+    for value in (3, 4):
+        (folder / "value.cuh").write_text(f"#define VALUE {value}\n")
+        found.append(built(tmp_path / "k.cu", text, include=(folder,)).fingerprint)
+    assert found[0] != found[1]
+
+
+def test_options_of_a_stage_reach_the_compiler_and_change_the_build(tmp_path, cache):
+    text = "__global__ void kernel(float* x) { x[0] = x[1] / x[2]; }\n"
+    plain = built(tmp_path / "k.cu", text)
+    fast = built(tmp_path / "k.cu", text, options=("--use_fast_math",))
+    assert plain.path != fast.path
+    assert plain.fingerprint != fast.fingerprint
+
+
+def test_two_entries_of_one_file_have_two_fingerprints_and_a_name_as_before_has_the_codes(tmp_path, cache):
+    text = 'extern "C" __global__ void stage(int* x) { x[0] = 1; }\n__global__ void kernel(int* x) { x[0] = 2; }\n'
+    named = built(tmp_path / "k.cu", text, "stage")
+    assert named.fingerprint == hashlib.sha256(named.path.read_bytes()).hexdigest()[:16]
+    assert built(tmp_path / "k.cu", text).fingerprint != named.fingerprint

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from peakgate.case import Buffer, Role
 from peakgate.common.errors import PeakgateError
-from peakgate.measure.data import random_array
+from peakgate.measure.data import input_array, random_array
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_values_fill_the_range_from_minus_one_to_one(dtype):
     values = random_array(np, (257, 130), dtype, seed=0)
     assert values.dtype == dtype
@@ -29,5 +30,40 @@ def test_a_longer_array_begins_like_a_shorter_one_of_the_same_seed():
 
 
 def test_an_unknown_type_is_named():
-    with pytest.raises(PeakgateError, match="complex64"):
-        random_array(np, (4,), "complex64", 0)
+    with pytest.raises(PeakgateError, match="longdouble"):
+        random_array(np, (4,), "longdouble", 0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint64", "float16", "float32", "float64"])
+def test_a_range_is_kept_to_and_its_values_differ(dtype):
+    values = input_array(np, Buffer(Role.IN, (4096,), dtype, data=(2, 9)), seed=3)
+    assert values.dtype == dtype
+    assert values.min() >= 2
+    assert values.max() < 9
+    assert len(np.unique(values)) > 6
+
+
+def test_a_number_and_a_function_fill_an_input():
+    assert (input_array(np, Buffer(Role.IN, (3, 2), "int32", data=7), 0) == 7).all()
+    ramp = Buffer(Role.IN, (5,), "float32", data=lambda xp, shape: xp.arange(shape[0]))
+    assert list(input_array(np, ramp, 0)) == [0, 1, 2, 3, 4]
+
+
+def test_complex_numbers_have_random_parts():
+    values = input_array(np, Buffer(Role.IN, (1000,), "complex64"), 1)
+    assert values.dtype == "complex64"
+    assert abs(values.real.mean()) < 0.1
+    assert len(np.unique(values.imag)) > 900
+
+
+@pytest.mark.parametrize(
+    ("buffer", "told"),
+    [
+        (Buffer(Role.IN, (3,), data=lambda xp, shape: xp.zeros(4)), r"gives float64 \(4,\), expected float32 \(3,\)"),
+        (Buffer(Role.IN, (3,), "int32", data=lambda xp, shape: xp.zeros(3)), "gives float64"),
+        (Buffer(Role.IN, (3,), data=(2, 2)), "is empty"),
+    ],
+)
+def test_input_data_that_does_not_fit_is_one_line(buffer, told):
+    with pytest.raises(PeakgateError, match=told):
+        input_array(np, buffer, 0)

@@ -77,7 +77,8 @@ def test_a_planted_defect_is_found_in_any_order_of_threads(source: Path) -> None
 
 
 def test_every_kind_of_defect_has_a_planted_kernel() -> None:
-    assert {planted_in(source)[0] for source in DEFECTS} == set(DefectKind)
+    planted = {planted_in(source)[0] for source in DEFECTS}
+    assert planted == set(DefectKind) - {DefectKind.UNWRITTEN_OUTPUT}  # which has no line
 
 
 def blocks_of(values: Vector) -> Vector:

@@ -1,12 +1,14 @@
 """Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
 
-from peakgate.device.emulator.build import prebuild
+from peakgate.device.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
 from peakgate.device.emulator.compiler import Compiler, available_compilers, find_compiler
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect
 from peakgate.device.emulator.launch import EmulatedKernel, load
 from peakgate.device.emulator.toolchain import KernelBuildError
 
 __all__ = [
+    "DEFAULT_CAPABILITY",
+    "BuildOptions",
     "Compiler",
     "Defect",
     "DefectKind",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from peakgate.device.emulator.structures import Buffer, Parameter
 
 MAX_ARGUMENTS = 64
 
+Given = np.ndarray[Any, Any] | np.generic | bytes
+"""An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes."""
+
 
 class Arguments:
     """Arguments as the runtime takes them; keeps alive what the pointers point to.
@@ -19,9 +22,7 @@ class Arguments:
     An array given twice is one buffer. Raises PeakgateError if the arguments do not fit the parameters.
     """
 
-    def __init__(
-        self, kernel: str, parameters: Sequence[Parameter], given: Sequence[np.ndarray[Any, Any] | np.generic]
-    ) -> None:
+    def __init__(self, kernel: str, parameters: Sequence[Parameter], given: Sequence[Given]) -> None:
         if len(given) != len(parameters):
             raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected {len(parameters)}")
         if len(given) > MAX_ARGUMENTS:
@@ -30,6 +31,7 @@ class Arguments:
         self.buffer_count = 0
         self.pointers = (ctypes.c_void_p * (len(given) + 1))()
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
+        self._by_place: dict[int, Buffer] = {}
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
             if parameter.is_pointer:
@@ -40,6 +42,10 @@ class Arguments:
     @property
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
+
+    def unwritten(self, places: Iterable[int]) -> list[int]:
+        """Those of some arguments to whose arrays a checked launch has written nothing."""
+        return [place for place in places if self._by_place[place].size and not self._by_place[place].written]
 
     def _buffer(self, where: str, place: int, value: object, parameter: Parameter) -> int:
         if not isinstance(value, np.ndarray):
@@ -55,6 +61,7 @@ class Arguments:
         for known in self.buffers[: self.buffer_count]:
             if (known.host, known.size) == (address, value.nbytes):
                 known.writable |= writable
+                self._by_place[place] = known
                 return ctypes.addressof(known)
             if value.nbytes and known.host < address + value.nbytes and address < known.host + known.size:
                 raise PeakgateError(
@@ -62,10 +69,13 @@ class Arguments:
                 )
         buffer = self.buffers[self.buffer_count]
         buffer.host, buffer.size, buffer.argument, buffer.writable = address, value.nbytes, place, writable
+        self._by_place[place] = buffer
         self.buffer_count += 1
         return ctypes.addressof(buffer)
 
     def _scalar(self, where: str, value: object, parameter: Parameter) -> int:
+        if isinstance(value, bytes) and not parameter.element_is_scalar:
+            value = np.void(value)
         if not isinstance(value, np.generic):
             raise PeakgateError(f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar")
         if parameter.element_is_scalar:

@@ -6,15 +6,19 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypedDict
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from peakgate.build.cubin import CACHE_VARIABLE
+from peakgate.build import headers
+from peakgate.build.cubin import CACHE_VARIABLE, cache_folder
+from peakgate.build.sources import device_only, read_sources
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler, find_compiler
 from peakgate.device.emulator.toolchain import (
@@ -30,9 +34,28 @@ from peakgate.device.emulator.toolchain import (
 )
 
 HERE = Path(__file__).parent
-HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "runtime_api.h")
-RUNTIME_SOURCES = ("runtime.cpp", "warp.cpp", "memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp")
+HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "cuda_groups.h", "cuda_half.h", "runtime_api.h")
+RUNTIME_SOURCES = (
+    *("runtime.cpp", "warp.cpp", "memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
+)
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
+
+DEFAULT_CAPABILITY = (9, 0)
+"""The compute capability whose ``__CUDA_ARCH__`` kernels see."""
+
+
+class BuildOptions(TypedDict, total=False):
+    """What the builds of several kernels may have in common."""
+
+    include: tuple[Path, ...]
+    options: tuple[str, ...]
+    capability: tuple[int, int]
+
+
+_ENTRY = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}]*>)?")
+_OPTION = re.compile(r"-D|-U|-I|-std=|--define-macro=|--undefine-macro=|--include-path=|--std=")
+_SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I", "--std=": "-std="}
+"""What a C++ compiler takes of NVRTC's options, and how."""
 
 MAX_STATIC_SHARED = 48 * 1024
 """Bytes of ``__shared__`` variables of known size that CUDA lets one kernel have."""
@@ -44,37 +67,56 @@ def build_kernel(
     defines: tuple[tuple[str, str], ...] = (),
     *,
     include: tuple[Path, ...] = (),
+    options: tuple[str, ...] = (),
+    capability: tuple[int, int] = DEFAULT_CAPABILITY,
     checked: bool = True,
     compiler: Compiler | None = None,
 ) -> Path:
-    """The shared object of one ``extern "C" __global__`` function; built unless an equal build is there already.
+    """The shared object of one ``__global__`` function; built unless an equal build is there already.
 
-    Equal means: same source, same files it includes with quotes, same defines and options, same compiler and emulator.
-    Any number of processes may ask for the same build at once.
+    Equal means: same source, same files it includes from its own folder or those given, same defines and options, same
+    compiler and emulator. Any number of processes may ask for the same build at once.
 
     Raises KernelBuildError if it does not compile, PeakgateError if a file or a compiler is missing.
     """
-    if not re.fullmatch(r"[A-Za-z_]\w*", kernel):
-        raise PeakgateError(f"{kernel!r} given as the name of a kernel in {source.name}; expected a C identifier")
+    entry = _ENTRY.fullmatch(kernel)
+    if entry is None:
+        raise PeakgateError(
+            f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with "
+            "template arguments as it needs"
+        )
     compiler = compiler or find_compiler()
     source = source.resolve()
     folders = tuple(folder.resolve() for folder in include)
-    flags = (*kernel_flags(compiler, checked=checked), *(f"-D{name}={value}" for name, value in defines))
-    texts = _source_texts(source, folders)
+    taken = [
+        _SPELLED.get(option[0], option[0]) + option.string[option.end() :]
+        for option in map(_OPTION.match, options)
+        if option
+    ]
+    flags = (*kernel_flags(compiler, checked=checked), *(option for option in taken if option[:2] not in ("-D", "-U")))
+    given = (f"__CUDA_ARCH__={capability[0]}{capability[1]}0", *(f"{name}={value}" for name, value in defines))
+    macros = [
+        _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
+    ]
+    files = read_sources(source, folders)
     runtime = build_runtime(compiler)
-    key = _digest((kernel, source.name, flags, runtime.name, _own_texts(HEADERS), texts))
+    stand_ins = _stand_ins()
+    texts = tuple((file.path.name, file.text) for file in files)
+    key = _digest((kernel, source.name, flags, macros, runtime.name, _own_texts(HEADERS), stand_ins.name, texts))
     library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
-        wrapper.write_text(_wrapper(source, kernel), encoding="utf-8")
+        compiled = device_only(files, cache_folder() / "sources")
+        wrapper.write_text(_wrapper(compiled, stand_ins, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
-        # The file's own folder needs no -I: quotes search it first.
-        searched = [f"-I{folder}" for folder in folders]
+        # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
+        searched = [f"-I{folder}" for folder in (*folders, stand_ins, HERE)]
+        searched += [] if compiled == source else [f"-iquote{source.parent}"]
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
-            raise first_error(done.stderr, source, kernel, wrapper)
+            raise first_error(done.stderr, files, kernel, wrapper)
         names = _dynamic_shared_names(kernel_object, source, kernel)
         shared = Path(scratch, "shared.cpp")
         shared.write_text(_dynamic_shared(names), encoding="utf-8")
@@ -82,6 +124,29 @@ def build_kernel(
         must_run((*compiler.command, *COMMON, "-O1", "-c", shared, "-o", shared_object))
         link((kernel_object, shared_object, runtime), library, scratch, compiler)
     return library
+
+
+@lru_cache
+def _texts_of_stand_ins() -> tuple[dict[str, str], str]:
+    """Stand-ins for the host's headers by name, the prelude among them, and a digest of all."""
+    prelude = headers.math_constants() + headers.math_of_integers() + "#include <limits.h>\n#include <stdint.h>\n"
+    texts = {**headers.emulator_headers(), headers.PRELUDE: prelude}
+    return texts, _digest(texts)
+
+
+def _stand_ins() -> Path:
+    """The folder of the stand-ins; written unless it is there already."""
+    texts, digest = _texts_of_stand_ins()
+    folder = builds_folder() / f"headers-{digest}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
+            made = Path(scratch, "headers")
+            for name, text in texts.items():
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_text(text, encoding="utf-8")
+            with suppress(OSError):  # another process was first
+                made.rename(folder)
+    return folder
 
 
 def build_runtime(compiler: Compiler) -> Path:
@@ -113,6 +178,8 @@ def prebuild(
     wanted: Iterable[tuple[Path, str, tuple[tuple[str, str], ...]]],
     *,
     include: tuple[Path, ...] = (),
+    options: tuple[str, ...] = (),
+    capability: tuple[int, int] = DEFAULT_CAPABILITY,
     checked: bool = True,
     compiler: Compiler | None = None,
 ) -> None:
@@ -125,7 +192,9 @@ def prebuild(
 
     def build(item: tuple[Path, str, tuple[tuple[str, str], ...]]) -> None:
         try:
-            build_kernel(*item, include=include, checked=checked, compiler=compiler)
+            build_kernel(
+                *item, include=include, options=options, capability=capability, checked=checked, compiler=compiler
+            )
         except KernelBuildError:
             return
 
@@ -134,18 +203,28 @@ def prebuild(
             pass
 
 
-def _wrapper(source: Path, kernel: str) -> str:
-    """The translation unit: the emulator's header, the source, the entry point.
+def _directive(option: str) -> str:
+    """``-DNAME=value`` or ``-UNAME`` as a line of source."""
+    name, _, value = option[2:].partition("=")
+    return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
 
-    The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function.
+
+def _wrapper(source: Path, stand_ins: Path, macros: Sequence[str], kernel: str, name: str) -> str:
+    """The translation unit: the emulator's header, the macros, the source, the entry point.
+
+    The macros come behind the header, which uses short names of its own.
+    The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function; not one
+    called like a member of CUDA's vectors, which would be renamed with it.
     """
-    renamed = f"peakgate_kernel_{kernel}"
+    own_name = name if name in ("x", "y", "z", "w") else f"peakgate_kernel_{name}"
     return "\n".join(
         (
             f'#include "{HERE / "cuda_cpu.h"}"',
-            f"#define {kernel} {renamed}",
+            f'#include "{stand_ins / headers.PRELUDE}"',
+            *macros,
+            f"#define {name} {own_name}",
             f'#include "{source}"',
-            f"PEAKGATE_ENTRY({renamed})",
+            f"PEAKGATE_ENTRY({kernel})",
             "",
         )
     )
@@ -183,30 +262,6 @@ def _dynamic_shared(names: list[str]) -> str:
         f"{aliases}}}\n"
         "PEAKGATE_API char* peakgate_dynamic_shared() { return peakgate_dynamic; }\n"
     )
-
-
-def _source_texts(source: Path, folders: tuple[Path, ...]) -> tuple[tuple[str, str], ...]:
-    """Text of a source and of all it includes with quotes, whether or not a condition lets the compiler see it."""
-    texts: dict[Path, str] = {}
-    pending = [source]
-    while pending:
-        path = pending.pop()
-        if path in texts:
-            continue
-        texts[path] = _read(path)
-        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', texts[path], re.MULTILINE):
-            candidates = (folder / name for folder in (path.parent, *folders))
-            found = next((candidate for candidate in candidates if candidate.is_file()), None)
-            if found is not None:
-                pending.append(found.resolve())
-    return tuple((path.name, text) for path, text in texts.items())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PeakgateError(f"{path}: expected the readable UTF-8 source of a kernel ({error})") from error
 
 
 @lru_cache

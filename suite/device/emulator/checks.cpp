@@ -112,7 +112,10 @@ template <Manner manner> inline void access(uintptr_t address, size_t size, uint
         if (offset >= region.size) continue;
         last_region = i;
         if (offset + size > region.size) out_of_region(what, size, address, region, caller);
-        if (manner != PLAIN_READ && !region.writable) const_write(region, caller);
+        if (manner != PLAIN_READ) {
+            if (!region.writable) const_write(region, caller);
+            state.launch.buffers[i].written = 1;
+        }
         if (region.cells) note<manner>(region.cells, offset, size, GLOBAL, caller);
         return;
     }

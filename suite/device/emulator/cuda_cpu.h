@@ -8,6 +8,10 @@
 #include "cuda_types.h"
 
 #define PEAKGATE_EMULATED 1
+#define PEAKGATE 1
+// __CUDA_ARCH__ is given by the build.
+#define __CUDACC__ 1
+#define __CUDACC_RTC__ 1
 #define PEAKGATE_CALLER __builtin_return_address(0)
 #define PEAKGATE_HELPER [[maybe_unused]] static __attribute__((noinline, no_sanitize("thread")))
 
@@ -15,7 +19,8 @@
 #define __global__
 #define __device__
 #define __host__
-#define __constant__
+// The host may set it: its value must not be taken for known.
+#define __constant__ __attribute__((used))
 #define __managed__
 #define __grid_constant__
 #define __launch_bounds__(...)
@@ -79,8 +84,55 @@ PEAKGATE_HELPER int __all_sync(unsigned mask, int predicate) {
     return peakgate_ballot(mask, !predicate, PEAKGATE_CALLER) == 0;
 }
 
+// The lanes that come here together: as many as can, which hardware does not promise.
+PEAKGATE_HELPER unsigned __activemask(int site = ~__builtin_LINE()) { return peakgate_converge(site, PEAKGATE_CALLER); }
+
+// The lanes whose values equal this one's.
+template <class T>
+__attribute__((no_sanitize("thread"))) unsigned peakgate_match(unsigned mask, T value, const void* caller) {
+    static_assert(sizeof(T) <= 8, "a match compares values of up to 8 bytes");
+    T all[warpSize];
+    const PeakgateWarpCall call = {PEAKGATE_WARP_MATCH, mask, &value, all, sizeof(T), 0, warpSize};
+    const unsigned met = peakgate_warp(&call, caller);
+    unsigned equal = 0;
+    for (int lane = 0; lane < warpSize; ++lane)
+        equal |= static_cast<unsigned>((met >> lane & 1) && __builtin_memcmp(&all[lane], &value, sizeof(T)) == 0) << lane;
+    return equal;
+}
+template <class T> PEAKGATE_HELPER unsigned __match_any_sync(unsigned mask, T value) {
+    return peakgate_match(mask, value, PEAKGATE_CALLER);
+}
+template <class T> PEAKGATE_HELPER unsigned __match_all_sync(unsigned mask, T value, int* all_equal) {
+    const unsigned equal = peakgate_match(mask, value, PEAKGATE_CALLER);
+    *all_equal = peakgate_ballot(mask, equal != peakgate_ballot(mask, 1, PEAKGATE_CALLER), PEAKGATE_CALLER) == 0;
+    return *all_equal ? mask : 0;
+}
+
+#define PEAKGATE_REDUCE(name, combined)                                                                                \
+    template <class T> PEAKGATE_HELPER T name(unsigned mask, T value) {                                                \
+        T all[warpSize];                                                                                               \
+        const PeakgateWarpCall call = {PEAKGATE_WARP_REDUCE, mask, &value, all, sizeof(T), 0, warpSize};               \
+        unsigned left = peakgate_warp(&call, PEAKGATE_CALLER);                                                         \
+        T a = all[__builtin_ctz(left)];                                                                                \
+        for (left &= left - 1; left; left &= left - 1) {                                                               \
+            const T b = all[__builtin_ctz(left)];                                                                      \
+            a = (combined);                                                                                            \
+        }                                                                                                              \
+        return a;                                                                                                      \
+    }
+PEAKGATE_REDUCE(__reduce_add_sync, a + b)
+PEAKGATE_REDUCE(__reduce_min_sync, b < a ? b : a)
+PEAKGATE_REDUCE(__reduce_max_sync, a < b ? b : a)
+PEAKGATE_REDUCE(__reduce_and_sync, a& b)
+PEAKGATE_REDUCE(__reduce_or_sync, a | b)
+PEAKGATE_REDUCE(__reduce_xor_sync, a ^ b)
+
 // ---- atomics: no other thread runs in between, so a plain read and write will do ----
 #define PEAKGATE_ATOMIC(name, updated)                                                                                 \
+    PEAKGATE_ATOMIC_OF(name, updated)                                                                                  \
+    PEAKGATE_ATOMIC_OF(name##_block, updated)                                                                          \
+    PEAKGATE_ATOMIC_OF(name##_system, updated)
+#define PEAKGATE_ATOMIC_OF(name, updated)                                                                              \
     template <class T, class U> PEAKGATE_HELPER T name(T* address, U operand_) {                                       \
         peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);                                                          \
         const T operand = static_cast<T>(operand_);                                                                    \
@@ -99,12 +151,16 @@ PEAKGATE_ATOMIC(atomicXor, old ^ operand)
 PEAKGATE_ATOMIC(atomicInc, old >= operand ? 0 : old + 1)
 PEAKGATE_ATOMIC(atomicDec, old == 0 || old > operand ? operand : old - 1)
 
-template <class T, class U, class V> PEAKGATE_HELPER T atomicCAS(T* address, U expected, V desired) {
-    peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);
-    const T old = *address;
-    if (old == static_cast<T>(expected)) *address = static_cast<T>(desired);
-    return old;
-}
+#define PEAKGATE_COMPARE_AND_SWAP(name)                                                                                \
+    template <class T, class U, class V> PEAKGATE_HELPER T name(T* address, U expected, V desired) {                   \
+        peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);                                                          \
+        const T old = *address;                                                                                        \
+        if (old == static_cast<T>(expected)) *address = static_cast<T>(desired);                                       \
+        return old;                                                                                                    \
+    }
+PEAKGATE_COMPARE_AND_SWAP(atomicCAS)
+PEAKGATE_COMPARE_AND_SWAP(atomicCAS_block)
+PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
 
 // ---- loads and stores with a cache hint: macros, so that the access carries the kernel's line ----
 #define __ldg(...) (*(__VA_ARGS__))
@@ -129,6 +185,10 @@ template <class T, class U, class V> PEAKGATE_HELPER T atomicCAS(T* address, U e
 extern "C" int printf(const char*, ...);
 #define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)
 #define memset(destination, value, bytes) peakgate_memset(destination, value, bytes)
+namespace std {
+using ::peakgate_memcpy;
+using ::peakgate_memset;
+} // namespace std
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
@@ -137,6 +197,19 @@ extern "C" int printf(const char*, ...);
 
 // ---- entry point: calls the kernel with an array of pointers to its arguments ----
 namespace peakgate {
+template <class T> struct Value {
+    using type = T;
+};
+template <class T> struct Value<T&> {
+    using type = T;
+};
+template <class T> struct Value<const T> {
+    using type = T;
+};
+template <class T> struct Value<const T&> {
+    using type = T;
+};
+
 template <class T> struct Pointer {
     static constexpr bool is = false, to_const = false;
     using Element = T;
@@ -161,7 +234,8 @@ template <class T> constexpr bool is_floating = false;
 template <> constexpr bool is_floating<float> = true;
 template <> constexpr bool is_floating<double> = true;
 
-template <class T> constexpr PeakgateParameter describe() {
+template <class A> constexpr PeakgateParameter describe() {
+    using T = typename Value<A>::type;
     using P = Pointer<T>;
     using E = Element<typename P::Element>;
     return {sizeof(T), P::is, P::to_const, E::size, is_floating<typename P::Element>, E::is_scalar};
@@ -173,9 +247,14 @@ template <int... I> struct MakeIndices<0, I...> {
     using type = Indices<I...>;
 };
 
+// The arguments are copied to the thread's own stack: a parameter may be a reference.
+template <class... A>
+__attribute__((no_sanitize("thread"))) void call_with(void (*kernel)(A...), typename Value<A>::type... values) {
+    kernel(values...);
+}
 template <class... A, int... I>
 __attribute__((no_sanitize("thread"))) void call(void (*kernel)(A...), [[maybe_unused]] void** arguments, Indices<I...>) {
-    kernel(*static_cast<A*>(arguments[I])...);
+    call_with<A...>(kernel, *static_cast<typename Value<A>::type*>(arguments[I])...);
 }
 template <class... A> void call(void (*kernel)(A...), void** arguments) {
     call(kernel, arguments, typename MakeIndices<sizeof...(A)>::type());
@@ -187,8 +266,9 @@ template <class... A> int describe_all(void (*)(A...), PeakgateParameter* descri
 }
 } // namespace peakgate
 
-#define PEAKGATE_ENTRY(kernel)                                                                                         \
-    PEAKGATE_API void peakgate_call(void** arguments) { peakgate::call(&kernel, arguments); }                          \
+// Variadic, because a template-id has commas.
+#define PEAKGATE_ENTRY(...)                                                                                            \
+    PEAKGATE_API void peakgate_call(void** arguments) { peakgate::call(&__VA_ARGS__, arguments); }                     \
     PEAKGATE_API int peakgate_parameters(PeakgateParameter* described) {                                               \
-        return peakgate::describe_all(&kernel, described);                                                             \
+        return peakgate::describe_all(&__VA_ARGS__, described);                                                        \
     }

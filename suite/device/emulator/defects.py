@@ -22,6 +22,8 @@ class DefectKind(IntEnum):
     WARP_MASK = 9
     CONST_WRITE = 10
     ASSERTION = 11
+    FAULT = 12
+    UNWRITTEN_OUTPUT = 13
 
     @property
     def words(self) -> str:
@@ -33,7 +35,8 @@ class DefectKind(IntEnum):
 class Defect:
     """One defect, at its first occurrence.
 
-    ``location`` and ``other_location`` are ``file.cu:12``, None where unknown; the other one and ``other_thread`` are
+    ``location`` and ``other_location`` are ``file.cu:12``, None where unknown (an output that nobody wrote has no
+    place, and no thread either); the other one and ``other_thread`` are
     those of the access or barrier that this one clashes with. ``count`` is how often it happened.
     """
 
@@ -57,6 +60,8 @@ class Defect:
         )
         against = f", against{against}" if against else ""
         often = f", {self.count} times" if self.count > 1 else ""
+        if self.kind is DefectKind.UNWRITTEN_OUTPUT:
+            return f"{self.kind.words}: {self.message}"
         return f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
 
 

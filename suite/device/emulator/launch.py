@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.device.emulator.arguments import Arguments
-from peakgate.device.emulator.build import build_kernel
+from peakgate.device.emulator.arguments import Arguments, Given
+from peakgate.device.emulator.build import DEFAULT_CAPABILITY, build_kernel
 from peakgate.device.emulator.compiler import Compiler, find_compiler
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
 from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch, Parameter, Report
 from peakgate.device.emulator.toolchain import KernelBuildError
+from peakgate.device.emulator.variables import Variables
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -37,18 +38,31 @@ def load(
     defines: tuple[tuple[str, str], ...] = (),
     *,
     include: tuple[Path, ...] = (),
+    options: tuple[str, ...] = (),
+    capability: tuple[int, int] = DEFAULT_CAPABILITY,
     checked: bool = True,
     compiler: Compiler | None = None,
 ) -> EmulatedKernel:
-    """Builds, or takes from the cache, the ``extern "C" __global__`` function ``kernel`` of a ``.cu`` file.
+    """Builds, or takes from the cache, the ``__global__`` function ``kernel`` of a ``.cu`` file.
 
-    ``include`` are folders in which its includes are looked for beside its own. ``checked`` watches every memory
+    ``kernel`` is a name, a qualified name or a template-id (``softmax<float, 256>``). ``include`` are folders in which
+    its includes are looked for beside its own; of ``options``, meant for NVRTC, macros and the language standard count.
+    ``__CUDA_ARCH__`` is that of the compute ``capability``. ``checked`` watches every memory
     access; without it a kernel runs some two to ten times as fast and a wild access may end the process.
 
     Raises KernelBuildError if it does not compile, PeakgateError if the file or a compiler is missing.
     """
     compiler = compiler or find_compiler()
-    library = build_kernel(source, kernel, defines, include=include, checked=checked, compiler=compiler)
+    library = build_kernel(
+        source,
+        kernel,
+        defines,
+        include=include,
+        options=options,
+        capability=capability,
+        checked=checked,
+        compiler=compiler,
+    )
     return EmulatedKernel(kernel, library, checked=checked)
 
 
@@ -72,16 +86,19 @@ class EmulatedKernel:
         described = (Parameter * (count + 1))()
         self._image.peakgate_parameters(described)
         self._parameters = tuple(described[:count])
+        self._variables = Variables(name, library, _address(self._image.peakgate_call) or 0)
 
     def launch(
         self,
         grid: Triple,
         block: Triple,
-        arguments: Sequence[np.ndarray[Any, Any] | np.generic],
+        arguments: Sequence[Given],
         *,
         shared_bytes: int = 0,
         schedule: int = 0,
         access_budget: int | None = None,
+        constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        outputs: Iterable[int] = (),
     ) -> None:
         """Runs the kernel to its end; arrays are modified in place.
 
@@ -89,11 +106,15 @@ class EmulatedKernel:
         float4), scalars a NumPy scalar of the type. ``grid`` is in blocks, ``block`` in threads, ``shared_bytes`` is
         the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
         1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
+        ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
+        ``outputs`` are arguments, by position, that a checked launch must write to.
 
         Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong.
         """
         self._check_shape(grid, block, shared_bytes)
         bound = Arguments(self.name, self._parameters, arguments)
+        for name, values in (constants or {}).items():
+            self._variables.set(name, values)
         request = Launch(
             grid=grid,
             block=block,
@@ -117,6 +138,8 @@ class EmulatedKernel:
             )
         if reports:
             raise KernelDefect(reports)
+        if unwritten := bound.unwritten(outputs) if self.checked else []:
+            raise KernelDefect(tuple(_unwritten(place) for place in unwritten))
 
     def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
@@ -152,6 +175,12 @@ class EmulatedKernel:
         ]
         # A missing barrier shows as both a race and an early read; the race says where the other side is.
         return tuple(sorted(defects, key=lambda defect: defect.kind is DefectKind.UNINITIALISED_SHARED))
+
+
+def _unwritten(place: int) -> Defect:
+    message = f"no thread wrote to argument {place}, which is an output"
+    nobody = (0, 0, 0)
+    return Defect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, 1)
 
 
 def _address(function: Any) -> int | None:

@@ -79,6 +79,28 @@ bool release_barrier() {
     return true;
 }
 
+// Lets lanes go on that nobody of their warp can join any more, all that wait at one site together.
+bool release_converging() {
+    bool any = false;
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != CONVERGING) continue;
+        const int first = i - i % WARP, end = first + WARP < state.thread_count ? first + WARP : state.thread_count;
+        unsigned together = 0;
+        for (int lane = i; lane < end; ++lane) {
+            const Thread& other = state.threads[lane];
+            if (other.status == CONVERGING && other.barrier_site == state.threads[i].barrier_site)
+                together |= 1u << (lane - first);
+        }
+        for (int lane = end; lane-- > i;) {
+            if (!(together >> (lane - first) & 1)) continue;
+            state.threads[lane].warp_mask = together;
+            state.threads[lane].status = READY;
+        }
+        any = true;
+    }
+    return any;
+}
+
 int runnable_after(int place) {
     for (int step = 1; step <= state.thread_count; ++step) {
         const int thread = order[(place + step) % state.thread_count];
@@ -91,7 +113,7 @@ int runnable_after(int place) {
 int next_thread() {
     const int next = runnable_after(position[state.current]);
     if (next >= 0 || alive == 0) return next;
-    if (release_barrier()) return runnable_after(state.thread_count - 1);
+    if (release_converging() || release_barrier()) return runnable_after(state.thread_count - 1);
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != IN_WARP) continue;
         make_current(i);
@@ -246,11 +268,21 @@ void budget_spent(uintptr_t caller) {
 
 using namespace peakgate;
 
-int peakgate_barrier(int kind, int predicate, int site) {
+int peakgate_barrier_from(int kind, int predicate, int site, const void* caller) {
     current_thread().predicate = predicate;
     current_thread().barrier_site = site;
-    wait_as(AT_BARRIER, PEAKGATE_CALLER);
+    wait_as(AT_BARRIER, reinterpret_cast<uintptr_t>(caller));
     return barrier_result[kind];
+}
+
+int peakgate_barrier(int kind, int predicate, int site) {
+    return peakgate_barrier_from(kind, predicate, site, __builtin_return_address(0));
+}
+
+unsigned peakgate_converge(int site, const void* caller) {
+    current_thread().barrier_site = site;
+    wait_as(CONVERGING, reinterpret_cast<uintptr_t>(caller));
+    return current_thread().warp_mask;
 }
 
 void peakgate_fence() { state.fenced = true; }
@@ -270,7 +302,11 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.budget_left = launch->access_budget;
     state.published_epoch = 0;
     const bool ready = map_launch() && begin_checks() && start_watchdog();
-    if (ready) run_grid();
+    if (ready) {
+        catch_faults();
+        run_grid();
+        release_faults();
+    }
     stop_watchdog();
     unmap_launch(ready);
     return ready ? 0 : -1;

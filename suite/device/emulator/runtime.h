@@ -26,6 +26,8 @@ enum Kind : int32_t {
     WARP_MASK,
     CONST_WRITE,
     ASSERTION,
+    FAULT,
+    UNWRITTEN_OUTPUT, // found by launch.py
 };
 
 // Read by launch.py (structures.py). Code addresses are relative to the kernel's image, 0 if there is none.
@@ -45,6 +47,8 @@ struct Buffer {
     uint64_t size;
     int32_t argument;
     int32_t writable;
+    int32_t written; // out: a checked launch wrote to it
+    int32_t unused;
 };
 
 // Filled in by launch.py.
@@ -63,15 +67,15 @@ struct Launch {
     char* (*dynamic_shared)();
 };
 
-enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, DONE };
+enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, DONE };
 
 struct Thread {
     void* stack_pointer;
     uint3 index;
     Status status;
     bool predicate;      // given to the barrier it waits at
-    int barrier_site;    // which barrier that is
-    unsigned warp_mask;  // given to the warp primitive it waits in
+    int barrier_site;    // which barrier or point of convergence that is
+    unsigned warp_mask;  // given to the warp primitive it waits in, or the lanes it converged with
     uint32_t warp_epoch; // its warp's count of rendezvous, at the last one it took part in
     int stack;
     uintptr_t waits_at; // code address of the call it waits in
@@ -144,6 +148,12 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller);
 
 // Prepares the shadow memory of a launch; false if the memory for it cannot be had.
 bool begin_checks();
+
+// Turns what would end the process while a kernel runs (a wild address, a full stack) into a report; undone after it.
+void catch_faults();
+void release_faults();
+// The kernel's code a signal interrupted, as reports give addresses (one past it); 0 where that is not the kernel's.
+uintptr_t interrupted_at(const void* context);
 
 // Watches over a launch; false if the system has no timer for it.
 bool start_watchdog();

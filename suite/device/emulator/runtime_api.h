@@ -16,14 +16,18 @@ enum PeakgateWarpOperation {
     PEAKGATE_WARP_SHUFFLE_UP,
     PEAKGATE_WARP_SHUFFLE_DOWN,
     PEAKGATE_WARP_SHUFFLE_XOR,
-    PEAKGATE_WARP_BALLOT
+    PEAKGATE_WARP_BALLOT,
+    // From here on every lane receives the values of all, 32 times `size` bytes by lane.
+    PEAKGATE_WARP_MATCH,
+    PEAKGATE_WARP_REDUCE,
+    PEAKGATE_WARP_GROUP
 };
 
 struct PeakgateWarpCall {
     PeakgateWarpOperation operation;
     unsigned mask;     // the lanes that take part
     const void* value; // what this lane offers; null for a plain sync
-    void* result;      // where a shuffle puts what it received
+    void* result;      // where a shuffle puts what it received, or the values of all lanes
     int size;          // bytes of value and result, at most 8
     int lane;          // source lane, distance or lane mask of a shuffle
     int width;         // lanes of a sub-group
@@ -59,7 +63,14 @@ PEAKGATE_BUILTIN(peakgate_grid_size);
 // A barrier is told apart by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 
-// `caller` is the address in the kernel that a defect is reported at. Returns the ballot, if there was one.
+// The same on behalf of the code at `caller`.
+PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const void* caller);
+
+// Waits until no lane of the warp can get on without the others; gives the lanes that wait at the same site.
+PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
+
+// `caller` is the address in the kernel that a defect is reported at. Returns the ballot, if there was one; where the
+// values of all lanes are received, the lanes that took part.
 PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
 
 PEAKGATE_API void peakgate_atomic(const void* address, int size, const void* caller);

@@ -53,6 +53,8 @@ class Buffer(ctypes.Structure):
         ("size", ctypes.c_uint64),
         ("argument", ctypes.c_int32),
         ("writable", ctypes.c_int32),
+        ("written", ctypes.c_int32),
+        ("unused", ctypes.c_int32),
     )
 
 

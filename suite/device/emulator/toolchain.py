@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from peakgate.build.cubin import cache_folder
+from peakgate.build.cubin import advice, cache_folder
+from peakgate.build.sources import SourceFile, no_such_kernel
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler
 
@@ -48,6 +49,19 @@ _FAST_CLANG = ("-fno-sanitize=all",)  # zig turns some on by itself
 # Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
+_NOT_EMULATED = {
+    r"\basm\b": "inline PTX",
+    r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
+    r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
+    r"\bcuda(?:/|::)(?:barrier|pipeline|atomic|semaphore|latch|ptx)": "libcu++'s synchronization",
+    r"\b(?:cub|thrust)/|\bcub::": "CUB",
+    r"\bcurand\w*": "cuRAND",
+    r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
+    r"grid\.sync": "grid.sync()",
+    r"\bCUtensorMap\b": "TMA",
+    r"'?\b(?:malloc|free)\b'? was not declared|undeclared identifier '(?:malloc|free)'": "malloc in a kernel",
+}
+
 
 class KernelBuildError(PeakgateError):
     """A kernel that does not compile: the message is ``file:line: error``, ``output`` all the compiler said."""
@@ -79,11 +93,13 @@ def kernel_flags(compiler: Compiler, *, checked: bool) -> tuple[str, ...]:
 
 def link(objects: Iterable[Path], library: Path, scratch: str, compiler: Compiler) -> None:
     """Links beside ``library`` and moves it there in one step; it finds the runtime in its own folder."""
-    options: tuple[str, ...] = ("-soname", library.name, "-rpath", "$ORIGIN")
+    # The runtime is needed by whoever loads the kernel, even if the kernel itself calls nothing of it.
+    options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
     if compiler.name != "zig":
-        options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs", "-lm", "-lc")
+        options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
     linked = Path(scratch, "linked.so")
-    must_run((*compiler.linker, "-shared", "-o", linked, *objects, *options))
+    libraries = () if compiler.name == "zig" else ("-lm", "-lc")
+    must_run((*compiler.linker, "-shared", "-o", linked, *options, *objects, *libraries))
     linked.replace(library)
 
 
@@ -107,16 +123,34 @@ def must_run(command: Iterable[str | Path]) -> None:
         raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}", done.stderr)
 
 
-def first_error(output: str, source: Path, kernel: str, wrapper: Path) -> KernelBuildError:
+def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
     """The compiler's first error, in one line."""
+    source = files[0].path
     found = re.search(
         r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<message>.*)$", output, re.MULTILINE
     )
     if not found:
         words = output.strip().splitlines() or ["the compiler gave no reason"]
         return KernelBuildError(f"{source.name}: {words[0]}", output)
-    message = found["message"].replace(f"peakgate_kernel_{kernel}", kernel)
+    message = found["message"].split("; did you mean")[0].replace("peakgate_kernel_", "")
     if Path(found["file"]) == wrapper:
-        message = f'no kernel {kernel!r}; expected extern "C" __global__ void {kernel}(...) in it'
-        return KernelBuildError(f"{source.name}: {message}", output)
-    return KernelBuildError(f"{Path(found['file']).name}:{found['line']}: {message}", output)
+        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"), output)
+    name, line = Path(found["file"]).name, int(found["line"])
+    users = [file.path.name for file in files]
+    if name not in users:  # an error in a library's header: the line that includes it says more
+        chain = re.findall(r"^(?:In file included|\s+) from ([^:\n]+):(\d+)", output[: found.start()], re.MULTILINE)
+        included = next(((Path(file).name, int(at)) for file, at in chain if Path(file).name in users), None)
+        if included is not None:
+            message = f"{message} (in {name}:{line})"
+            name, line = included
+    return KernelBuildError(f"{name}:{line}: {message}{_advice(files, name, line, message)}", output)
+
+
+def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
+    """What to do about an error: the emulator's own limits first, then what holds for every compiler."""
+    text = next((file.text for file in files if file.path.name == name), "")
+    written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
+    for pattern, feature in _NOT_EMULATED.items():
+        if re.search(pattern, f"{written} {message}"):
+            return f"; {feature} is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`, or set `gpu_only`"
+    return advice(files, name, line, message)

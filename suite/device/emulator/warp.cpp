@@ -88,6 +88,9 @@ int source_lane(const PeakgateWarpCall& call, int lane) {
         break;
     case PEAKGATE_WARP_SYNC:
     case PEAKGATE_WARP_BALLOT:
+    case PEAKGATE_WARP_MATCH:
+    case PEAKGATE_WARP_REDUCE:
+    case PEAKGATE_WARP_GROUP:
         break;
     }
     const bool below = source < first && call.operation == PEAKGATE_WARP_SHUFFLE_UP;
@@ -138,7 +141,13 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
         current_thread().warp_mask = call->mask;
         wait_as(IN_WARP, called_at);
     }
-    if (call->result) {
+    if (call->operation >= PEAKGATE_WARP_MATCH) {
+        const auto size = static_cast<size_t>(call->size);
+        for (size_t from = 0; from < WARP; ++from) {
+            if (meeting.met >> from & 1) memcpy(static_cast<char*>(call->result) + from * size, meeting.values[from], size);
+        }
+        meeting.ballot = meeting.met;
+    } else if (call->result) {
         const int source = source_lane(*call, lane);
         if (meeting.met >> source & 1)
             memcpy(call->result, meeting.values[source], static_cast<size_t>(call->size));

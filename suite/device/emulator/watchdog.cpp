@@ -16,31 +16,25 @@
 namespace peakgate {
 namespace {
 
-int timer;
-bool armed;
-int64_t budget_last_seen;
+// One timer counts this thread's processor time, the other the time of day, for a thread that sleeps: that one allows
+// several times as much, because a busy machine may not let a thread run.
+constexpr int SLEEP_FACTOR = 6;
+constexpr clockid_t CLOCKS[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC};
+int timers[2];
+int armed;
+int64_t budget_last_seen[2];
 
 int watchdog_signal() { return SIGRTMAX - 2; }
 
-uintptr_t interrupted_at(const void* context) {
-    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
-#if defined(__x86_64__)
-    const auto address = static_cast<uintptr_t>(machine.gregs[REG_RIP]);
-#else
-    const auto address = static_cast<uintptr_t>(machine.pc);
-#endif
-    // One further, because reports give the address behind the instruction.
-    return address - state.image < state.image_size ? address + 1 : 0;
-}
-
-void look(int signal, siginfo_t*, void* context) {
-    if (!state.running) return;
-    if (state.budget_left != budget_last_seen) {
-        budget_last_seen = state.budget_left;
+void look(int signal, siginfo_t* info, void* context) {
+    const int which = info->si_value.sival_int;
+    if (!state.running || which < 0 || which > 1) return;
+    if (state.budget_left != budget_last_seen[which]) {
+        budget_last_seen[which] = state.budget_left;
         return;
     }
-    report(ENDLESS_LOOP, interrupted_at(context), 0, "%d ms of computing without a memory access, a wait or an end",
-           state.launch.stall_ms);
+    report(ENDLESS_LOOP, interrupted_at(context), 0, "%d ms of %s without a memory access, a wait or an end",
+           which ? SLEEP_FACTOR * state.launch.stall_ms : state.launch.stall_ms, which ? "sleep" : "computing");
     sigset_t own;
     sigemptyset(&own);
     sigaddset(&own, signal);
@@ -56,25 +50,28 @@ bool start_watchdog() {
     action.sa_sigaction = look;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
     if (sigaction(watchdog_signal(), &action, nullptr)) return false;
-    struct sigevent event;
-    memset(&event, 0, sizeof event);
-    event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = watchdog_signal();
-    event.sigev_notify_thread_id = static_cast<int>(syscall(SYS_gettid));
-    // System calls, because before glibc 2.34 their wrappers are in a library of their own.
-    if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &timer)) return false;
-    armed = true;
-    budget_last_seen = -1;
-    struct itimerspec period = {};
-    period.it_interval.tv_sec = state.launch.stall_ms / 1000;
-    period.it_interval.tv_nsec = state.launch.stall_ms % 1000 * 1000000L;
-    period.it_value = period.it_interval;
-    return syscall(SYS_timer_settime, timer, 0, &period, nullptr) == 0;
+    for (armed = 0; armed < 2; ++armed) {
+        struct sigevent event;
+        memset(&event, 0, sizeof event);
+        event.sigev_notify = SIGEV_THREAD_ID;
+        event.sigev_signo = watchdog_signal();
+        event.sigev_value.sival_int = armed;
+        event.sigev_notify_thread_id = static_cast<int>(syscall(SYS_gettid));
+        // System calls, because before glibc 2.34 their wrappers are in a library of their own.
+        if (syscall(SYS_timer_create, CLOCKS[armed], &event, &timers[armed])) return false;
+        budget_last_seen[armed] = -1;
+        const long period_ms = armed ? SLEEP_FACTOR * static_cast<long>(state.launch.stall_ms) : state.launch.stall_ms;
+        struct itimerspec period = {};
+        period.it_interval.tv_sec = period_ms / 1000;
+        period.it_interval.tv_nsec = period_ms % 1000 * 1000000L;
+        period.it_value = period.it_interval;
+        if (syscall(SYS_timer_settime, timers[armed], 0, &period, nullptr)) return false;
+    }
+    return true;
 }
 
 void stop_watchdog() {
-    if (armed) syscall(SYS_timer_delete, timer);
-    armed = false;
+    while (armed > 0) syscall(SYS_timer_delete, timers[--armed]);
 }
 
 } // namespace peakgate

@@ -1,10 +1,10 @@
-// read: four float4 loads in flight per thread; each warp writes the sum of what it read, so that no load is dead.
+// read_roof: four float4 loads in flight per thread; each warp writes the sum of what it read, so that no load is dead.
 
 __device__ __forceinline__ float quad_sum(float4 value) {
     return (value.x + value.y) + (value.z + value.w);
 }
 
-extern "C" __global__ void read(float* __restrict__ sums, const float4* __restrict__ in, size_t quads) {
+extern "C" __global__ void read_roof(float* __restrict__ sums, const float4* __restrict__ in, size_t quads) {
     const size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     const size_t stride = (size_t)gridDim.x * blockDim.x;
     float sum = 0.0f;

@@ -1,10 +1,10 @@
-// fma: eight independent chains of fused multiply-adds per thread, the arithmetic roof.
+// fma_roof: eight independent chains of fused multiply-adds per thread, the arithmetic roof.
 //
 // An FMA can start every cycle and takes about four to finish; independent chains never wait for each other. One
 // constant of each step is an immediate, which leaves two register operands and no register-bank conflict. A pair of
 // steps, 2x + 2 and then x / 2 + 2, adds 3 to a chain: all values are small integers, so the sum is exact.
 
-extern "C" __global__ void fma(float* __restrict__ out, int rounds) {
+extern "C" __global__ void fma_roof(float* __restrict__ out, int rounds) {
     constexpr int chains = 8;
     constexpr int pairs = 32; // 8 KB of code: well inside the instruction cache, and loop instructions below 1 %
     const size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,0 +1,1 @@
+"""From a .cu file to machine code."""

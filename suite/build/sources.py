@@ -1,0 +1,307 @@
+"""Reads CUDA sources as text: the files one is made of, the kernels in it, and the host code around them.
+
+Only what neither compiler path can do for itself: NVRTC and the emulator's C++ compiler both stop at a host function.
+Everything works on masked text, in which comments, literals and directives are blanks, so that positions stay equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+
+MACRO = "PEAKGATE"
+"""Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)', re.MULTILINE)
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_LITERAL = r'R"(?P<raw>[^()\\\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\''
+_TOKENS = re.compile(f"(?P<comment>{_COMMENT})|{_LITERAL}", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+_ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_KERNEL = re.compile(
+    rf"__global__\s+(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*{_ARGUMENTS}\s*|[\w:]+\s+)*"
+    r"(?P<name>\w+)\s*\("
+)
+_HOST_WORDS = (
+    r"cu(?:da[A-Z]|blas|fft|solver|sparse|dnn)\w*|curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
+    r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
+    r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
+    r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
+    r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv"
+)
+_HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
+_HOST = re.compile(rf"(?P<launch>\w+\s*(?:<[^<>;{{}}]*>\s*)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
+_ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
+_TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source: its text and which files of the user its includes mean, by how they are spelled."""
+
+    path: Path
+    text: str
+    includes: Mapping[str, Path]
+    foreign: tuple[tuple[int, str], ...]
+    """Line and name of each include that is in no folder of the user: CUDA's, the host compiler's, or missing."""
+
+
+def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]:
+    """The file and every file it includes from its own folder or an include folder, in the order of first mention.
+
+    Whether a condition lets the compiler see an include is not looked at.
+    Raises PeakgateError if ``source`` cannot be read. An include that is nowhere is left for the compiler to report.
+    """
+    found: dict[Path, SourceFile] = {}
+    waiting = [source]
+    while waiting:
+        path = waiting.pop(0)
+        if path in found:
+            continue
+        text = _read(path)
+        commentless = _masked(text, literals=False)
+        included: dict[str, Path] = {}
+        foreign: list[tuple[int, str]] = []
+        for match in _INCLUDE.finditer(commentless):
+            name = match["quoted"] or match["angled"]
+            folders = (path.parent, *include) if match["quoted"] else include
+            target = next((folder / name for folder in folders if (folder / name).is_file()), None)
+            if target is None:
+                foreign.append((text.count("\n", 0, match.start()) + 1, name))
+            else:
+                included[name] = target.resolve()
+        waiting += included.values()
+        found[path] = SourceFile(path, text, included, tuple(foreign))
+    return list(found.values())
+
+
+def kernels(text: str) -> list[str]:
+    """Names of the kernels a text defines, ``softmax<...>`` for a template; each once."""
+    code = _code(text)
+    names = []
+    for match in _KERNEL.finditer(code):
+        before = max(code.rfind(end, 0, match.start()) for end in ";}{")
+        is_template = re.search(r"\btemplate\b", code[before + 1 : match.start()])
+        names.append(match["name"] + ("<...>" if is_template else ""))
+    return list(dict.fromkeys(names))
+
+
+def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") -> str:
+    """The line for an entry that the files do not have: which kernels they have, and how to name one."""
+    names = [name for file in files for name in kernels(file.text)]
+    known = f"it has {', '.join(names)}" if names else "it defines no __global__ function"
+    example = next((name.replace("...", "float, 256") for name in names if "<" in name), "softmax<float, 256>")
+    return (
+        f"{files[0].path.name} has no entry point `{entry}`{detail}: {known}; give the stage's `entry` as "
+        f"a name, a qualified name or a template-id such as `{example}`"
+    )
+
+
+def host_code(text: str, line: int) -> str | None:
+    """What on a line only a host compiler understands, in words; None where there is nothing of the kind."""
+    lines = _code(text).splitlines()
+    match = _HOST.search(lines[line - 1]) if 0 < line <= len(lines) else None
+    if match is None:
+        return None
+    return f"`{match['launch']}...>>>` is a launch" if match["launch"] else f"`{match[0].rstrip('( ')}` is host code"
+
+
+def device_only(files: Sequence[SourceFile], folder: Path) -> Path:
+    """What to compile: the file itself or, where host code surrounds its kernels, a copy without it in ``folder``.
+
+    Taken out are functions and other declarations that use the host's libraries, and host functions that no kernel
+    mentions; lines stay where they are. What is taken out and needed after all is an error of the compiler.
+    """
+    parsed = [_Parsed(file) for file in files]
+    if not any(_HOST.search(part.code) for part in parsed):
+        return files[0].path
+    try:
+        blanked = _without_host_code(parsed)
+    except _Unbalanced:
+        return files[0].path
+    if all(text == file.text for text, file in zip(blanked, files, strict=True)):
+        return files[0].path
+    key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]
+    copies = {file.path: folder / key / f"{at}-{file.path.name}" for at, file in enumerate(files)}
+    for file, text in zip(files, blanked, strict=True):
+        if not copies[file.path].exists():
+            write_whole(copies[file.path], f'#line 1 "{file.path.name}"\n' + _redirected(text, file, copies))
+    return copies[files[0].path]
+
+
+def _redirected(text: str, file: SourceFile, copies: Mapping[Path, Path]) -> str:
+    """The text with its includes of other copied files pointing at the copies."""
+
+    def redirect(match: re.Match[str]) -> str:
+        target = file.includes.get(match["quoted"] or match["angled"])
+        return match[0] if target is None else f'#include "{copies[target]}"'
+
+    return _INCLUDE.sub(redirect, text)
+
+
+class _Unbalanced(Exception):
+    """Braces that do not match, as where a condition of the preprocessor divides a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    """``head`` is what stands before the parameters of a function, their bracket included."""
+
+    start: int
+    end: int
+    head: str
+    is_function: bool
+
+
+class _Parsed:
+    """A file as masked code; ``annotations`` are CUDA's own and the macros that stand for them."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self.code = _code(file.text)
+        self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(_masked(file.text, literals=True)))
+
+
+def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
+    macros = re.findall(
+        rf"#\s*define\s+(\w+)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
+    )
+    annotated = re.compile(rf"\b(?:{'|'.join((*_ANNOTATIONS, *map(re.escape, macros)))})\b")
+    keep: list[tuple[_Parsed, _Declaration]] = []
+    optional: list[tuple[_Parsed, _Declaration]] = []
+    drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
+    for part in parsed:
+        for declaration in _declarations(part.code, 0, len(part.code)):
+            body = part.code[declaration.start : declaration.end]
+            is_host = _HOST.search(body) or re.search(r"\bmain\s*\($", declaration.head)
+            if annotated.search(declaration.head if declaration.is_function else body):
+                keep.append((part, declaration))
+            elif is_host:
+                drop[id(part)].append(declaration)
+            else:
+                (optional if declaration.is_function else keep).append((part, declaration))
+    gone = {_name(declaration.head) for part in parsed for declaration in drop[id(part)] if declaration.is_function}
+    for part, declaration in [item for item in optional if item[0].code[item[1].end - 1] == ";"]:
+        if _name(declaration.head) in gone:
+            optional.remove((part, declaration))
+            drop[id(part)].append(declaration)
+    mentioned = {word for part in parsed for word in _WORD.findall(part.directives)}
+    for part, declaration in keep:
+        mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))
+    while called := [item for item in optional if _name(item[1].head) in mentioned or "operator" in item[1].head]:
+        for part, declaration in called:
+            mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))
+        optional = [item for item in optional if item not in called]
+    for part, declaration in optional:
+        drop[id(part)].append(declaration)
+    return [_blanked(part, drop[id(part)]) for part in parsed]
+
+
+def _blanked(part: _Parsed, declarations: Sequence[_Declaration]) -> str:
+    """The file's text without some declarations; directives inside them stay, for they may balance one another."""
+    text = part.file.text
+    kept = [match.span() for match in _DIRECTIVE.finditer(_masked(text, literals=False)) if "pragma" not in match[0]]
+    characters = list(text)
+    for declaration in declarations:
+        for at in range(declaration.start, declaration.end):
+            if characters[at] != "\n":
+                characters[at] = " "
+        for start, end in kept:
+            if declaration.start <= start < declaration.end:
+                characters[start:end] = text[start:end]
+    return "".join(characters)
+
+
+def _declarations(code: str, start: int, end: int) -> Iterator[_Declaration]:
+    """The declarations of a namespace, those of the namespaces and linkage blocks in it included."""
+    begin = at = start
+    while at < end:
+        character = code[at]
+        if character in "([":
+            at = _closing(code, at, end)
+        elif character == "{":
+            head = code[begin:at]
+            close = _closing(code, at, end)
+            if re.fullmatch(r"\s*(?:(?:inline\s+)?namespace\b[\w:\s]*|extern)\s*", head):
+                yield from _declarations(code, at + 1, close)
+                begin = close + 1
+            elif _opens_function(head):
+                yield _Declaration(begin, close + 1, head[: _parameters(head) + 1], is_function=True)
+                begin = close + 1
+            at = close
+        elif character in ")]}":
+            raise _Unbalanced
+        elif character == ";":
+            head = code[begin:at]
+            # An explicit instantiation shares the fate of its function.
+            instantiates = re.match(r"\s*(?:extern\s+)?template\s+[^<]", head) and "(" in head
+            yield _Declaration(begin, at + 1, head[: head.index("(") + 1] if instantiates else head, bool(instantiates))
+            begin = at + 1
+        at += 1
+
+
+def _closing(code: str, at: int, end: int) -> int:
+    """Where the bracket that opens at ``at`` closes."""
+    depth = 0
+    for match in re.compile(r"[(){}\[\]]").finditer(code, at, end):
+        depth += 1 if match[0] in "({[" else -1
+        if depth == 0:
+            return match.start()
+    raise _Unbalanced
+
+
+def _opens_function(head: str) -> bool:
+    """Whether a brace behind this opens a function's body, rather than a type's or an initialiser."""
+    declared = _behind_template(head)
+    return "(" in declared and not _TYPE.match(declared) and not re.search(r"(?<![=!<>])=(?!=)\s*$|=[^()]*$", declared)
+
+
+def _behind_template(head: str) -> str:
+    """The head without its ``template <...>``."""
+    match = re.match(r"\s*template\s*<", head)
+    if not match:
+        return head
+    depth, at = 1, match.end()
+    while depth and at < len(head):
+        depth += {"<": 1, ">": -1}.get(head[at], 0)
+        at += 1
+    return _behind_template(head[at:])
+
+
+def _parameters(head: str) -> int:
+    """Where the parameter list opens."""
+    return head.index("(", len(head) - len(_behind_template(head)))
+
+
+def _name(head: str) -> str:
+    """A function's own name: the word before its parameters, or before its template arguments and those."""
+    match = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\($", head)
+    return match[1] if match else ""
+
+
+def _code(text: str) -> str:
+    """The text with comments, literals and directives blanked, position by position."""
+    return _DIRECTIVE.sub(_blanks, _masked(text, literals=True))
+
+
+def _masked(text: str, *, literals: bool) -> str:
+    return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PeakgateError(f"{path}: expected the readable UTF-8 source of a kernel ({error})") from error

@@ -1,0 +1,216 @@
+// __half and __nv_bfloat16: 16 bits each, computed in float or double and rounded once, to nearest even. With 24 bits
+// against 11 and 8, + - * / and sqrt in float are exact before that rounding; a fused multiply-add goes through double,
+// rounded to odd. Included in place of cuda_fp16.h and cuda_bf16.h.
+#pragma once
+
+namespace peakgate {
+
+enum Rounding { TO_NEAREST, TO_ZERO, DOWN, UP };
+
+// A double in a format of `mantissa` and `exponent` bits.
+template <int mantissa, int exponent> inline unsigned short narrowed(double value, Rounding rounding = TO_NEAREST) {
+    const auto bits = __builtin_bit_cast(unsigned long long, value);
+    const unsigned sign = static_cast<unsigned>(bits >> 63);
+    constexpr unsigned infinity = ((1u << exponent) - 1) << mantissa;
+    constexpr int bias = (1 << (exponent - 1)) - 1;
+    if (value != value) return 0x7fff;
+    const int biased = static_cast<int>(bits >> 52 & 0x7ff);
+    unsigned encoded = infinity;
+    if (biased != 0x7ff) {
+        const int least = 1 - bias;
+        const int power = biased - 1023 < least ? least : biased - 1023;
+        const int dropped = 52 - mantissa + (power - (biased - 1023));
+        const unsigned long long significand = biased ? (bits & ((1ull << 52) - 1)) | 1ull << 52 : 0;
+        // What is farther away than this is only known not to be zero.
+        const unsigned long long kept = dropped < 60 ? significand >> dropped : 0;
+        const unsigned long long rest = dropped < 60 ? significand & ((1ull << dropped) - 1) : significand != 0;
+        const unsigned long long half = dropped < 60 ? 1ull << (dropped - 1) : 2;
+        const bool away = rounding == TO_NEAREST ? rest > half || (rest == half && kept & 1)
+                                                 : rest && rounding == (sign ? DOWN : UP);
+        const unsigned long long whole = (static_cast<unsigned long long>(power - least) << mantissa) + kept + away;
+        encoded = whole < infinity ? static_cast<unsigned>(whole) : infinity;
+        if (whole >= infinity && (rounding == TO_ZERO || rounding == (sign ? UP : DOWN))) encoded = infinity - 1;
+    }
+    return static_cast<unsigned short>(encoded | sign << 15);
+}
+
+template <int mantissa, int exponent> inline float widened(unsigned short bits) {
+    const unsigned sign = static_cast<unsigned>(bits & 0x8000u) << 16;
+    const unsigned magnitude = bits & 0x7fffu;
+    if (exponent == 8) return __builtin_bit_cast(float, static_cast<unsigned>(bits) << 16);
+    if (magnitude >> mantissa == (1u << exponent) - 1)
+        return __builtin_bit_cast(float, sign | 0x7f800000u | (magnitude & ((1u << mantissa) - 1)) << (23 - mantissa));
+    if (magnitude >> mantissa == 0) { // zero and subnormal numbers
+        const float small = static_cast<float>(magnitude) * 0x1p-24f;
+        return sign ? -small : small;
+    }
+    return __builtin_bit_cast(float, sign | ((magnitude << (23 - mantissa)) + ((127u - 15u) << 23)));
+}
+
+// a * b + c with its last bit set if it is inexact, so that the rounding that follows is right.
+inline double fused(float a, float b, float c) {
+    const double product = static_cast<double>(a) * b, sum = product + c;
+    const double part = sum - product, error = (product - (sum - part)) + (c - part);
+    auto bits = __builtin_bit_cast(unsigned long long, sum);
+    if (!(error != 0) || error - error != 0 || bits & 1) return sum;
+    bits += (error > 0) == (sum > 0) ? 1ull : -1ull;
+    return __builtin_bit_cast(double, bits);
+}
+
+template <int mantissa, int exponent> struct Half {
+    unsigned short bits;
+    Half() = default;
+    Half(float value) : bits(narrowed<mantissa, exponent>(static_cast<double>(value))) {}
+    Half(double value) : bits(narrowed<mantissa, exponent>(value)) {}
+    Half(short value) : Half(static_cast<double>(value)) {}
+    Half(unsigned short value) : Half(static_cast<double>(value)) {}
+    Half(int value) : Half(static_cast<double>(value)) {}
+    Half(unsigned value) : Half(static_cast<double>(value)) {}
+    Half(long long value) : Half(static_cast<double>(value)) {}
+    Half(unsigned long long value) : Half(static_cast<double>(value)) {}
+    static Half of_bits(unsigned short given) {
+        Half made;
+        made.bits = given;
+        return made;
+    }
+    static Half rounded(double value, Rounding rounding) { return of_bits(narrowed<mantissa, exponent>(value, rounding)); }
+    operator float() const { return widened<mantissa, exponent>(bits); }
+    explicit operator int() const { return static_cast<int>(static_cast<float>(*this)); }
+    explicit operator bool() const { return (bits & 0x7fffu) != 0; }
+};
+
+template <class T> struct alignas(4) Half2 {
+    T x, y;
+    Half2() = default;
+    Half2(T x_, T y_) : x(x_), y(y_) {}
+};
+
+} // namespace peakgate
+
+struct __half_raw {
+    unsigned short x;
+};
+using __half = peakgate::Half<10, 5>;
+using __nv_bfloat16 = peakgate::Half<7, 8>;
+using __half2 = peakgate::Half2<__half>;
+using __nv_bfloat162 = peakgate::Half2<__nv_bfloat16>;
+using half = __half;
+using half2 = __half2;
+using nv_bfloat16 = __nv_bfloat16;
+using nv_bfloat162 = __nv_bfloat162;
+
+// ---- what both types have under the same names ----
+#define PEAKGATE_HALF_OPERATOR(type, op)                                                                               \
+    inline type operator op(type a, type b) { return type(static_cast<float>(a) op static_cast<float>(b)); }           \
+    inline type& operator op##=(type& a, type b) { return a = a op b; }                                                \
+    inline type##2 operator op(type##2 a, type##2 b) { return {a.x op b.x, a.y op b.y}; }                              \
+    inline type##2 & operator op##=(type##2 & a, type##2 b) { return a = a op b; }
+#define PEAKGATE_HALF_BINARY(type, name, ...)                                                                          \
+    inline type name(type a, type b) { return __VA_ARGS__; }                                                           \
+    inline type##2 name##2(type##2 a, type##2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }
+#define PEAKGATE_HALF_COMPARE(type, name, both, op)                                                               \
+    inline bool operator op(type a, type b) { return static_cast<float>(a) op static_cast<float>(b); }                 \
+    inline bool name(type a, type b) { return a op b; }                                                                \
+    inline type##2 name##2(type##2 a, type##2 b) { return {type(a.x op b.x ? 1 : 0), type(a.y op b.y ? 1 : 0)}; }      \
+    inline bool both(type##2 a, type##2 b) { return a.x op b.x && a.y op b.y; }
+// Functions of one number, computed in float: h<name> and h2<name>.
+#define PEAKGATE_HALF_UNARY(type, name, ...)                                                                           \
+    inline type h##name(type a) {                                                                                      \
+        const float x = a;                                                                                             \
+        return type(__VA_ARGS__);                                                                                      \
+    }                                                                                                                  \
+    inline type##2 h2##name(type##2 a) { return {h##name(a.x), h##name(a.y)}; }
+
+#define PEAKGATE_HALF(type)                                                                                            \
+    PEAKGATE_HALF_OPERATOR(type, +)                                                                                    \
+    PEAKGATE_HALF_OPERATOR(type, -)                                                                                    \
+    PEAKGATE_HALF_OPERATOR(type, *)                                                                                    \
+    PEAKGATE_HALF_OPERATOR(type, /)                                                                                    \
+    PEAKGATE_HALF_BINARY(type, __hadd, a + b)                                                                          \
+    PEAKGATE_HALF_BINARY(type, __hsub, a - b)                                                                          \
+    PEAKGATE_HALF_BINARY(type, __hmul, a * b)                                                                          \
+    PEAKGATE_HALF_BINARY(type, __hadd_rn, a + b)                                                                       \
+    PEAKGATE_HALF_BINARY(type, __hmul_rn, a * b)                                                                       \
+    PEAKGATE_HALF_BINARY(type, __hadd_sat, type(__saturatef(a + b)))                                                   \
+    PEAKGATE_HALF_BINARY(type, __hmul_sat, type(__saturatef(a * b)))                                                   \
+    PEAKGATE_HALF_BINARY(type, __hmax, type(fmaxf(a, b)))                                                              \
+    PEAKGATE_HALF_BINARY(type, __hmin, type(fminf(a, b)))                                                              \
+    inline type __hdiv(type a, type b) { return a / b; }                                                               \
+    inline type##2 __h2div(type##2 a, type##2 b) { return a / b; }                                                     \
+    inline type __hfma(type a, type b, type c) { return type(peakgate::fused(a, b, c)); }                              \
+    inline type##2 __hfma2(type##2 a, type##2 b, type##2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; } \
+    inline type __hneg(type a) { return type::of_bits(a.bits ^ 0x8000); }                                              \
+    inline type __habs(type a) { return type::of_bits(a.bits & 0x7fff); }                                              \
+    inline type##2 __hneg2(type##2 a) { return {__hneg(a.x), __hneg(a.y)}; }                                           \
+    inline type##2 __habs2(type##2 a) { return {__habs(a.x), __habs(a.y)}; }                                           \
+    inline type operator-(type a) { return __hneg(a); }                                                                \
+    inline type operator+(type a) { return a; }                                                                        \
+    inline type##2 operator-(type##2 a) { return __hneg2(a); }                                                         \
+    inline type& operator++(type& a) { return a += type(1); }                                                          \
+    inline bool __hisnan(type a) { return isnan(static_cast<float>(a)); }                                              \
+    inline int __hisinf(type a) { return isinf(static_cast<float>(a)) ? (a.bits >> 15 ? -1 : 1) : 0; }                 \
+    PEAKGATE_HALF_COMPARE(type, __heq, __hbeq2, ==)                                                               \
+    PEAKGATE_HALF_COMPARE(type, __hne, __hbne2, !=)                                                               \
+    PEAKGATE_HALF_COMPARE(type, __hlt, __hblt2, <)                                                                \
+    PEAKGATE_HALF_COMPARE(type, __hle, __hble2, <=)                                                               \
+    PEAKGATE_HALF_COMPARE(type, __hgt, __hbgt2, >)                                                                \
+    PEAKGATE_HALF_COMPARE(type, __hge, __hbge2, >=)                                                               \
+    PEAKGATE_HALF_UNARY(type, sqrt, sqrtf(x))                                                                          \
+    PEAKGATE_HALF_UNARY(type, rsqrt, rsqrt(static_cast<double>(x)))                                                    \
+    PEAKGATE_HALF_UNARY(type, rcp, 1.0 / static_cast<double>(x))                                                       \
+    PEAKGATE_HALF_UNARY(type, exp, exp(static_cast<double>(x)))                                                        \
+    PEAKGATE_HALF_UNARY(type, exp2, exp2(static_cast<double>(x)))                                                      \
+    PEAKGATE_HALF_UNARY(type, exp10, pow(10.0, static_cast<double>(x)))                                                \
+    PEAKGATE_HALF_UNARY(type, log, log(static_cast<double>(x)))                                                        \
+    PEAKGATE_HALF_UNARY(type, log2, log2(static_cast<double>(x)))                                                      \
+    PEAKGATE_HALF_UNARY(type, log10, log10(static_cast<double>(x)))                                                    \
+    PEAKGATE_HALF_UNARY(type, sin, sin(static_cast<double>(x)))                                                        \
+    PEAKGATE_HALF_UNARY(type, cos, cos(static_cast<double>(x)))                                                        \
+    PEAKGATE_HALF_UNARY(type, tanh, tanh(static_cast<double>(x)))                                                      \
+    PEAKGATE_HALF_UNARY(type, floor, floorf(x))                                                                        \
+    PEAKGATE_HALF_UNARY(type, ceil, ceilf(x))                                                                          \
+    PEAKGATE_HALF_UNARY(type, trunc, truncf(x))                                                                        \
+    PEAKGATE_HALF_UNARY(type, rint, rintf(x))
+PEAKGATE_HALF(__half)
+PEAKGATE_HALF(__nv_bfloat16)
+
+// ---- conversions; CUDA puts the type's name into theirs ----
+// `one` and `two` are the words for a value and a pair: half and half2, bfloat16 and bfloat162.
+#define PEAKGATE_HALF_CONVERSIONS(type, one, two, from_two)                                                            \
+    inline type __float2##one(float a) { return type(a); }                                                             \
+    inline type __float2##one##_rn(float a) { return type(a); }                                                        \
+    inline type __float2##one##_rz(float a) { return type::rounded(a, peakgate::TO_ZERO); }                            \
+    inline type __float2##one##_rd(float a) { return type::rounded(a, peakgate::DOWN); }                               \
+    inline type __float2##one##_ru(float a) { return type::rounded(a, peakgate::UP); }                                 \
+    inline type __double2##one(double a) { return type(a); }                                                           \
+    inline type __int2##one##_rn(int a) { return type(a); }                                                            \
+    inline type __uint2##one##_rn(unsigned a) { return type(a); }                                                      \
+    inline type __short2##one##_rn(short a) { return type(a); }                                                        \
+    inline type __ushort2##one##_rn(unsigned short a) { return type(a); }                                              \
+    inline float __##one##2float(type a) { return a; }                                                                 \
+    inline int __##one##2int_rn(type a) { return __float2int_rn(a); }                                                  \
+    inline int __##one##2int_rz(type a) { return __float2int_rz(a); }                                                  \
+    inline int __##one##2int_rd(type a) { return __float2int_rd(a); }                                                  \
+    inline int __##one##2int_ru(type a) { return __float2int_ru(a); }                                                  \
+    inline unsigned short __##one##_as_ushort(type a) { return a.bits; }                                               \
+    inline short __##one##_as_short(type a) { return static_cast<short>(a.bits); }                                     \
+    inline type __ushort_as_##one(unsigned short a) { return type::of_bits(a); }                                       \
+    inline type __short_as_##one(short a) { return type::of_bits(static_cast<unsigned short>(a)); }                    \
+    inline type##2 __float2##two##_rn(float a) { return {type(a), type(a)}; }                                          \
+    inline type##2 __floats2##two##_rn(float a, float b) { return {type(a), type(b)}; }                                \
+    inline type##2 __float22##two##_rn(float2 a) { return {type(a.x), type(a.y)}; }                                    \
+    inline float2 from_two(type##2 a) { return {a.x, a.y}; }                                                           \
+    inline type##2 __##one##2##two(type a) { return {a, a}; }                                                          \
+    inline float __low2float(type##2 a) { return a.x; }                                                                \
+    inline float __high2float(type##2 a) { return a.y; }                                                               \
+    inline type __low2##one(type##2 a) { return a.x; }                                                                 \
+    inline type __high2##one(type##2 a) { return a.y; }                                                                \
+    inline type##2 __low2##two(type##2 a) { return {a.x, a.x}; }                                                       \
+    inline type##2 __high2##two(type##2 a) { return {a.y, a.y}; }                                                      \
+    inline type##2 __lows2##two(type##2 a, type##2 b) { return {a.x, b.x}; }                                           \
+    inline type##2 __highs2##two(type##2 a, type##2 b) { return {a.y, b.y}; }                                          \
+    inline type##2 __lowhigh2highlow(type##2 a) { return {a.y, a.x}; }                                                 \
+    inline type##2 __halves2##two(type a, type b) { return {a, b}; }                                                   \
+    inline type##2 make_##two(type a, type b) { return {a, b}; }
+PEAKGATE_HALF_CONVERSIONS(__half, half, half2, __half22float2)
+PEAKGATE_HALF_CONVERSIONS(__nv_bfloat16, bfloat16, bfloat162, __bfloat1622float2)

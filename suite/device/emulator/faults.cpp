@@ -1,0 +1,100 @@
+// Catches what would end the process: a signal for a wild address, a wild jump, a full stack or a division by zero is
+// taken on a stack of its own, reported, and the launch abandoned.
+#include "runtime.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+namespace peakgate {
+namespace {
+
+constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+constexpr int COUNT = sizeof SIGNALS / sizeof *SIGNALS;
+struct sigaction before[COUNT];
+stack_t stack_before;
+alignas(64) char handler_stack[64 << 10];
+
+uintptr_t stack_pointer(const void* context) {
+    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(machine.gregs[REG_RSP]);
+#else
+    return static_cast<uintptr_t>(machine.sp);
+#endif
+}
+
+uintptr_t program_counter(const void* context) {
+    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(machine.gregs[REG_RIP]);
+#else
+    return static_cast<uintptr_t>(machine.pc);
+#endif
+}
+
+// Where a jump came from: on x86-64 the call has just pushed it.
+uintptr_t called_from(const void* context) {
+#if defined(__x86_64__)
+    const uintptr_t address = *reinterpret_cast<const uintptr_t*>(stack_pointer(context));
+#else
+    const auto address = static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.regs[30]);
+#endif
+    return address - state.image < state.image_size ? address : 0;
+}
+
+void caught(int signal, siginfo_t* info, void* context) {
+    const uintptr_t stack = stack_pointer(context);
+    // Further down than a guard reaches, it is not a kernel of ours.
+    if (!state.running || stack - state.stacks >= state.stacks_size) {
+        for (int i = 0; i < COUNT; ++i) {
+            if (SIGNALS[i] == signal) sigaction(signal, &before[i], nullptr); // happens again on return
+        }
+        return;
+    }
+    state.checking = false;
+    const uintptr_t at = interrupted_at(context), address = reinterpret_cast<uintptr_t>(info->si_addr);
+    const bool jumped = program_counter(context) == address;
+    if (signal == SIGFPE)
+        report(FAULT, at, 0, "integer division by zero");
+    else if (signal == SIGILL)
+        report(FAULT, at, 0, "illegal instruction");
+    else if (address - state.stacks < state.stacks_size && stack < address + (64 << 10) && address < stack + (64 << 10))
+        report(FAULT, at, 0, "stack overflow: recursion or local arrays of more than 192 KiB in one thread");
+    else if (jumped)
+        report(FAULT, called_from(context), 0, "call of an address that is no code (%#lx)",
+               static_cast<unsigned long>(address));
+    else
+        report(FAULT, at, 0, "access to an address that belongs to nothing (%#lx)",
+               static_cast<unsigned long>(address));
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, signal);
+    sigprocmask(SIG_UNBLOCK, &own, nullptr); // this handler is left by a switch, not by a return
+    abandon_launch();
+}
+
+} // namespace
+
+uintptr_t interrupted_at(const void* context) {
+    const uintptr_t address = program_counter(context);
+    // One further, because reports give the address behind the instruction.
+    return address - state.image < state.image_size ? address + 1 : 0;
+}
+
+void catch_faults() {
+    stack_t own = {};
+    own.ss_sp = handler_stack;
+    own.ss_size = sizeof handler_stack;
+    sigaltstack(&own, &stack_before);
+    struct sigaction action = {};
+    action.sa_sigaction = caught;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (int i = 0; i < COUNT; ++i) sigaction(SIGNALS[i], &action, &before[i]);
+}
+
+void release_faults() {
+    for (int i = 0; i < COUNT; ++i) sigaction(SIGNALS[i], &before[i], nullptr);
+    sigaltstack(&stack_before, nullptr);
+}
+
+} // namespace peakgate

@@ -1,0 +1,348 @@
+"""Kernels as people publish them run in the emulator as they are, and do what they do on a GPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from peakgate.case import Buffer, Case, Launch, Role, Stage, Struct, Work
+from peakgate.check.lane import check_case
+from peakgate.common.errors import PeakgateError
+from peakgate.device import emulator
+from peakgate.device.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
+from peakgate.device.emulator import launch as launch_module
+
+PLANTED = Path(__file__).parent / "planted"
+FOREIGN, GROUPS, HALVES = PLANTED / "foreign.cu", PLANTED / "groups.cu", PLANTED / "halves.cu"
+COMPILERS = emulator.available_compilers()
+ONE = (1, 1, 1)
+GROUP_KERNELS = ("tiles", "reductions", "dynamic_groups", "coalesced", "primitives")
+
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prebuilt() -> None:
+    wanted = [(GROUPS, name, ()) for name in (*GROUP_KERNELS, "copied")]
+    wanted += [(HALVES, name, ()) for name in ("arithmetic", "narrowed", "widened", "brain", "pairs")]
+    wanted += [(FOREIGN, name, ()) for name in ("softmax<float, 64>", "scaling::by_constant", "along")]
+    for compiler in COMPILERS:
+        emulator.prebuild(wanted, compiler=compiler)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "kernel.cu"
+
+
+def loaded(source: Path, text: str, entry: str = "kernel", **options: Any) -> EmulatedKernel:
+    source.write_text(text)
+    return emulator.load(source, entry, **options)
+
+
+@every_compiler
+def test_a_template_in_a_file_with_a_main_is_launched_by_its_template_id(compiler: Compiler) -> None:
+    rows = np.random.default_rng(1).normal(size=(3, 100)).astype(np.float32)
+    out = np.zeros_like(rows)
+    kernel = emulator.load(FOREIGN, "softmax<float, 64>", compiler=compiler)
+    kernel.launch((3, 1, 1), (64, 1, 1), (out, rows, np.int32(100)))
+    powers = np.exp(rows.astype(np.float64))
+    np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+@every_compiler
+def test_constant_memory_is_set_from_the_host_and_keeps_its_values(compiler: Compiler) -> None:
+    kernel = emulator.load(FOREIGN, "scaling::by_constant", compiler=compiler)
+    values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    factors = np.array([1, 10, 100, 1000], np.float32)
+    for constants in ({"scaling::factors": factors}, {}):
+        kernel.launch(ONE, (8, 1, 1), (out, values), constants=constants)
+        np.testing.assert_array_equal(out, 2 * values * np.tile(factors, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "complaint"),
+    [
+        ("scaling::gone", 4, "no variable 'scaling::gone'; expected a __constant__ or __device__ one"),
+        ("scaling::factors", 5, "20 bytes given for variable scaling::factors, which has 16"),
+    ],
+)
+def test_a_constant_that_does_not_fit_is_named(name: str, count: int, complaint: str) -> None:
+    kernel = emulator.load(FOREIGN, "scaling::by_constant")
+    arrays = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    with pytest.raises(PeakgateError, match=re.escape(complaint)):
+        kernel.launch(ONE, (8, 1, 1), arrays, constants={name: np.zeros(count, np.float32)})
+
+
+def test_a_static_constant_is_set_too(source: Path) -> None:
+    kernel = loaded(source, "static __constant__ int c[2];\n__global__ void kernel(int* out) { out[0] = c[1]; }\n")
+    out = np.zeros(1, np.int32)
+    kernel.launch(ONE, ONE, (out,), constants={"c": np.array([3, 4], np.int32)})
+    assert out[0] == 4
+
+
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["structured", "bytes"])
+def test_a_struct_is_passed_by_value_and_a_body_for_newer_architectures_runs(as_bytes: bool) -> None:
+    line = np.array((3, 0.5), np.dtype([("offset", "i4"), ("slope", "f8")], align=True))[()]
+    values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    kernel = emulator.load(FOREIGN, "along")
+    kernel.launch(ONE, (8, 1, 1), (out, values, line.tobytes() if as_bytes else line), outputs=(0,))
+    np.testing.assert_array_equal(out, 3 + values / 2)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+def test_the_architecture_is_the_one_asked_for(source: Path, capability: tuple[int, int]) -> None:
+    text = "__global__ void kernel(int* out) { out[0] = __CUDA_ARCH__; }\n#ifndef __CUDACC_RTC__\n#error\n#endif\n"
+    out = np.zeros(1, np.int32)
+    loaded(source, text, capability=capability).launch(ONE, ONE, (out,))
+    assert out[0] == capability[0] * 100 + capability[1] * 10
+
+
+def test_of_the_options_for_nvrtc_macros_count_and_the_rest_is_ignored(source: Path) -> None:
+    options = ("--use_fast_math", "-DA=3", "--define-macro=B=4", "--maxrregcount=32", "--std=c++20")
+    kernel = loaded(source, "__global__ void kernel(int* out) { out[0] = A * B; }\n", options=options)
+    out = np.zeros(1, np.int32)
+    kernel.launch(ONE, ONE, (out,))
+    assert out[0] == 12
+
+
+@every_compiler
+@pytest.mark.parametrize("name", GROUP_KERNELS)
+@pytest.mark.parametrize("schedule", [0, 1, 5])
+def test_groups_and_warp_primitives_give_what_they_must(name: str, schedule: int, compiler: Compiler) -> None:
+    ok = np.zeros(64, np.int32)
+    emulator.load(GROUPS, name, compiler=compiler).launch(ONE, (64, 1, 1), (ok,), schedule=schedule)
+    np.testing.assert_array_equal(ok, np.ones(64))
+
+
+@every_compiler
+def test_a_groups_copy_has_arrived_after_its_wait(compiler: Compiler) -> None:
+    ok, values = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
+    emulator.load(GROUPS, "copied", compiler=compiler).launch(ONE, (64, 1, 1), (ok, values))
+    np.testing.assert_array_equal(ok, np.ones(64))
+
+
+def halves(seed: int, count: int = 4096) -> np.ndarray[Any, np.dtype[np.float16]]:
+    """Every kind of number in 16 bits: subnormal and infinite ones and NaNs too."""
+    return np.random.default_rng(seed).integers(0, 1 << 16, count, np.uint16).view(np.float16)
+
+
+def same(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    np.testing.assert_array_equal(found[~np.isnan(expected)], expected[~np.isnan(expected)])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+@every_compiler
+def test_half_arithmetic_rounds_as_numpys_does(compiler: Compiler) -> None:
+    a, b, c = halves(1), halves(2), halves(3)
+    out = np.zeros((len(a), 7), np.float16)
+    emulator.load(HALVES, "arithmetic", compiler=compiler).launch((64, 1, 1), (64, 1, 1), (out, a, b, c))
+    with np.errstate(all="ignore"):
+        fused = np.longdouble(a) * np.longdouble(b) + np.longdouble(c)
+        expected = (a + b, a - b, a * b, a / b, fused.astype(np.float16), np.sqrt(abs(a)), np.where(a > b, a, -a))
+    for at, column in enumerate(expected):
+        same(out[:, at], column)
+
+
+def test_a_fused_multiply_add_rounds_once(source: Path) -> None:
+    text = (
+        "#include <cuda_bf16.h>\n__global__ void kernel(__nv_bfloat16* out, const __nv_bfloat16* in) {\n"
+        "    out[0] = __hfma(in[0], in[1], in[2]);\n}\n"
+    )
+    kernel = loaded(source, text)
+    # a * b is a tie; c, too small for a double beside it, decides.
+    for a, b, c, expected in ((7, 37 / 256, -(2**-70), 129 / 128), (9, 29 / 256, 2**-70, 131 / 128)):
+        bits = (np.array([a, b, c], np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        out = np.zeros(1, np.uint16)
+        kernel.launch(ONE, ONE, (out, bits))
+        assert (out.astype(np.uint32) << 16).view(np.float32)[0] == expected
+
+
+@every_compiler
+def test_conversions_to_half_round_to_nearest_even(compiler: Compiler) -> None:
+    rng = np.random.default_rng(4)
+    with np.errstate(all="ignore"):
+        narrow = (rng.normal(size=4096) * 2.0 ** rng.integers(-28, 18, 4096)).astype(np.float32)
+        wide = np.float64(halves(5)) * (1 + 2.0**-11 * rng.integers(0, 3, 4096))  # ties, and numbers beside them
+        out = np.zeros((4096, 2), np.float16)
+        emulator.load(HALVES, "narrowed", compiler=compiler).launch((64, 1, 1), (64, 1, 1), (out, narrow, wide))
+        same(out[:, 0], narrow.astype(np.float16))
+        same(out[:, 1], wide.astype(np.float16))
+
+
+@every_compiler
+def test_every_half_becomes_the_float_it_is(compiler: Compiler) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    out = np.zeros(1 << 16, np.float32)
+    emulator.load(HALVES, "widened", compiler=compiler).launch((256, 1, 1), (256, 1, 1), (out, every))
+    same(out, every.astype(np.float32))
+
+
+@every_compiler
+def test_bfloat16_rounds_to_nearest_even(compiler: Compiler) -> None:
+    values = np.random.default_rng(6).integers(0, 1 << 32, 4096, np.uint32).view(np.float32)
+    values = np.where(np.isnan(values), np.float32(0), values)
+
+    def rounded(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        bits = numbers.view(np.uint32).astype(np.uint64)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+    out, wide = np.zeros((4096, 2), np.uint16), np.zeros(4096, np.float32)
+    emulator.load(HALVES, "brain", compiler=compiler).launch((64, 1, 1), (64, 1, 1), (out, wide, values))
+    once = (rounded(values).astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(wide, once)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out[:, 1], rounded(once * np.float32(3)))
+
+
+@every_compiler
+def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None:
+    pairs, out = np.arange(64, dtype=np.float16).reshape(32, 2), np.zeros((32, 2), np.float16)
+    emulator.load(HALVES, "pairs", compiler=compiler).launch(ONE, (32, 1, 1), (out, pairs, np.float16(0.5)))
+    expected = pairs.reshape(16, 2, 2)[:, ::-1].reshape(32, 2) + np.array([1, 2], np.float16)
+    np.testing.assert_array_equal(out, expected)
+
+
+HOST_HEADERS = (
+    *("cstdint", "limits", "type_traits", "cassert", "float.h", "cstdlib", "algorithm", "cmath", "math.h", "stdio.h"),
+    *("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector", "iostream", "string", "climits"),
+    *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "tuple", "cstring"),
+    *("chrono", "random", "memory", "cuda/std/limits", "cuda/std/cstdint", "cuda/std/type_traits"),
+)
+
+
+@every_compiler
+def test_the_hosts_headers_are_there_and_leave_cudas_words_alone(compiler: Compiler, source: Path) -> None:
+    includes = "".join(f"#include <{name}>\n" for name in HOST_HEADERS)
+    text = includes + (
+        "using namespace std;\n"
+        "__global__ void kernel(float* out, const float* in) {\n"
+        "    const uint i = threadIdx.x;\n"
+        "    const std::uint32_t wide = UINT32_MAX;\n"
+        "    float value = std::max(in[i], 1.0f) + max(1, 2) + sqrt(in[i]) + std::sqrt(in[i]) + std::abs(-1.0f);\n"
+        "    value += std::min<int>(3, 4) + ceil(7 / 2) + pow(in[i], 2) + float(M_PI) + (wide == INT_MAX);\n"
+        "    if (isinf(INFINITY) && std::isnan(NAN) && value < FLT_MAX && value < std::numeric_limits<float>::max())\n"
+        "        out[i] = value;\n"
+        "    assert((std::is_same<int, int32_t>::value));\n"
+        "    std::memcpy(&value, in, sizeof value);\n"
+        "}\n"
+    )
+    out, values = np.zeros(4, np.float32), np.full(4, 4, np.float32)
+    loaded(source, text, compiler=compiler).launch(ONE, (4, 1, 1), (out, values))
+    np.testing.assert_allclose(out, 4 + 2 + 2 + 2 + 1 + 3 + 3 + 16 + np.pi, rtol=1e-6)
+
+
+def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
+    text = "__global__ void kernel(int* out, int* other, int n) { if (threadIdx.x < n) out[threadIdx.x] = -1; }\n"
+    kernel = loaded(source, text)
+    arrays = np.full(4, -1, np.int32), np.zeros(4, np.int32)
+    kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0,))  # writes what is there already
+    with pytest.raises(KernelDefect, match=r"^unwritten output: no thread wrote to argument 1") as caught:
+        kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0, 1))
+    assert caught.value.kind is DefectKind.UNWRITTEN_OUTPUT
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("int* wild = nullptr + out[0];\n wild[3] = 1;", r"kernel\.cu:2: .*an address that belongs to nothing \(0xc\)"),
+        ("memset(0, 0, out[0] + 4);", r"an address that belongs to nothing \(0\)"),
+    ],
+)
+def test_a_wild_address_is_a_defect_with_or_without_checks(
+    body: str, complaint: str, checked: bool, source: Path
+) -> None:
+    text = f"__global__ void kernel(int* out) {{ {body} }}\n".replace("nullptr +", "(int*)(size_t)")
+    for _ in range(2):  # the process goes on, and the next launch finds it whole
+        with pytest.raises(KernelDefect, match=complaint):
+            loaded(source, text, checked=checked).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
+
+
+def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_module, "STALL_MS", 100)
+    text = 'extern "C" int pause();\n__global__ void kernel(int* out) {\n    for (;;) pause();\n}\n'
+    with pytest.raises(KernelDefect, match=r"endless loop: 600 ms of sleep without a memory access"):
+        loaded(source, text).launch(ONE, ONE, (np.zeros(1, np.int32),))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
+        ("#include <mma.h>\n", r"^kernel\.cu:1: .*; the tensor cores' wmma is not emulated: give it a twin"),
+        ("#include <cuda/barrier>\n", r"^kernel\.cu:1: .*; libcu\+\+'s synchronization is not emulated"),
+        ("\n__device__ unsigned f() { unsigned a; asm(\"mov.u32 %0, %laneid;\" : \"=r\"(a)); return a; }\n",
+         r"^kernel\.cu:2: .*; inline PTX is not emulated"),
+        ("__device__ int* f() {\n    return (int*)malloc(4);\n}\n", r"^kernel\.cu:2: .*; malloc in a kernel is not"),
+        ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
+         r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
+    ],
+    ids=["missing file", "wmma", "barrier", "ptx", "malloc", "launch"],
+)  # fmt: skip
+def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
+    with pytest.raises(KernelBuildError, match=complaint) as caught:
+        loaded(source, text + "__global__ void kernel(int* out) { out[0] = 1; }\n")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_grid_wide_barrier_is_refused(source: Path) -> None:
+    text = (
+        "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"
+    )
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:3: .*grid\.sync\(\) is not emulated"):
+        loaded(source, text)
+
+
+def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
+    text = "#ifndef PEAKGATE\n#include <gone>\n#endif\n__global__ void kernel(int* out) { out[0] = 7; }\n"
+    out = np.zeros(1, np.int32)
+    loaded(source, text).launch(ONE, ONE, (out,))
+    assert out[0] == 7
+
+
+def test_an_entry_that_is_not_there_is_answered_with_those_that_are() -> None:
+    with pytest.raises(
+        KernelBuildError, match=r"^foreign\.cu has no entry point `gone` .*: it has softmax<\.\.\.>, by_co"
+    ):
+        emulator.load(FOREIGN, "gone")
+
+
+def case_of(stage: Stage, arguments: tuple[Any, ...], reference: Any) -> Case:
+    return Case("family", stage, Launch(ONE, (8, 1, 1)), arguments, Work(0), reference, tolerance=1e-6)
+
+
+def findings(case: Case) -> list[str]:
+    return [finding.what for found in check_case(case, (0, 2)) for finding in found]
+
+
+def test_a_case_gets_its_constants_and_its_reference_receives_them_last() -> None:
+    constants = (("scaling::factors", Buffer(Role.IN, (4,))),)
+    stage = Stage("scaled", "", FOREIGN, entry="scaling::by_constant", constants=constants)
+    arguments = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)))
+    case = case_of(stage, arguments, lambda xp, inputs: [2 * inputs[0] * xp.tile(inputs[1], 2)])
+    assert findings(case) == []
+
+
+def test_a_case_passes_a_struct_by_value() -> None:
+    line = Struct((3, 0.5), (("offset", "int32"), ("slope", "float64")))
+    arguments = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)), line)
+    stage = Stage("along", "", FOREIGN)
+    assert findings(case_of(stage, arguments, lambda xp, inputs: [3 + inputs[0].astype("float64") / 2])) == []
+
+
+def test_an_output_that_a_case_never_writes_is_found_even_if_nothing_is_expected_of_it(source: Path) -> None:
+    source.write_text("__global__ void kernel(int* out) {}\n")
+    case = case_of(Stage("kernel", "", source), (Buffer(Role.OUT, (8,), "int32"),), lambda xp, inputs: [])
+    found = check_case(case, (0,))
+    assert [finding.kind for finding in found[0]] == ["unwritten output"]
+
+
+def test_input_in_half_precision_is_exact_and_fills_the_range(source: Path) -> None:
+    source.write_text("#include <cuda_fp16.h>\n__global__ void kernel(half* out, const half* in) {\n"
+                      "    out[threadIdx.x] = in[threadIdx.x] + in[threadIdx.x];\n}\n")  # fmt: skip
+    arguments = (Buffer(Role.OUT, (8,), "float16"), Buffer(Role.IN, (8,), "float16"))
+    assert findings(case_of(Stage("kernel", "", source), arguments, lambda xp, inputs: [inputs[0] * 2])) == []

@@ -1,0 +1,67 @@
+"""The plug-in in a stranger's test run: there, and inert."""
+
+import subprocess
+import sys
+
+import pytest
+
+CONFTEST = """
+import pytest
+
+def pytest_addoption(parser):
+    for name in ("--device", "--tier", "--out", "--cases"):
+        parser.addoption(name, default="of their own")
+
+@pytest.fixture
+def session():
+    return "their session"
+
+@pytest.fixture
+def case(request):
+    return request.config.getoption("--device")
+"""
+TESTS = """
+import sys
+
+import pytest
+
+def test_their_fixtures_are_theirs(session, case):
+    assert (session, case) == ("their session", "tpu")
+
+@pytest.mark.gpu
+def test_their_marker_is_theirs():
+    pass
+
+def test_nothing_of_a_run_is_imported():
+    assert not [name for name in sys.modules if name.startswith("peakgate") and name.count(".") > 1
+                and name != "peakgate.run.plugin"]
+"""
+
+
+@pytest.fixture
+def strangers(tmp_path):
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_theirs.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    gpu: theirs\nfilterwarnings = error\n")
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "pytest", "--strict-markers", "-p", "no:cacheprovider", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_a_strangers_options_fixtures_and_markers_stay_theirs(strangers):
+    done = strangers("--device", "tpu", "--tier=most", "--out", "x", "--cases", "y")
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_every_name_that_the_plugin_adds_carries_peakgate(strangers):
+    own, without = (strangers(*arguments, "--help").stdout for arguments in ((), ("-p", "no:peakgate.run.plugin")))
+    added = set(own.split()) - set(without.split())
+    assert {word for word in added if word.startswith("--")}
+    assert all("peakgate" in word for word in added if word.startswith("--"))
+
+
+def test_the_plugin_works_without_pytest_benchmark(strangers):
+    assert "3 passed" in strangers("--device", "tpu", "-p", "no:benchmark").stdout

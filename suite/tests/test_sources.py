@@ -1,0 +1,134 @@
+"""What is read from a source's text: its kernels, its files, and the host code that is taken out around them."""
+
+from pathlib import Path
+
+import pytest
+from peakgate.build.sources import device_only, host_code, kernels, read_sources
+from peakgate.common.errors import PeakgateError
+
+
+def left_of(tmp_path: Path, text: str) -> str:
+    """What is compiled of a file."""
+    source = tmp_path / "a.cu"
+    source.write_text(text)
+    compiled = device_only(read_sources(source), tmp_path / "copies")
+    return compiled.read_text().removeprefix('#line 1 "a.cu"\n')
+
+
+def test_kernels_are_listed_templates_marked_and_comments_left_out() -> None:
+    text = """// __global__ void commented() {}
+    template <class T> __global__ void __launch_bounds__(256, (2)) sum(T* out) {}
+    extern "C" __global__ void plain(const char* text = "__global__ void quoted()") {}
+    static __global__ __launch_bounds__(32) void bounded() {}
+    """
+    assert kernels(text) == ["sum<...>", "plain", "bounded"]
+
+
+def test_a_file_without_host_code_is_compiled_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "a.cu"
+    source.write_text(
+        "float helper(float x) { return x; }\nint unused() { return 1; }\n__global__ void k(float* x) {}\n"
+    )
+    assert device_only(read_sources(source), tmp_path / "copies") == source
+
+
+def test_host_functions_go_and_lines_stay(tmp_path: Path) -> None:
+    text = (
+        "int main() {\n  cudaFree(0);\n}\n"
+        "float used(float x) { return x; }\n"
+        "float unused(float x) { return x; }\n"
+        "__device__ float called(float x) { return used(x); }\n"
+        "__global__ void k(float* x) { x[0] = called(x[0]); }\n"
+    )
+    left = left_of(tmp_path, text)
+    assert left.count("\n") == text.count("\n")
+    assert [line.strip() for line in left.splitlines()] == [*[""] * 3, text.splitlines()[3], "", *text.splitlines()[5:]]
+
+
+def test_an_explicit_instantiation_goes_with_its_function(tmp_path: Path) -> None:
+    text = (
+        "template <class T> void sum(T* x) { k<T><<<1, 2>>>(x); }\ntemplate void sum<int>(int* x);\n"
+        "namespace a { template <class T> __device__ T sum(T x) { return x; } }\n"
+        "template <class T> __global__ void k(T* x) { x[0] = a::sum(x[1]); }\ntemplate __global__ void k<int>(int*);\n"
+    )
+    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == text.splitlines()[2:]
+
+
+def test_directives_inside_host_functions_stay_balanced(tmp_path: Path) -> None:
+    text = "#define N 3\nint main() {\n#ifdef A\n  cudaFree(0);\n#endif\n}\n__global__ void k() {}\n"
+    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == [
+        "#define N 3",
+        "#ifdef A",
+        "#endif",
+        "__global__ void k() {}",
+    ]
+
+
+def test_braces_in_comments_and_literals_do_not_count(tmp_path: Path) -> None:
+    text = (
+        "__device__ const char* s = \"}\"; // }\n/* { */ __device__ char c = '{';\n"
+        'int main() { printf("}"); cudaFree(0); /* } */ }\nnamespace a { __global__ void k() {} }\n'
+    )
+    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == [
+        *text.splitlines()[:2],
+        "namespace a { __global__ void k() {} }",
+    ]
+
+
+def test_a_function_that_a_condition_divides_is_left_to_the_compiler(tmp_path: Path) -> None:
+    text = "#if A\nint main() {\n#else\nint other() {\n#endif\n  cudaFree(0);\n}\n__global__ void k() {}\n"
+    assert left_of(tmp_path, text) == text
+
+
+def test_macros_that_stand_for_device_code_are_known(tmp_path: Path) -> None:
+    text = (
+        '#define HD __host__ __device__ inline\n#define KERNEL extern "C" __global__\n'
+        "HD int called(cudaError_t e) { return 1; }\nKERNEL void k() {}\nint main() { cudaFree(0); }\n"
+    )
+    assert left_of(tmp_path, text).splitlines()[2:4] == text.splitlines()[2:4]
+
+
+def test_types_and_variables_of_the_hosts_libraries_go(tmp_path: Path) -> None:
+    text = (
+        "struct Timer { cudaEvent_t start; };\nstatic cublasHandle_t handle;\nvoid declared(cudaStream_t);\n"
+        "struct Kept { int a; };\n__constant__ float table[3];\n__global__ void k(Kept a) {}\n"
+    )
+    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == text.splitlines()[3:]
+
+
+def test_included_files_lose_their_host_code_too_and_the_copies_include_each_other(tmp_path: Path) -> None:
+    (tmp_path / "b.cuh").write_text(
+        "#pragma once\ninline void check(cudaError_t e) {}\n__device__ int f() { return 1; }\n"
+    )
+    left = left_of(tmp_path, '#include "b.cuh"\n__global__ void k(int* x) { x[0] = f(); }\n')
+    header = Path(left.split('"')[1])
+    assert [line.strip() for line in header.read_text().splitlines()[2:]] == ["", "__device__ int f() { return 1; }"]
+    assert header.parent.parent == tmp_path / "copies"
+
+
+def test_includes_of_folders_count_in_quotes_and_angles_and_the_rest_is_foreign(tmp_path: Path) -> None:
+    folder = tmp_path / "headers"
+    folder.mkdir()
+    (folder / "a.cuh").write_text("")
+    (folder / "b.cuh").write_text('#include "a.cuh"\n')
+    source = tmp_path / "k.cu"
+    source.write_text('#include <b.cuh>\n// #include "c.cuh"\n#include <cmath>\n#include "gone.cuh"\n')
+    files = read_sources(source, (folder,))
+    assert [file.path.name for file in files] == ["k.cu", "b.cuh", "a.cuh"]
+    assert files[0].foreign == ((3, "cmath"), (4, "gone.cuh"))
+
+
+def test_host_code_is_named_where_it_stands() -> None:
+    text = "// k<<<1, 2>>>();\nk<T, 3><<<1, 2>>>();\nfloat* x; cudaMalloc(&x, 4);\nint y;\n"
+    assert [host_code(text, line) for line in (1, 2, 3, 4, 9)] == [
+        None,
+        "`k<T, 3><<<...>>>` is a launch",
+        "`cudaMalloc` is host code",
+        None,
+        None,
+    ]
+
+
+def test_a_source_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PeakgateError, match=r"gone\.cu: expected the readable UTF-8 source"):
+        read_sources(tmp_path / "gone.cu")
