@@ -10,7 +10,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,22 @@ def on_gpu(value: Any) -> bool:
     return kind in ("cupy", "numba") or (kind == "torch" and bool(value.is_cuda))
 
 
+def gpu_of(value: Any) -> int | None:
+    """The CUDA index of the GPU that holds an array; None for one in the host's memory."""
+    if not on_gpu(value):
+        return None
+    return int(value.device.index) if framework(value) == "torch" else int(_plain(value).device.id)
+
+
+def wait_for(values: Iterable[Any]) -> None:
+    """Wait until the GPU that holds one of these arrays is idle, on all of its streams."""
+    kinds = {framework(value) for value in values if on_gpu(value)}
+    if "torch" in kinds:
+        sys.modules["torch"].cuda.synchronize()
+    elif kinds:
+        importlib.import_module("cupy").cuda.runtime.deviceSynchronize()
+
+
 def arrays_in(value: object) -> Iterator[Any]:
     """The arrays in nested tuples, lists and mappings, in order."""
     if framework(value) is not None:
@@ -62,8 +78,7 @@ def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     while isinstance(function, functools.partial):
         held += [function.args, function.keywords]
         function = function.func
-    if owner := getattr(function, "__self__", None):
-        held.append(owner)
+    held.append(getattr(function, "__self__", None))
     if inspect.isfunction(function):
         named = inspect.getclosurevars(function)
         held += [named.nonlocals, named.globals]

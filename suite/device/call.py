@@ -14,8 +14,8 @@ from peakgate.device.arrays import (
     differs,
     dtype_name,
     framework,
+    gpu_of,
     nbytes,
-    on_gpu,
     overlap,
     renew,
     restore,
@@ -47,10 +47,9 @@ class Call:
         self.arrays = visible_arrays(self.function, self.args, self.kwargs)
         self.remember()
 
-    @property
-    def on_gpu(self) -> bool:
-        """Whether one of the arrays lies in a GPU's memory."""
-        return any(map(on_gpu, self.arrays))
+    def elsewhere(self, gpu: int) -> int | None:
+        """Another GPU than this one that holds an array; None where there is none."""
+        return next((at for at in map(gpu_of, self.arrays) if at not in (None, gpu)), None)
 
     @property
     def nbytes(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import pytest
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
+from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import DeviceLost, KernelFault, Unmeasurable
@@ -45,6 +46,7 @@ class CpuCall:
         """Call it once, and note what that changed."""
         start = time.perf_counter()
         self._call.run()
+        wait_for(self._call.arrays)
         self.wall_us = (time.perf_counter() - start) * 1e6
         self._call.learn()
 
@@ -155,6 +157,9 @@ class GpuBenchmark:
         case = case_of(self._node.nodeid)
         if device.lost:
             self._fail(case, DeviceLost(device.lost))
+        if (other := call.elsewhere(device.facts.index)) is not None:
+            measured = f"an array is on GPU {other}, the run measures gpu:{device.facts.index}"
+            self._fail(case, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES"))
         try:
             with one_stream(device, stream_handle(call, self._given.stream), session.plan.batch) as stream:
                 case = self._case(call)
