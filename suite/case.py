@@ -149,9 +149,10 @@ class Stage:
     are filled with input data before the launch: the reference receives them behind the arguments' inputs.
     A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
     a reference implementation.
-    ``gpu_only`` says why the emulator cannot run it; None when it can. ``min_capability`` is the lowest compute
-    capability that has every instruction the stage uses. ``host_bound`` marks a stage whose time is the host's as much
-    as the GPU's: measured for the record in the full tier, never in the gate.
+    ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
+    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses.
+    ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
+    tier, never in the gate.
     """
 
     name: str
@@ -159,7 +160,7 @@ class Stage:
     source: Path | None = None
     operation: str | None = None
     min_capability: tuple[int, int] = (7, 5)
-    gpu_only: str | None = None
+    cooperative: bool = False
     host_bound: bool = False
     entry: str = ""
     options: tuple[str, ...] = ()

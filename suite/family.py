@@ -78,6 +78,7 @@ def kernel(
     options: Sequence[str] = (),
     include: Sequence[str] = (),
     constants: Mapping[str, Buffer] = MappingProxyType({}),
+    cooperative: bool = False,
     name: str = "",
     lesson: str = "",
     min_capability: tuple[int, int] = (7, 5),
@@ -105,6 +106,7 @@ def kernel(
         options=tuple(options),
         include=tuple(folder / path for path in include),
         constants=tuple(constants.items()),
+        cooperative=cooperative,
     )
     shape = _three(block)
     macros = tuple((key, str(value)) for key, value in defines.items())

@@ -96,8 +96,8 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
         )
     machine_code, resources, lowered = unit.compiled()
     # The machine code is that of the whole file: which of its kernels is launched tells two stages of a file apart.
-    told_apart = b"" if lowered[0] == stage.name else lowered[0].encode()
-    fingerprint = hashlib.sha256(machine_code + told_apart).hexdigest()[:16]
+    entry = b"" if lowered[0] == stage.name else lowered[0].encode()
+    fingerprint = hashlib.sha256(without_internal_names(machine_code) + entry).hexdigest()[:16]
     write_whole(code, machine_code)
     built = Cubin(code, fingerprint, resources, lowered[0], tuple(lowered[1:]))
     described = {
@@ -109,6 +109,18 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     }
     write_whole(notes, json.dumps(described))
     return built
+
+
+def without_internal_names(machine_code: bytes) -> bytes:
+    """The machine code with blanks for the names of internal linkage, which hold a hash of the whole source's text.
+
+    A mangled name gives its length in front: ``_ZN44_INTERNAL_...``. Otherwise a comment would change a fingerprint.
+    """
+    found = bytearray(machine_code)
+    for match in re.finditer(rb"(\d+)_(?:INTERNAL|GLOBAL__N)_", machine_code):
+        start = match.end(1)
+        found[start : start + int(match[1])] = bytes(int(match[1]))
+    return bytes(found)
 
 
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:

@@ -119,7 +119,7 @@ def _builds_and_sources(
     root: Path,  # noqa: ARG001  (the project, a key)
 ) -> tuple[tuple[tuple[Case, ...], ...], tuple[frozenset[Path], ...]]:
     ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
-    problems = tuple(tuple(cases) for cases in ordered if cases[0].stage.gpu_only is None)
+    problems = tuple(tuple(cases) for cases in ordered if not cases[0].stage.cooperative)
     stages = (cases[0].stage for cases in problems)
     sources = (frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
     return problems, tuple(sources)

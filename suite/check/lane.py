@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from peakgate.case import Case
 from peakgate.check.workers import Tell
-from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable
+from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
@@ -90,8 +90,8 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell) -> Bui
     """Launch the problems of one build in each order."""
     stage = cases[0].stage
     kernel = kernel_name(cases[0])
-    if stage.gpu_only is not None:
-        return BuildReport(kernel, len(cases), skipped=f"GPU only: {stage.gpu_only}")
+    if stage.cooperative:
+        return BuildReport(kernel, len(cases), skipped=NOT_EMULATED)
     found: list[Finding] = []
     launches = 0
     for case in cases:

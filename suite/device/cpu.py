@@ -19,6 +19,7 @@ from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
+NOT_EMULATED = "GPU only: a cooperative launch is not emulated"
 _SAMPLES = 3
 ACCESS_BUDGET = 2_000_000_000
 """Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
@@ -174,7 +175,7 @@ class CpuDevice:
         return None
 
     def refusal(self, case: Case) -> str | None:
-        return None if case.stage.gpu_only is None else f"GPU only: {case.stage.gpu_only}"
+        return NOT_EMULATED if case.stage.cooperative else None
 
     def prebuild(self, cases: Sequence[Case]) -> None:
         prebuild(cases)

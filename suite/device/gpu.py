@@ -53,7 +53,7 @@ class GpuDevice:
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
-        self._functions: dict[tuple[str, str], Any] = {}
+        self._functions: dict[tuple[str, str, bool], Any] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
@@ -91,9 +91,9 @@ class GpuDevice:
 
     def function(self, built: Cubin, case: Case) -> Any:
         """Load a cubin's entry point once, set its constants; allow the dynamic shared memory the case asks for."""
-        key = (str(built.path), built.entry)
+        key = (str(built.path), built.entry, case.stage.cooperative)
         if key not in self._functions:
-            module = cupy.RawModule(path=str(built.path))
+            module = cupy.RawModule(path=str(built.path), enable_cooperative_groups=case.stage.cooperative)
             for lowered, values in zip(built.constants, self.constants(case), strict=True):
                 module.get_global(lowered).copy_from_device(values.data, values.nbytes)
             self._functions[key] = module.get_function(built.entry)

@@ -40,6 +40,8 @@ def check(xp: Any, case: Case, outputs: Sequence[Array], expected: Sequence[Arra
     for position, (output, reference) in enumerate(zip(outputs, expected, strict=True)):
         if output.shape != reference.shape:
             raise ValueError(f"{case.id}: output {position} is {output.shape}, its reference {reference.shape}")
+        if output.dtype.kind == "c":
+            output, reference = _as_parts(output), _as_parts(xp.asarray(reference, dtype="complex128"))
         if case.tolerance == 0:
             wrong = output != reference
             if bool(wrong.any()):
@@ -66,6 +68,12 @@ def _normwise_error(xp: Any, output: Array, reference: Array, tolerance: float) 
             return float(error[index]), (index[0] + start, *index[1:])
         worst = max(worst, float(error.max()))
     return worst, None
+
+
+def _as_parts(array: Array) -> Array:
+    """Complex numbers as their real and imaginary parts along a last axis."""
+    contiguous = array.copy()
+    return contiguous.view(contiguous.real.dtype).reshape(*array.shape, 2)
 
 
 def _unravel(xp: Any, flags: Array) -> tuple[int, ...]:

@@ -88,6 +88,8 @@ def _digest(problems: Iterable[Case]) -> str:
             for position, argument in enumerate(problem.arguments)
             if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
         ]
+        first = len(problem.arguments)
+        inputs += [input_array(np, buffer, first + at) for at, (_, buffer) in enumerate(problem.stage.constants)]
         digest.update(repr((problem.size, problem.launch, problem.arguments, problem.tolerance)).encode())
         for expected in problem.reference(np, inputs):
             array = np.ascontiguousarray(expected)

@@ -221,3 +221,12 @@ def test_two_entries_of_one_file_have_two_fingerprints_and_a_name_as_before_has_
     named = built(tmp_path / "k.cu", text, "stage")
     assert named.fingerprint == hashlib.sha256(named.path.read_bytes()).hexdigest()[:16]
     assert built(tmp_path / "k.cu", text).fingerprint != named.fingerprint
+
+
+def test_a_comment_changes_no_fingerprint_where_headers_have_internal_names(tmp_path):
+    source = tmp_path / "k.cu"
+    text = "namespace { __device__ int hidden; }\n__global__ void k(int* out) { *out = hidden; }\n"
+    source.write_text(text)
+    before = cubin(Stage("k", "", source), (), (9, 0)).fingerprint
+    source.write_text(f"// why\n{text}")
+    assert cubin(Stage("k", "", source), (), (9, 0)).fingerprint == before

@@ -42,12 +42,12 @@ def count(xp, inputs):
 def problem(tmp_path):
     """A case of one block for a kernel whose text is given."""
 
-    def make(name, text, reference=mirror, dtype="float32", gpu_only=None):
+    def make(name, text, reference=mirror, dtype="float32", cooperative=False):
         source = tmp_path / f"{name}.cu"
         source.write_text(text)
         return Case(
             family="trial",
-            stage=Stage(name, "", source, gpu_only=gpu_only),
+            stage=Stage(name, "", source, cooperative=cooperative),
             launch=Launch((1, 1, 1), (THREADS, 1, 1)),
             arguments=(Buffer(Role.OUT, (THREADS,), dtype), Buffer(Role.IN, (THREADS,)), Scalar(THREADS)),
             work=Work(0),
@@ -96,8 +96,8 @@ def test_a_kernel_that_does_not_compile_is_not_checked_and_the_line_is_named(pro
 
 
 def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
-    found = checked(problem("reversed", "", gpu_only="tensor cores"))
-    assert found.skipped == "GPU only: tensor cores"
+    found = checked(problem("reversed", "", cooperative=True))
+    assert found.skipped == "GPU only: a cooperative launch is not emulated"
     assert report.exit_code(report.by_kernel([found])) == ExitCode.OK
 
 

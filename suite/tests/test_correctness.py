@@ -55,3 +55,13 @@ def test_an_error_past_tolerance_in_a_late_slice_is_found(monkeypatch):
 def test_a_reference_of_another_shape_is_a_programming_error():
     with pytest.raises(ValueError, match=r"\(4, 8\)"):
         check(np, EXACT, [np.zeros((8, 4))], [np.zeros((4, 8))])
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-5])
+def test_complex_numbers_are_compared_part_by_part(tolerance):
+    data = np.arange(32).reshape(8, 4) * np.complex64(1 + 2j)
+    case = make_case(tolerance=tolerance)
+    assert check(np, case, [data], [data.copy()]).right
+    wrong = data.copy()
+    wrong[3, 1] = wrong[3, 1].conj()
+    assert check(np, case, [wrong], [data]).mismatch == "output 0 [3, 1, 1] is -26, expected 26"
