@@ -121,7 +121,7 @@ def _settled(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgeme
 def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
     """A verdict for a case that NEW has no time of, or that only one of two GPU models has."""
     if case.new.wrong is not None:
-        return Judgement(Verdict.WRONG, case.new.wrong)
+        return Judgement(case.new.wrong_as, case.new.wrong)
     if rules.other_model and rules.refusal and not (case.base.known and case.new.known):
         return Judgement(Verdict.INCOMPARABLE, f"only in {'base' if case.base.known else 'new'}; {rules.refusal}")
     if not case.new.known:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from peakgate.reports.noise import Floats
 from peakgate.reports.runfile import CaseResult, Run, Unmeasured
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
-UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
+UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 FEWEST_HISTORY_SESSIONS = 3
 
 NO_COMMIT = frozenset({"unknown", "unversioned"})
@@ -29,6 +29,8 @@ class Measured:
     results: tuple[CaseResult, ...] = ()
     open: str | None = None
     wrong: str | None = None
+    wrong_as: Verdict = Verdict.WRONG
+    """The verdict of the latest session in which the case was at fault: WRONG, CRASHED, TIMEOUT or IMPOSSIBLE."""
 
     @property
     def known(self) -> bool:
@@ -106,8 +108,11 @@ def _measured(case: str, runs: Sequence[Run]) -> Measured:
     results = tuple(result for run in runs if (result := _usable(run, case)))
     said = [told for run in runs if (told := _told(run, case))]
     reasons = {told.verdict: told.reason or told.verdict.lower() for told in said}
-    wrong = reasons.pop(Verdict.WRONG, None)
-    return Measured(results, None if not reasons else list(reasons.values())[-1], wrong)
+    faulty = [verdict for verdict in reasons if verdict in FAULTY]
+    wrong_as = faulty[-1] if faulty else Verdict.WRONG
+    wrong = reasons.get(wrong_as)
+    undecided = [reason for verdict, reason in reasons.items() if verdict not in FAULTY]
+    return Measured(results, undecided[-1] if undecided else None, wrong, wrong_as)
 
 
 def _told(run: Run, case: str) -> Unmeasured | None:

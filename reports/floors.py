@@ -25,7 +25,7 @@ from peakgate.reports import noise
 from peakgate.reports.frame import tidy
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runfile import Run
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 FEWEST_SESSIONS = 2
 SESSIONS_TO_TRUST = 5
@@ -75,8 +75,8 @@ def propose(runs: Sequence[Run], present: Floors) -> Proposals:
     _check(runs, present)
     frame = tidy(runs)
     told = {case: each.verdict for run in runs for case, each in run.unmeasured.items()}
-    wrong = {case for case, verdict in told.items() if verdict is Verdict.WRONG}
-    wrong |= set(frame.loc[frame["verdict"] == Verdict.WRONG, "case"])
+    wrong = {case for case, verdict in told.items() if verdict in FAULTY}
+    wrong |= set(frame.loc[frame["verdict"].isin(FAULTY), "case"])
     decided = (frame["verdict"] != Verdict.INCONCLUSIVE) & frame["peak_fraction"].notna()
     known = frame[decided & ~frame["case"].isin(list(wrong))]
     fractions = {str(case): group["peak_fraction"].tolist() for case, group in known.groupby("case", sort=False)}

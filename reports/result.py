@@ -13,7 +13,8 @@ from peakgate.reports.runfile import CaseResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 WORST_FIRST = (
-    *(Verdict.WRONG, Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING),
+    *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),
+    *(Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING),
     *(Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE, Verdict.NO_FLOOR),
     *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
 )

@@ -21,6 +21,9 @@ class Verdict(StrEnum):
     BELOW_FLOOR = "BELOW_FLOOR"
     MISSING = "MISSING"
     WRONG = "WRONG"
+    CRASHED = "CRASHED"
+    TIMEOUT = "TIMEOUT"
+    IMPOSSIBLE = "IMPOSSIBLE"
 
 
 class ExitCode(IntEnum):
@@ -33,7 +36,11 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING, Verdict.WRONG})
+FAULTY = frozenset({Verdict.WRONG, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.IMPOSSIBLE})
+"""The case is at fault and none of its figures count: a wrong result, a fault that cost it its process, a launch that
+did not end, a speed above the peak."""
+
+REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING}) | FAULTY
 UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE})
 
 

@@ -29,6 +29,7 @@ from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_r
 from peakgate.reports.locate import Archive
 from peakgate.reports.render import faces, machine, terminal
 from peakgate.reports.render.console import VerdictConsole, say
+from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 
 GPU = re.compile(r"gpu(:\d+)?")
@@ -77,6 +78,7 @@ def add_commands(commands: Any, out: Path) -> None:
         "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
     )
     measuring.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
+    add_lock_options(measuring)
     _add_report_options(measuring, out)
     deciding = commands.add_parser(
         "decide",
@@ -111,8 +113,10 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
     try:
-        with _terminated_like_interrupted(), folders(base, head) as placed:
-            means = Means(_empty(options.out), budget, Progress(sys.stderr))
+        raw = _empty(options.out)  # before anything can end this run without a verdict
+        uuid = device_uuid(options.device)
+        with _terminated_like_interrupted(), locked(uuid, options.wait), folders(base, head) as placed:
+            means = Means(raw, budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
         if broken.which == Which.BASE:

@@ -22,7 +22,7 @@ from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, s
 from peakgate.reports.ab.schedule import Stage, Which, looks, order, seconds_left
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runfile import load_run
-from peakgate.verdict import ExitCode, Verdict
+from peakgate.verdict import FAULTY, ExitCode, Verdict
 
 INTERRUPTED = "interrupted"
 
@@ -155,7 +155,7 @@ class _Experiment:
         while True:
             process = self._process(Stage.PROOF, attempt, which, cases)
             told = self._verdicts(process)
-            wrong = {case for case, verdict in told.items() if verdict is Verdict.WRONG}
+            wrong = {case for case, verdict in told.items() if verdict in FAULTY}
             cases = [case for case, verdict in told.items() if verdict is Verdict.INCONCLUSIVE]
             attempt += 1
             if not (wrong and cases):
@@ -247,5 +247,5 @@ def _refused(path: Path) -> dict[str, tuple[str, str]]:
     if not path.is_file():
         return {}
     told = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    untimed = {Verdict.WRONG, Verdict.INCONCLUSIVE}
+    untimed = FAULTY | {Verdict.INCONCLUSIVE}
     return {case["case"]: (case["verdict"], case["reason"]) for case in told if case["verdict"] in untimed}

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from peakgate.build.cubin import cache_folder
 from peakgate.project import config
+from peakgate.run.lock import inherited
 
 WARM = Path(__file__).with_name("warm.py")
 HARNESS = "peakgate"
@@ -107,6 +108,7 @@ class SideProcesses:
                     stdout=errors,
                     stderr=errors,
                     bufsize=0,
+                    pass_fds=inherited(),  # a run that outlives us keeps the GPU locked
                     start_new_session=True,  # Ctrl-C is for us; we end what we started
                 )
             self._waiting.append(process)

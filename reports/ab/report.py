@@ -20,7 +20,7 @@ from peakgate.reports.locate import Side
 from peakgate.reports.provenance import differences
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
 from peakgate.reports.runfile import CaseResult, Run
-from peakgate.verdict import Judgement, Verdict
+from peakgate.verdict import FAULTY, Judgement, Verdict
 
 WIDEST_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
@@ -92,15 +92,21 @@ def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bo
 
 def _settled(record: Record, case: str) -> Judgement | None:
     """A verdict that needs no times; None where they have to be weighed."""
-    wrong = refusal(record, Which.HEAD, case, (Verdict.WRONG,))
+    wrong = _faulty(record, Which.HEAD, case)
     if wrong is not None:
-        return Judgement(Verdict.WRONG, wrong)
-    wrong_before = refusal(record, Which.BASE, case, (Verdict.WRONG,))
+        return wrong
+    wrong_before = _faulty(record, Which.BASE, case)
     if wrong_before is not None:
-        return Judgement(Verdict.NEW, f"wrong in base ({wrong_before}), right in head")
+        return Judgement(Verdict.NEW, f"wrong in base ({wrong_before.reason}), right in head")
     if _proven(record) and not mentioned(record, Which.HEAD, case):
         return Judgement(Verdict.MISSING, "runs in base; in head this GPU refuses it")
     return None
+
+
+def _faulty(record: Record, which: Which, case: str) -> Judgement | None:
+    """What a side's processes found wrong with the case itself; None where nothing."""
+    found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
+    return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
 
 
 def _judge(
@@ -146,9 +152,9 @@ def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Ju
 
 def _head_alone(record: Record, case: str, why: str) -> Row:
     """A case without a partner in base: proven and timed once in head, or wrong; no ``why``: it does not build."""
-    wrong = refusal(record, Which.HEAD, case, (Verdict.WRONG,))
+    wrong = _faulty(record, Which.HEAD, case)
     if wrong is not None or not why:
-        return Row(case, Judgement(Verdict.WRONG, wrong or "does not build"))
+        return Row(case, wrong or Judgement(Verdict.WRONG, "does not build"))
     result = next((found for run in record.side_runs(Which.HEAD) if (found := usable(run, case))), None)
     if result is None:
         reason = refusal(record, Which.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"

@@ -17,10 +17,10 @@ import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import SCHEMA
 from peakgate.reports.runfile import load_run
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 INDEX_SCHEMA = 1
-UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
+UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 LONGEST_S = 1e6
 """A median beyond any kernel's, and below infinity."""
 

@@ -115,6 +115,13 @@ def test_a_case_that_the_gpu_refuses_on_both_sides_is_left_out_and_on_one_side_i
     assert row(tmp_path, PAD)["verdict"] == "MISSING"
 
 
+@pytest.mark.parametrize("verdict", ["CRASHED", "IMPOSSIBLE"])
+def test_a_case_at_fault_keeps_its_verdict(tmp_path: Path, verdict: str) -> None:
+    head = FakeSide(CHANGED, refused={PAD: (verdict, "cudaErrorIllegalAddress")})
+    assert ab(tmp_path, FakeSide(), head) == 1
+    assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == (verdict, "cudaErrorIllegalAddress")
+
+
 def test_a_kernel_found_wrong_in_a_repeat_is_wrong(tmp_path: Path) -> None:
     """A race shows when it likes."""
     refused = {PAD: ("WRONG", "an illegal memory access")}

@@ -58,6 +58,20 @@ def test_a_wrong_case_is_wrong_whatever_base_says(saved: Saved) -> None:
         assert result.exit_code() == ExitCode.REGRESSION
 
 
+@pytest.mark.parametrize("verdict", ["CRASHED", "TIMEOUT"])
+def test_a_case_that_cost_its_process_keeps_its_verdict_and_fails_the_gate(saved: Saved, verdict: str) -> None:
+    without = {case: time_us for case, time_us in LADDER.items() if case != PAD}
+    lost = [{"case": PAD, "verdict": verdict, "reason": "during a launch"}]
+    result = compare(saved.side(), saved.side(without, not_measured=lost))
+    assert (row(result).verdict, row(result).reason) == (Verdict(verdict), "during a launch")
+    assert result.exit_code() == ExitCode.REGRESSION
+
+
+def test_an_impossible_reading_is_no_time_to_compare_with(saved: Saved) -> None:
+    above = {PAD: {"verdict": "IMPOSSIBLE", "reason": "1.7 of peak"}}
+    assert row(compare(saved.side(), saved.side(extra=above))).verdict is Verdict.IMPOSSIBLE
+
+
 def test_a_case_that_was_wrong_in_base_is_new_when_it_is_timed(saved: Saved) -> None:
     wrong = [{"case": PAD, "verdict": "WRONG", "reason": "max error 0.3"}]
     without = {case: us for case, us in LADDER.items() if case != PAD}

@@ -11,11 +11,19 @@ class PeakgateError(Exception):
     """Bad input or a missing prerequisite.
 
     The message is one line: what was given, what was expected, where to look, what to do next. Commands print it
-    without a traceback and exit with ``ExitCode.BAD_INPUT``.
+    without a traceback and exit with ``exit_code``.
     """
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class CannotDecide(PeakgateError):
+    """The input is right, but nothing can be measured now: the GPU is in use, or without free memory."""
+
+    exit_code = ExitCode.UNDECIDED
 
 
 def refused(error: PeakgateError) -> ExitCode:
     """Tell a user's error in one line on stderr, whatever line breaks its message quotes, and give the exit code."""
     sys.stderr.write(" ".join(str(error).split()) + "\n")
-    return ExitCode.BAD_INPUT
+    return error.exit_code

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,37 @@ def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] |
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Put ``content`` at ``path``, making its folder; whoever reads meanwhile sees the old file or the new one.
+    """Put ``content`` at ``path``, making its folder; a reader sees the old file or the new one, never a part.
 
-    Text is written as UTF-8; half a surrogate pair, which JSON can hold and UTF-8 cannot, as its backslash escape. A
-    PeakgateError names a place that cannot be written.
+    File and folder are fsynced. Text is written as UTF-8; half a surrogate pair, which JSON can hold and UTF-8 cannot,
+    as its backslash escape. A PeakgateError names a place that cannot be written.
     """
+    with _scratch(path, content) as scratch:
+        scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
+        scratch.replace(path)
+
+
+def write_new(path: Path, content: str | bytes) -> bool:
+    """As ``write_whole``, but never over another file; whether ``path`` was free."""
+    with _scratch(path, content) as scratch:
+        scratch.chmod(_DEFAULT_MODE)
+        try:
+            os.link(scratch, path)
+        except FileExistsError:
+            return False
+        finally:
+            scratch.unlink()
+    return True
+
+
+def unwritable(path: Path, error: OSError) -> PeakgateError:
+    """One line for a full, read-only or missing place."""
+    return PeakgateError(f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one")
+
+
+@contextmanager
+def _scratch(path: Path, content: str | bytes) -> Iterator[Path]:
+    """A fsynced file beside ``path`` with its content to be; what is left of it afterwards is removed."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     scratch: Path | None = None
     try:
@@ -39,16 +66,25 @@ def write_whole(path: Path, content: str | bytes) -> None:
         scratch = Path(name)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
-        scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
-        scratch.replace(path)
+            stream.flush()
+            os.fsync(descriptor)
+        yield scratch
+        _sync_folder(path.parent)
     except OSError as error:
         _remove(scratch)
-        raise PeakgateError(
-            f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one"
-        ) from error
+        raise unwritable(path, error) from error
     except BaseException:
         _remove(scratch)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in the folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(scratch: Path | None) -> None:

@@ -12,7 +12,7 @@ import cupy
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case
 from peakgate.device.call import Call
-from peakgate.device.driver import reset_persisting_l2
+from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.stream import SampleStream, Trial
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
@@ -149,8 +149,7 @@ class CallableLaunchable:
             notes.append("the stream is not blocked, because the callable waits for the host")
 
         def batch(_: int) -> Sequence[tuple[float, float | None]]:
-            reserved = reset_persisting_l2()
-            count = 1 if reserved else self._behaviour.batch
+            count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
             return self._stream.batch(self._call.run, count, hold=hold, before=before)
 
         taken = gather(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from peakgate.common.errors import PeakgateError
+from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import driver
 from peakgate.device.driver import slug
@@ -66,4 +66,7 @@ def _gpu(index: int) -> Device:
             f"--device gpu needs {error.name or 'CuPy'}, which is not installed: "
             f"run `nox -s bench`, or install the dependency group {group} of pyproject.toml"
         ) from None
-    return GpuDevice(index)
+    try:
+        return GpuDevice(index)
+    except RuntimeError as error:  # CuPy's word for what CUDA refuses
+        raise CannotDecide(f"gpu:{index} cannot be opened ({error}); see nvidia-smi for what is on it") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,8 @@ from peakgate.build.cubin import Resources
 from peakgate.case import Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import emulator
-from peakgate.device.interface import DeviceKind, KernelFault
+from peakgate.device.emulator.defects import DefectKind
+from peakgate.device.interface import DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.data import input_array
@@ -67,6 +69,14 @@ def prebuild(cases: Iterable[Case]) -> None:
         )
 
 
+_FAILURES: dict[DefectKind, type[KernelFault]] = {
+    DefectKind.ENDLESS_LOOP: KernelTimeout,
+    DefectKind.FAULT: KernelCrash,
+    DefectKind.ASSERTION: KernelCrash,
+}
+"""Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong."""
+
+
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
@@ -76,7 +86,7 @@ class CpuLaunchable:
     resources: Resources | None = None
     fingerprint: str | None = None
 
-    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET) -> None:
+    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0) -> None:
         self.case = case
         self._access_budget = access_budget
         self._values: list[Any] = []
@@ -87,7 +97,7 @@ class CpuLaunchable:
             elif argument.role in (Role.OUT, Role.SCRATCH):
                 self._values.append(np.zeros(argument.shape, argument.dtype))
             else:
-                self._pristine[position] = input_array(np, argument, position)
+                self._pristine[position] = input_array(np, argument, position + seed)
                 self._values.append(self._pristine[position].copy())
         stage = case.stage
         self._constants = {
@@ -136,7 +146,7 @@ class CpuLaunchable:
                 outputs=[position for position, buffer in self._buffers() if buffer.role is Role.OUT],
             )
         except emulator.KernelDefect as defect:
-            raise KernelFault(str(defect)) from defect
+            raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
 
     def sample(self, plan: SamplingPlan) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged."""
@@ -157,6 +167,7 @@ class CpuDevice:
     xp: Any = np
     peaks: Peaks | None = None
     capability: tuple[int, int] | None = None
+    lost: str | None = None
 
     def __init__(self) -> None:
         self.compiler = emulator.find_compiler()
@@ -174,14 +185,22 @@ class CpuDevice:
     def preflight(self) -> Preflight | None:
         return None
 
+    def disturbance(self) -> str | None:
+        """Nothing is looked at: no speed of this device is judged."""
+        return None
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
+
     def refusal(self, case: Case) -> str | None:
         return NOT_EMULATED if case.stage.cooperative else None
 
     def prebuild(self, cases: Sequence[Case]) -> None:
         prebuild(cases)
 
-    def prepare(self, case: Case) -> CpuLaunchable:
-        return CpuLaunchable(case)
+    def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
+        return CpuLaunchable(case, seed=seed)
 
     def warm_up(self) -> None:
         """Nothing to do: no clock of this device is trusted."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+import uuid
+from functools import cache
+from pathlib import Path
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LIMIT_PERSISTING_L2_BYTES = 6  # CUlimit
@@ -53,6 +56,44 @@ def gpu_name(index: int) -> str:
     return name.value.decode()
 
 
+def gpu_uuid(index: int) -> str | None:
+    """NVIDIA's name of this very GPU, ``GPU-...`` as nvidia-smi prints it; None when there is no such GPU."""
+    driver = _library()
+    raw, device = (ctypes.c_ubyte * 16)(), ctypes.c_int()
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+        return None
+    if driver.cuDeviceGetUuid_v2(ctypes.byref(raw), device) != 0:
+        return None
+    return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
+
+
+def driver_version() -> str | None:
+    """The line in which the loaded kernel driver names its version; None without one."""
+    try:
+        return Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").partition("\n")[0]
+    except OSError:
+        return None
+
+
+def persisting_l2_bytes() -> int:
+    """How much of the L2 the current context sets aside for persisting lines; 0 without a driver or a context."""
+    driver = _library()
+    reserved = ctypes.c_size_t()
+    if driver is None or driver.cuCtxGetLimit(ctypes.byref(reserved), _LIMIT_PERSISTING_L2_BYTES) != 0:
+        return 0
+    return reserved.value
+
+
+def reset_persisting_l2() -> None:
+    """Make all persisting lines of the L2 normal ones (cuCtxResetPersistingL2Cache): no sample inherits them.
+
+    Does nothing on a GPU that has no persisting L2 (before compute capability 8.0).
+    """
+    driver = _library()
+    if driver is not None:
+        driver.cuCtxResetPersistingL2Cache()
+
+
 def gpu_capability(index: int) -> tuple[int, int] | None:
     """The compute capability of the GPU with this CUDA index; None when there is no such GPU."""
     driver = _library()
@@ -65,19 +106,7 @@ def gpu_capability(index: int) -> tuple[int, int] | None:
     return values[0].value, values[1].value
 
 
-def reset_persisting_l2() -> int:
-    """Make every line that persists in the L2 of the current context an ordinary one.
-
-    Gives the bytes of L2 that are set aside for persisting lines: 0 where none are, or without a driver or a context.
-    """
-    driver = _library()
-    reserved = ctypes.c_size_t()
-    if driver is None or driver.cuCtxGetLimit(ctypes.byref(reserved), _LIMIT_PERSISTING_L2_BYTES) != 0:
-        return 0
-    driver.cuCtxResetPersistingL2Cache()
-    return reserved.value
-
-
+@cache
 def _library() -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL("libcuda.so.1")

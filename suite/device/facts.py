@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import cupy
@@ -12,7 +13,7 @@ import pynvml
 from peakgate.build import nvrtc
 from peakgate.device.driver import slug
 from peakgate.device.libraries import cublas_version
-from peakgate.device.preflight import Preflight, reasons
+from peakgate.device.preflight import Load, Preflight, reasons
 from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
 
 
@@ -114,6 +115,15 @@ def preflight(index: int) -> Preflight:
     )
 
 
+def load(index: int) -> Load:
+    """Who computes on this GPU and what slows its clocks, now; two cheap questions to NVML."""
+    handle = _handle(index)
+    processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+    bits = _ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
+
+
+@cache
 def _handle(index: int) -> Any:
     """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
     pynvml.nvmlInit()

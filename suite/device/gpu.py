@@ -16,7 +16,7 @@ from peakgate.device import facts
 from peakgate.device.faults import failure
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Preflight
+from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
@@ -45,6 +45,7 @@ class GpuDevice:
 
     def __init__(self, index: int, *, guarded: bool = True) -> None:
         self.guarded = guarded
+        self._load_before = facts.load(index)
         cupy.cuda.Device(index).use()
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
@@ -57,6 +58,7 @@ class GpuDevice:
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
+        self._own: frozenset[int] = frozenset()
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -114,11 +116,21 @@ class GpuDevice:
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             list(pool.map(build, distinct.values()))
 
-    def prepare(self, case: Case) -> GpuLaunchable:
+    def disturbance(self) -> str | None:
+        return disturbance(facts.load(self.facts.index), self._own)
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        try:
+            free, total = cupy.cuda.runtime.memGetInfo()
+        except FAULTS:
+            return None
+        return free + cupy.get_default_memory_pool().free_bytes(), total
+
+    def prepare(self, case: Case, *, seed: int = 0) -> GpuLaunchable:
         if self.lost:
             raise DeviceLost(self.lost)
         try:
-            return GpuLaunchable(self, case)
+            return GpuLaunchable(self, case, seed)
         except FAULTS as fault:
             raise self.faulted(case, fault) from None
 
@@ -157,6 +169,7 @@ class GpuDevice:
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle chip clocks low."""
         stream = self.sample_stream(SamplingPlan().batch)
+        self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
         for _ in range(400):
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:
@@ -169,7 +182,7 @@ class GpuDevice:
             cupy.zeros(1).sum().item()
         except FAULTS:
             self.lost = f"{case.id} faulted ({fault}) and took the CUDA context with it"
-        return failure(fault)
+        return failure(fault, lost=self.lost is not None)
 
     def sample_stream(self, batch: int) -> SampleStream:
         """The stream all samples are taken on, for batches of up to this size."""

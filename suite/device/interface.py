@@ -18,6 +18,14 @@ class KernelFault(Exception):
     """A launch that did not end well: an illegal access, a race the emulator saw, a launch the device refused."""
 
 
+class KernelCrash(KernelFault):
+    """A fault that takes the CUDA context with it on a GPU: a wild access, a trap, a full stack."""
+
+
+class KernelTimeout(KernelFault):
+    """A launch that the device itself ended, because it would not have ended otherwise."""
+
+
 class DeviceLost(Exception):
     """The device takes no more launches because an earlier kernel faulted."""
 
@@ -64,6 +72,8 @@ class Device(Protocol):
     xp: Any
     peaks: Peaks | None
     capability: tuple[int, int] | None
+    lost: str | None
+    """Why it takes no more launches; None while it does."""
 
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""
@@ -71,6 +81,14 @@ class Device(Protocol):
 
     def preflight(self) -> Preflight | None:
         """The device's state before a run; None where there is nothing to look at."""
+        ...
+
+    def disturbance(self) -> str | None:
+        """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
+        ...
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        """Free and total memory; None where it cannot be read."""
         ...
 
     def refusal(self, case: Case) -> str | None:
@@ -81,8 +99,8 @@ class Device(Protocol):
         """Build what the cases need, in parallel; build errors are left to ``prepare``."""
         ...
 
-    def prepare(self, case: Case) -> Launchable:
-        """Build the case's kernel and put its arguments in place, data and all."""
+    def prepare(self, case: Case, *, seed: int = 0) -> Launchable:
+        """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
         ...
 
     def warm_up(self) -> None:

@@ -26,8 +26,9 @@ Launch = Callable[[], None]
 class GpuLaunchable:
     """One case on the GPU: its function loaded, its arguments in device memory."""
 
-    def __init__(self, device: GpuDevice, case: Case) -> None:
+    def __init__(self, device: GpuDevice, case: Case, seed: int = 0) -> None:
         self.case = case
+        self._seed = seed
         self._device = device
         self.resources: Resources | None = None
         self.fingerprint: str | None = None
@@ -54,9 +55,9 @@ class GpuLaunchable:
     def _place(self, position: int, buffer: Buffer) -> None:
         match buffer.role:
             case Role.IN:
-                self._arrays[position] = self._device.input(buffer, position)
+                self._arrays[position] = self._device.input(buffer, position + self._seed)
             case Role.INOUT:
-                self._pristine[position] = self._device.input(buffer, position)
+                self._pristine[position] = self._device.input(buffer, position + self._seed)
                 self._arrays[position] = self._writable(position, buffer)
                 cupy.copyto(self._arrays[position], self._pristine[position])
             case Role.OUT:
@@ -105,12 +106,8 @@ class GpuLaunchable:
     def run(self) -> None:
         if self._device.lost:
             raise DeviceLost(self._device.lost)
-        for position, buffer in self._buffers():
-            if buffer.role is Role.OUT:
-                self._arrays[position].view(np.uint8).fill(0xFF)  # NaN in every float type
-            elif buffer.role is Role.INOUT:
-                cupy.copyto(self._arrays[position], self._pristine[position])
         try:
+            self._poison()
             self.launch()
             cupy.cuda.get_current_stream().synchronize()
             if self._collect:
@@ -120,6 +117,13 @@ class GpuLaunchable:
             raise self._device.faulted(self.case, fault) from None
         if outside is not None:
             raise KernelFault(outside)
+
+    def _poison(self) -> None:
+        for position, buffer in self._buffers():
+            if buffer.role is Role.OUT:
+                self._arrays[position].view(np.uint8).fill(0xFF)  # NaN in every float type
+            elif buffer.role is Role.INOUT:
+                cupy.copyto(self._arrays[position], self._pristine[position])
 
     def sample(self, plan: SamplingPlan) -> Samples:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz

@@ -22,6 +22,38 @@ REASONS = {
 """Why clocks are not at their highest: bits of NVML's clocks event reasons."""
 
 
+SLOWDOWNS = frozenset(
+    {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake"}
+)
+"""Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What goes on on a GPU at one moment: who computes on it, by process id, and why its clocks are not highest."""
+
+    processes: frozenset[int] = frozenset()
+    throttle_reasons: tuple[str, ...] = ()
+
+
+def own_processes(before: Load, now: Load, pid: int) -> frozenset[int]:
+    """This process as NVML names it, from the load before and after it made its CUDA context.
+
+    In a container NVML may use the host's process ids, which ``pid`` is none of: then whoever came is this process.
+    """
+    return frozenset({pid}) if pid in now.processes else now.processes - before.processes
+
+
+def disturbance(now: Load, own: frozenset[int]) -> str | None:
+    """What makes samples taken just now doubtful, in one line; None where nothing does."""
+    if foreign := now.processes - own:
+        named = ", ".join(map(str, sorted(foreign)))
+        return f"foreign process {named} was on this GPU while it was measured; see nvidia-smi and measure again"
+    if slow := SLOWDOWNS & set(now.throttle_reasons):
+        return f"{', '.join(sorted(slow))} while it was measured; see nvidia-smi -q -d PERFORMANCE and measure again"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """The state of a GPU before a run; None where the driver does not tell."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import cupy
 import numpy as np
 import numpy.typing as npt
+from peakgate.device import driver
 
 Stamp = npt.NDArray[np.uint64]
 
@@ -72,6 +73,7 @@ class SampleStream:
         queued ahead of each launch and is not timed.
         """
         self._stream.synchronize()
+        driver.reset_persisting_l2()
         self._flag[0] = 0
         if hold:
             self._hold((1,), (1,), (np.uint64(self._flag_memory.ptr), np.uint64(HOLD_LIMIT_NS)))

@@ -69,7 +69,7 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
 
 
 def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:
-    for case in family.cases(scale):
+    for case in _called(family, scale):
         if not isinstance(case, Case):
             raise PeakgateError(
                 f"family {family.name}: cases() yields a {type(case).__name__}, expected peakgate.case.Case"
@@ -90,6 +90,16 @@ def _as_defined(case: Case, family: Family) -> Case:
     """The case with its stage as the family defines it, which is what its ``probes`` knows."""
     stage = next((stage for stage in family.stages if stage.name == case.stage.name), case.stage)
     return replace(case, stage=stage)
+
+
+def _called(family: Family, scale: Scale) -> list[object]:
+    try:
+        return list(family.cases(scale))
+    except (Exception, SystemExit) as error:
+        where = _place(error, Path(getattr(family.cases, "__code__", _called.__code__).co_filename))
+        raise PeakgateError(
+            f"{where}: cases() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
+        ) from error
 
 
 def family_at(path: Path, project: Project | None = None) -> Family:
@@ -130,14 +140,14 @@ def _imported(name: str, package: str, path: Path, project: Project) -> ModuleTy
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         for loaded in [known for known in sys.modules if known.partition(".")[0] == package]:
             del sys.modules[loaded]
         raise PeakgateError(f"{_place(error, path)}: {type(error).__name__}: {_message(error)}") from error
     return module
 
 
-def _place(error: Exception, path: Path) -> str:
+def _place(error: BaseException, path: Path) -> str:
     """File and line of an error in a family's folder."""
     if isinstance(error, SyntaxError):
         return f"{error.filename or path}:{error.lineno}"
@@ -146,5 +156,5 @@ def _place(error: Exception, path: Path) -> str:
     return places[-1] if places else str(path)
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     return error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())

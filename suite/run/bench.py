@@ -4,65 +4,42 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from peakgate.project import config
-from peakgate.run import benchmark_tests
-from peakgate.verdict import ExitCode
+from peakgate.project.config import Project
+from peakgate.run.link import AB_VARIABLE
+from peakgate.run.lock import add_lock_options, seconds
 
-KERNELS = Path(__file__).with_name("bench_kernels.py")
-SETTINGS = Path(__file__).with_name("bench.toml")
-"""pytest's settings for our own tests: a stranger's addopts are none of ours."""
-
-NOTHING_SELECTED = (
-    "no case was selected: -k takes parts of case ids, --collect-only lists them "
-    "(the emulator has small sizes of its own)\n"
-)
-
-CRASHED = os.EX_SOFTWARE
-"""A defect of this tool, not of what it measured: none of the four verdicts."""
-
-_FROM_PYTEST = {
-    pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
-    pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
-    pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
-}
-
-
-class _Crash:
-    """Notes a crash of pytest itself, whose exit status is the number of our UNDECIDED."""
-
-    happened = False
-
-    def pytest_internalerror(self) -> None:
-        self.happened = True
+PASSED_ON = ("device", "tier", "baselines", "cases", "commit", "out", "launch_limit")
+INSPECTING = frozenset({"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures"})
+"""Options of pytest under which nothing is measured, or a person stops the clock."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
     ours, theirs = _parser().parse_known_args(arguments)
     project = config.required()
-    crash = _Crash()
-    benchmark_tests.prepend(project)
-    own = [*pytest_arguments(ours, project.root), *benchmark_tests.pytest_arguments(project)]
-    status = pytest.main([*own, *theirs], plugins=[crash])
-    if crash.happened:
-        return CRASHED
-    if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        sys.stderr.write(NOTHING_SELECTED)
-    return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
+    if os.environ.get(AB_VARIABLE) is not None or INSPECTING & set(theirs):
+        return _unsupervised(ours, theirs, project)
+    from peakgate.run import supervise  # noqa: PLC0415  (an A/B's processes do not need it)
+
+    return supervise.run(ours, [*_own(ours), *theirs], project)
 
 
-def pytest_arguments(ours: argparse.Namespace, root: Path) -> list[str]:
-    """What pytest is started with: our tests, our plug-ins and no others, our options under their long names."""
-    fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
-    fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider", "--peakgate"]
-    fixed += ["--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
-    named = {name: value for name, value in vars(ours).items() if value is not None and name != "strict"}
-    return [*fixed, *(f"--peakgate-{name}={value}" for name, value in named.items())] + (
+def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Project) -> int:
+    from peakgate.run import pytest_run  # noqa: PLC0415  (pytest takes long to import; a supervisor does without)
+
+    named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
+    saving = [f"{option}={value}" for option, value in named.items() if value is not None]
+    return pytest_run.measure([*pytest_run.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
+
+
+def _own(ours: argparse.Namespace) -> list[str]:
+    """Our options under the long names that the plug-in gives them."""
+    named = {name: getattr(ours, name) for name in PASSED_ON if getattr(ours, name) is not None}
+    return [f"--peakgate-{name.replace('_', '-')}={value}" for name, value in named.items()] + (
         ["--peakgate-strict"] if ours.strict else []
     )
 
@@ -70,8 +47,9 @@ def pytest_arguments(ours: argparse.Namespace, root: Path) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="peakgate bench",
-        description="Prove, time and gate every kernel of the project on the device at hand. Other options are "
-        "pytest's and pytest-benchmark's: -k EXPRESSION, --collect-only, --benchmark-json=FILE, ...",
+        description="Prove, time and gate every kernel of the project on the device at hand. A case that crashes or "
+        "does not end costs itself alone: the others are measured in a fresh process. Other options are "
+        "pytest's and pytest-benchmark's: -k EXPRESSION, --collect-only, ...",
         epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
         allow_abbrev=False,
     )
@@ -87,4 +65,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--out", help="folder for the verdict (default: the project's)")
+    parser.add_argument("--benchmark-json", type=Path, metavar="FILE", help="write the run, samples included, to FILE")
+    parser.add_argument(
+        "--benchmark-storage", metavar="FOLDER", help="where runs are saved (default: .benchmarks/<gpu>)"
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run of the same tree, harness, GPU and driver (never under --strict-gate)",
+    )
+    parser.add_argument(
+        "--launch-limit",
+        type=seconds,
+        metavar="SECONDS",
+        help="a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
+    )
+    add_lock_options(parser)
     return parser

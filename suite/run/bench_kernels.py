@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from peakgate.case import Case
 from peakgate.common.errors import PeakgateError
 from peakgate.device.interface import DeviceLost, KernelFault
 from peakgate.run.kernel_run import NAME, KernelRun
-from peakgate.run.record import extra_info
 from peakgate.run.replay import ReplayTimer, install_timer, replay
-from peakgate.run.session import Session, WrongResult
+from peakgate.run.session import Outcome, Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -20,34 +20,33 @@ def run(request: pytest.FixtureRequest) -> KernelRun:
     return found
 
 
-@pytest.fixture(scope="session")
-def session(request: pytest.FixtureRequest, run: KernelRun) -> Session:
-    return run.start(request.session)
-
-
 @pytest.fixture
 def timer(request: pytest.FixtureRequest) -> ReplayTimer:
     return install_timer(request)
 
 
-def test_kernel(
-    case_id: str, run: KernelRun, session: Session, timer: ReplayTimer, benchmark: BenchmarkFixture
-) -> None:
-    case = run.cases[case_id]
+def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+    case, session = run.cases[case_id], run.session
     if refusal := session.device.refusal(case):
-        pytest.skip(f"{case_id}: {refusal}")
+        run.skip(case, refusal)
     benchmark.group = case.family
+    entry, times_us = run.take_over(case) or run.keep(measured(session, case))
+    if times_us:
+        benchmark.extra_info.update(entry)
+        replay(benchmark, timer, times_us)
+    if entry["verdict"] in REGRESSIONS | UNDECIDED:
+        where = f"; {session.floors.path}" if entry["floor"] is not None else ""
+        told = f"{case_id} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
+        pytest.fail(told, pytrace=False)
+
+
+def measured(session: Session, case: Case) -> Outcome:
+    """What comes of one case: proven, timed, proven again and judged."""
     try:
         launchable = session.prepare(case)
         proof = session.prove(launchable)
         samples = session.sample(launchable)
+        session.prove_again(launchable)
     except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
-        outcome = session.failed(case, error)
-    else:
-        outcome = session.gate(launchable, proof, samples)
-        benchmark.extra_info.update(extra_info(outcome))
-        replay(benchmark, timer, samples.times_us)
-    verdict, reason = outcome.judgement.verdict, outcome.judgement.reason
-    if verdict in REGRESSIONS | UNDECIDED:
-        where = f"; {session.floors.path}" if outcome.floor is not None else ""
-        pytest.fail(f"{case_id} on {session.device.slug}: {verdict}, {reason}{where}", pytrace=False)
+        return session.failed(case, error)
+    return session.gate(launchable, proof, samples)

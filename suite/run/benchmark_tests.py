@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Protocol
 
 import pytest
-from peakgate.case import Tier
+from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.toml import nearest
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
+from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark
 from peakgate.run.given import case_of, given_by
 from peakgate.run.replay import ReplayTimer
-from peakgate.run.session import Session
+from peakgate.run.session import Outcome, Session
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -120,19 +122,39 @@ class _Gathered(_Collecting):
             self.problem = self.problem or str(error)
 
 
+class Run(Protocol):
+    """What a run offers its benchmark tests."""
+
+    session: Session
+    skipped: dict[str, str]
+
+    def keep(self, outcome: Outcome) -> object:
+        """Keep what came of a case."""
+        ...
+
+    def take_over(self, case: Case) -> tuple[Mapping[str, Any], Sequence[float]] | None:
+        """The entry and the samples of a case that an earlier process of the run finished."""
+        ...
+
+
 class BenchmarkTests(_Collecting):
     """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
 
     ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
     """
 
-    def __init__(
-        self, session: Session, listed: Collection[str] | None, start: Callable[[pytest.Session], Session]
-    ) -> None:
-        self._session, self._listed, self.start = session, listed, start
-        self._kernels = {case.id for case in catalogue.cases(session.device.scale)}
+    def __init__(self, run: Run, listed: Collection[str] | None) -> None:
+        self._run, self._listed = run, listed
+        self._kernels = {case.id for case in catalogue.cases(run.session.device.scale)}
+        self._used: dict[str, GpuBenchmark] = {}
+        self._done: set[str] = set()
         self.ids: dict[str, str] = {}
-        self.used: dict[str, GpuBenchmark] = {}
+
+    def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
+        """The fixture of one test; from here on its case is answerable for what happens to the process."""
+        self._run.session.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
+        made = self._used[node.nodeid] = GpuBenchmark(node, self._run.session, benchmark, timer)
+        return made
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -159,41 +181,52 @@ class BenchmarkTests(_Collecting):
             wanted = case_id is None or self._listed is None or case_id in self._listed
             (kept if wanted else dropped).append(item)
         if foreign:
-            self._session.notes.append(f"{foreign} tests without {FIXTURE} were not run")
+            self._run.session.notes.append(f"{foreign} tests without {FIXTURE} were not run")
         if dropped:
             config.hook.pytest_deselected(items=dropped)
             items[:] = kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Take over what an earlier process of this run measured, instead of running the test again."""
+        fixture = self._used.get(pyfuncitem.nodeid)
+        known = self._run.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
+        if fixture is None or known is None:
+            return None
+        self._done.add(pyfuncitem.nodeid)
+        fixture.take_over(*known)
+        return True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A test that failed outside its measurement, or measured nothing, is a case that is WRONG."""
+        """Keep what came of a test; one that failed outside its measurement, or measured nothing, is WRONG."""
         report = yield
         case_id = self.ids.get(item.nodeid)
-        if case_id is None or report.skipped:
+        ended = report.failed or report.skipped or call.when == "call"
+        if case_id is None or item.nodeid in self._done or not ended:
             return report
-        fixture = self.used.get(item.nodeid)
-        outcome = fixture.outcome if fixture is not None else None
+        self._done.add(item.nodeid)
+        if report.skipped:
+            self._run.skipped[case_id] = str(call.excinfo.value) if call.excinfo else "skipped"
+            return report
+        fixture = self._used.get(item.nodeid)
+        outcome, session = fixture.outcome if fixture else None, self._run.session
         if report.failed and call.excinfo is not None:
-            told = " ".join(call.excinfo.exconly().split())
+            said = " ".join(call.excinfo.exconly().split())
             if outcome is None:
-                self._session.failed(case_of(item.nodeid), PeakgateError(f"the test fails: {told}"))
+                outcome = session.failed(case_of(item.nodeid), PeakgateError(f"the test fails: {said}"))
             elif outcome.judgement.verdict not in REGRESSIONS | UNDECIDED:
-                self._fail_later(outcome.case.id, f"the test fails after its measurement: {told}", item)
-        elif call.when == "call" and outcome is None and not (fixture is not None and fixture.called):
-            self._session.failed(case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}"))
+                judgement = Judgement(Verdict.WRONG, f"the test fails after its measurement: {said}")
+                outcome = replace(outcome, judgement=judgement, metrics=None, samples=None)
+                item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
+        elif outcome is None and not (fixture and fixture.called):
+            outcome = session.failed(case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}"))
             report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
+        if outcome is not None:
+            self._run.keep(outcome)
         return report
-
-    def _fail_later(self, case_id: str, reason: str, item: pytest.Item) -> None:
-        outcomes = self._session.outcomes
-        for index, outcome in enumerate(outcomes):
-            if outcome.case.id == case_id:
-                outcomes[index] = replace(outcome, judgement=Judgement(Verdict.WRONG, reason), metrics=None)
-        benchmark = getattr(item, "funcargs", {}).get("benchmark")
-        if isinstance(benchmark, BenchmarkFixture):
-            benchmark.has_error = True
 
     def _check_listed(self) -> None:
         known = {*self._kernels, *self.ids.values()}
@@ -203,8 +236,8 @@ class BenchmarkTests(_Collecting):
 
     def _check_floors(self) -> None:
         """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
-        if not self.some_skipped and self._session.floors.present:
-            load_floors(self._session.floors.path, known_cases={*self._kernels, *self.ids.values()})
+        if not self.some_skipped and self._run.session.floors.present:
+            load_floors(self._run.session.floors.path, known_cases={*self._kernels, *self.ids.values()})
 
 
 def _is_kernel(item: pytest.Item) -> bool:
@@ -249,8 +282,7 @@ def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: Bench
     if not isinstance(tests, BenchmarkTests):
         own = None if benchmark.disabled or not gpu_count() else _own_session(request.config)
         return GpuBenchmark(request.node, own, benchmark, timer)
-    made = tests.used[request.node.nodeid] = GpuBenchmark(request.node, tests.start(request.session), benchmark, timer)
-    return made
+    return tests.fixture(request.node, benchmark, timer)
 
 
 _OWN_SESSION = pytest.StashKey[Session]()

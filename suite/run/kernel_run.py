@@ -9,48 +9,62 @@ import platform
 import shutil
 import time
 from collections import Counter
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from peakgate.case import Case, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.files import unwritable, write_whole
 from peakgate.common.schema import SCHEMA
 from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device
+from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
+from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
 from peakgate.run import benchmark_tests, record, table
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
-from peakgate.run.session import Session, no_room
+from peakgate.run.journal import Finished, finished
+from peakgate.run.link import AB_VARIABLE, FRESH, Link
+from peakgate.run.publish import VERDICT_FILE
+from peakgate.run.session import Outcome, Session, no_room
 from peakgate.run.status_line import StatusLine
-from peakgate.verdict import ExitCode, exit_code
+from peakgate.verdict import ExitCode, Judgement, Verdict, exit_code
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
-VERDICT_FILE = "bench.json"
 NAME = "peakgate-run"
 """Under which pytest knows a run."""
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 
-AB_VARIABLE = "PEAKGATE_AB"
-"""Set for the runs of an A/B, which want times and no roofs: ``proof`` for one that proves its kernels first, ``pair``
-for one that repeats it and only times them."""
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+"""How pytest's session ends where its verdicts count."""
 
 
 class KernelRun:
-    """The plug-in object of one run: its device and cases, its fixtures, its hooks of pytest and pytest-benchmark."""
+    """The plug-in object of one run: its device and cases, its fixtures, its hooks of pytest and pytest-benchmark.
+
+    ``entries`` are the finished cases, taken over from the journal or measured here, as the run file keeps them.
+    """
 
     def __init__(self, pytest_config: pytest.Config) -> None:
         """Open device and floors early, so that a mistake is reported before anything runs."""
         self._options = pytest_config.option
         self.out: Path = self._options.peakgate_out or config.current().out
+        self.link = Link(self._options.peakgate_link)
+        journal = self._options.peakgate_journal
+        self.before = finished(journal) if journal else Finished()
         self.session = _session(self._options)
+        self.session.expect = self.link.expect
+        self.session.launch_limit_s = self._options.peakgate_launch_limit
         self.cases, listed = _wanted(self.session, self._options.peakgate_cases)
-        self.tests = benchmark_tests.BenchmarkTests(self.session, listed, self.start)
-        self._started = False
+        self.tests = benchmark_tests.BenchmarkTests(self, listed)
+        self.entries: list[record.Entry] = []
+        self.skipped: dict[str, str] = {}
+        self._selected: list[Case] = []
         self.status = StatusLine(pytest_config)
 
     @classmethod
@@ -60,6 +74,8 @@ class KernelRun:
             run = cls(pytest_config)
             if pytest_config.option.benchmark_storage == DEFAULT_STORAGE:
                 pytest_config.option.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
+        except CannotDecide as error:
+            _undecided(Link(pytest_config.option.peakgate_link), str(error))
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
@@ -68,26 +84,62 @@ class KernelRun:
             pytest_config.pluginmanager.register(ForeignModules(config.required(), run.out))
         pytest_config.pluginmanager.register(_BriefMachine() if _ab_part() else run.status)
 
-    def start(self, pytest_session: pytest.Session) -> Session:
-        """Begin with the cases that were selected, once: everything built, the device warm, the roofs measured."""
-        if self._started:
-            return self.session
-        self._started = True
-        selected = self._selected(pytest_session)
-        session = self.session
-        tier = {case.id for case in catalogue.cases(session.device.scale, session.tier)}
-        session.whole = {case.id for case in selected} >= tier | set(self.tests.ids.values())
-        session.wall_s["start"] = _seconds_since_process_start()
-        if (found := session.look()) and self._options.peakgate_strict:
-            pytest.exit(f"not measured under --strict-gate: {'; '.join(found)}", returncode=int(ExitCode.UNDECIDED))
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Begin with the cases that were selected: everything built, the device warm, the roofs measured."""
+        self._selected = self._selection(session)
+        if session.config.option.collectonly or not self._selected:
+            return
+        run = self.session
+        tier = {case.id for case in catalogue.cases(run.device.scale, run.tier)}
+        run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
+        run.wall_s["start"] = self._wall_s()
+        if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
+            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
+        remaining = [case for case in self._selected if case.id not in self.before.cases]
+        self.status.building(len(remaining))
         try:
-            session.begin(selected)
-        except MemoryError as full:
-            pytest.exit(f"not measured: {no_room(full)}", returncode=int(ExitCode.UNDECIDED))
+            run.begin(remaining, self.before.roofs, prebuild=not self._options.peakgate_no_prebuild)
+        except (MemoryError, RuntimeError) as fault:
+            full = fault if isinstance(fault, MemoryError) else failure(fault)
+            if not isinstance(full, MemoryError):
+                raise
+            _undecided(self.link, f"not measured: {no_room(full, run.device)}")
         except PeakgateError as error:
-            pytest.exit(f"not measured: {error}", returncode=int(ExitCode.BAD_INPUT))
+            _refused(self.link, f"not measured: {error}")
+        if self.before.roofs is None:
+            self.link.send(roofs=dict(run.roofs))
         self.status.built()
-        return session
+
+    def keep(self, outcome: Outcome) -> tuple[record.Entry, Sequence[float]]:
+        """Keep what came of a case, here and in the journal: its entry and its samples.
+
+        After a lost GPU context this process ends, and a fresh one goes on.
+        """
+        entry = record.extra_info(outcome)
+        self.entries.append(entry)
+        times_us = outcome.samples.times_us if outcome.samples else ()
+        self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
+        if self.session.device.lost and self.link.supervised:
+            os._exit(FRESH)  # clean-up would meet the lost context again
+        return entry, times_us
+
+    def take_over(self, case: Case) -> tuple[record.Entry, Sequence[float]] | None:
+        """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
+        known = self.before.cases.get(case.id)
+        if known is None:
+            return None
+        entry = known.get("extra_info")
+        if entry is None:  # the supervisor's word on a process that is gone
+            judgement = Judgement(Verdict(known["verdict"]), known["reason"])
+            entry = record.extra_info(self.session.unmeasured(case, judgement))
+        self.entries.append(entry)
+        return entry, known.get("times_us", ())
+
+    def skip(self, case: Case, reason: str) -> NoReturn:
+        """A case that this device cannot run."""
+        self.skipped[case.id] = reason
+        pytest.skip(f"{case.id}: {reason}")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Give the kernel test every case of the device's scale and the chosen tier."""
@@ -106,53 +158,93 @@ class KernelRun:
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the schema number and the run's own section; name benchmarks by their case, wherever we are installed."""
         output_json["peakgate_schema"] = SCHEMA
-        output_json["peakgate"] = record.run_info(self.session)
+        about = record.run_info(self.session, self.entries, self.skipped, self._partial())
+        output_json["peakgate"] = about | {"restarts": list(self.before.restarts)}
         for benchmark in output_json["benchmarks"]:
             own = benchmark["name"].startswith("test_kernel[")
             benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Turn the verdicts into the exit code and write them where a caller that loses exit codes can read them."""
-        outcomes = self.session.outcomes
-        if not outcomes or session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Save the run; turn the verdicts into the exit code, and hand both over where a caller can read them."""
+        self.link.expect("saving the run", HOST_LIMIT_S)
+        try:
+            yield
+        except OSError as error:
+            _refused(self.link, str(unwritable(Path(error.filename or "the run file"), error)))
+        status = session.exitstatus
+        if not self._selected or status not in _ENDED:
             return
-        code = exit_code(self.session.verdicts, strict=self._options.peakgate_strict)
-        if code != ExitCode.OK:
+        if not self.entries and status != pytest.ExitCode.INTERRUPTED:
+            session.exitstatus = int(ExitCode.BAD_INPUT)
+            return
+        code = exit_code([Verdict(entry["verdict"]) for entry in self.entries], strict=self._options.peakgate_strict)
+        if status == pytest.ExitCode.INTERRUPTED:
+            code = ExitCode.INTERRUPTED
+        elif code != ExitCode.OK:
             session.exitstatus = int(code)
         verdict = {
-            "exit_code": int(session.exitstatus),
+            "exit_code": int(code or session.exitstatus),
             "device": self.session.device.slug,
-            "verdicts": dict(Counter(verdict.value for verdict in self.session.verdicts)),
-            "cases": [
-                {
-                    "case": outcome.case.id,
-                    "verdict": outcome.judgement.verdict.value,
-                    "reason": outcome.judgement.reason,
-                }
-                for outcome in outcomes
-            ],
+            "partial": self._partial(),
+            "restarts": list(self.before.restarts),
+            "verdicts": dict(Counter(entry["verdict"] for entry in self.entries)),
+            "cases": [record.judged(entry) for entry in self.entries],
         }
-        write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
+        if self.link.supervised:
+            self.link.send(finished=verdict)
+        else:
+            write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
         session = self.session
-        if not session.outcomes:
+        if not self.entries:
+            if self.skipped:
+                terminalreporter.write_line(f"no case was measured: this device refuses all {len(self.skipped)}")
             return
-        session.wall_s["total"] = _seconds_since_process_start()
-        rows = [table.row(record.extra_info(outcome)) for outcome in session.outcomes]
+        session.wall_s["total"] = self._wall_s()
+        rows = [table.row(entry) for entry in self.entries]
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
-        terminalreporter.write_line(table.render(rows, record.closing_lines(session), width=width, colour=colour))
+        closing = record.closing_lines(session, self.entries, self._partial())
+        terminalreporter.write_line(table.render(rows, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
-    def _selected(self, pytest_session: pytest.Session) -> list[Case]:
+    def _selection(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
         chosen = [str(function.callspec.params["case_id"]) for function in functions if function.path == BENCH_FILE]
         tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.tests.ids]
         return [self.cases[case_id] for case_id in chosen] + tests
+
+    def _partial(self) -> str | None:
+        """What was selected and not finished, in one line; None where nothing is left."""
+        done = {entry["case"] for entry in self.entries} | self.skipped.keys()
+        missing = sum(case.id not in done for case in self._selected)
+        if not missing:
+            return None
+        return f"{missing} of {len(self._selected)} selected cases were not finished"
+
+    def _wall_s(self) -> float:
+        """Wall time since the run was started: by its supervisor, or with this process."""
+        return _seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
+
+
+def _undecided(link: Link, reason: str) -> NoReturn:
+    """Measure nothing, and say why in one line: exit code 3."""
+    if link.supervised:
+        link.send(undecided=reason)
+        os._exit(ExitCode.UNDECIDED)
+    pytest.exit(reason, returncode=int(ExitCode.UNDECIDED))
+
+
+def _refused(link: Link, reason: str) -> NoReturn:
+    """Measure nothing on bad input, and say why in one line: exit code 2."""
+    if link.supervised:
+        link.send(refused=reason)
+        os._exit(ExitCode.BAD_INPUT)
+    pytest.exit(reason, returncode=int(ExitCode.BAD_INPUT))
 
 
 class _BriefMachine:
@@ -203,8 +295,8 @@ def _wanted(session: Session, listed: Path | None) -> tuple[dict[str, Case], lis
     return {case_id: known[case_id] for case_id in wanted if case_id in known}, wanted
 
 
-def _seconds_since_process_start() -> float:
-    """Wall time since the interpreter was started, imports included (field 22 of /proc/self/stat, clock ticks)."""
-    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+def _seconds_since_start_of(process: int) -> float:
+    """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started

@@ -34,6 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-cases", type=Path)
     group.addoption("--peakgate-commit")
     group.addoption("--peakgate-out", type=Path)
+    group.addoption("--peakgate-launch-limit", type=float)
+    group.addoption("--peakgate-link", type=int, help="the supervisor's: the pipe for events")
+    group.addoption("--peakgate-journal", type=Path, help="the supervisor's: cases to take over")
+    group.addoption("--peakgate-no-prebuild", action="store_true", help="the supervisor's: build each case by itself")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from peakgate.run.session import Outcome, Session
 from peakgate.run.table import counts
+from peakgate.verdict import Verdict
+
+Entry = dict[str, Any]
+"""One case as the run file keeps it: its ``extra_info``."""
 
 
 def extra_info(outcome: Outcome) -> dict[str, Any]:
@@ -61,23 +66,30 @@ def machine_info(session: Session) -> dict[str, Any]:
     return session.device.describe() | {"preflight": preflight, "roofs": dict(session.roofs)}
 
 
-def run_info(session: Session) -> dict[str, Any]:
-    """The file's own section: what was asked for, verdict counts, cases without figures, where the time went."""
-    unmeasured = [outcome for outcome in session.outcomes if outcome.metrics is None]
+def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, str], partial: str | None) -> Entry:
+    """The file's own section: what was asked for, verdict counts, cases without figures, where the time went.
+
+    ``entries`` are the ``extra_info`` of all finished cases, ``skipped`` why the device cannot run a case; ``partial``
+    says what the run lacks of what it was to measure, None where it lacks nothing.
+    """
     return {
         "device": session.device.kind,
         "tier": session.tier.value,
-        "whole": session.whole,
-        "verdicts": dict(Counter(verdict.value for verdict in session.verdicts)),
-        "not_measured": [
-            {"case": outcome.case.id, "verdict": outcome.judgement.verdict.value, "reason": outcome.judgement.reason}
-            for outcome in unmeasured
-        ],
+        "whole": session.whole and partial is None,
+        "partial": partial,
+        "verdicts": dict(Counter(entry["verdict"] for entry in entries)),
+        "not_measured": [judged(entry) for entry in entries if entry["time_us"] is None],
+        "skipped": dict(skipped),
         "wall_s": {what: round(seconds, 3) for what, seconds in session.wall_s.items()},
     }
 
 
-def closing_lines(session: Session) -> list[str]:
+def judged(entry: Entry) -> dict[str, str]:
+    """A case, its verdict and the reason."""
+    return {name: entry[name] for name in ("case", "verdict", "reason")}
+
+
+def closing_lines(session: Session, entries: Sequence[Entry], partial: str | None) -> list[str]:
     """What a run says last: notes, roofs, where the wall time went, and the counts."""
     lines = list(session.notes)
     if session.roofs:
@@ -85,7 +97,10 @@ def closing_lines(session: Session) -> list[str]:
         lines.append(f"roofs of this run (GB/s; fma TFLOP/s): {rates}")
     parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
     lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
-    lines.append(f"{len(session.outcomes)} cases on {session.device.slug}: {counts(session.verdicts)}")
+    verdicts = [Verdict(entry["verdict"]) for entry in entries]
+    lines.append(f"{len(entries)} cases on {session.device.slug}: {counts(verdicts)}")
+    if partial is not None:
+        lines.append(f"partial run: {partial}")
     return lines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,13 +11,21 @@ from typing import Any
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.device.interface import Device, DeviceLost, Launchable, Unmeasurable
+from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable, Unmeasurable
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
 from peakgate.judge.occupancy import Occupancy, occupancy
+from peakgate.measure.limits import (
+    HOST_LIMIT_S,
+    build_limit_s,
+    emulated_launch_limit_s,
+    expected_launch_s,
+    launch_limit_s,
+    sampling_limit_s,
+)
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.project import catalogue
 from peakgate.roofs import measure_roofs, roof_cases
@@ -28,10 +36,22 @@ class WrongResult(Exception):
     """A kernel whose output is not what it must be; the message says where."""
 
 
-def no_room(full: MemoryError) -> str:
-    """What went wrong where memory, the GPU's or the machine's, is full, and where to look."""
-    told = " ".join(str(full).split()) or "it did not say how much was asked for"
-    return f"no room in memory ({told}); see what else holds it, of a GPU's with nvidia-smi"
+FRESH_SEED = 1009
+"""Of the input data after timing: a result kept from an earlier launch is wrong on it."""
+
+WARM_UP_LIMIT_S = 60.0
+
+
+def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
+    """What did not fit where memory, the GPU's or the machine's, is full, with sizes, and where to look."""
+    said = " ".join(str(full).split()) or "it did not say how much was asked for"
+    room = device.memory_bytes()
+    sizes = [said]
+    if case is not None:
+        sizes.append(f"the case's buffers take {case.buffer_bytes / 1e9:.2f} GB")
+    if room is not None:
+        sizes.append(f"{room[0] / 1e9:.2f} GB of {room[1] / 1e9:.2f} GB are free")
+    return f"no room in memory ({'; '.join(sizes)}); see what else holds it, of a GPU's with nvidia-smi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +77,16 @@ class Outcome:
     occupancy: Occupancy | None = None
 
 
+def _unwatched(_step: str, _limit_s: float, _case: str | None) -> None:
+    """Nobody watches this run."""
+
+
 @dataclass
 class Session:
     """One device, one set of floors, one run.
 
+    ``expect(step, limit_s, case id)`` is told of each step before it begins; ``launch_limit_s`` replaces the limit
+    that follows from a case's work.
     ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` tells where the time went.
     Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
     are measured.
@@ -78,7 +104,11 @@ class Session:
     wall_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     preflight: Preflight | None = None
+    expect: Callable[[str, float, str | None], None] = _unwatched
+    launch_limit_s: float | None = None
+    _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
+    _proven_again: set[Any] = field(default_factory=set)
     _reference: tuple[Any, Sequence[Array]] | None = None
 
     def look(self) -> list[str]:
@@ -88,19 +118,26 @@ class Session:
         self.notes += [f"doubtful: {concern}" for concern in found]
         return found
 
-    def begin(self, selected: Sequence[Case]) -> None:
-        """Build everything in parallel, bring the device to speed, measure the roofs."""
-        roofs = roof_cases() if self.device.peaks is not None and self.wants_roofs else []
+    def begin(
+        self, selected: Sequence[Case], roofs: Mapping[str, float] | None = None, *, prebuild: bool = True
+    ) -> None:
+        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known."""
+        wanted = roof_cases() if self.device.peaks is not None and self.wants_roofs and roofs is None else []
         with self._timed("build"):
-            self.device.prebuild([*selected, *roofs])
+            self.expect("build", build_limit_s(len(selected)), None)
+            if prebuild:
+                self.device.prebuild([*selected, *wanted])
         with self._timed("warm up"):
+            self.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()
         with self._timed("roofs"):
-            self.roofs = measure_roofs(self.device, roofs)
+            self.expect("roofs", HOST_LIMIT_S, None)
+            self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
 
     def prepare(self, case: Case) -> Launchable:
         """Build one case and put its arguments in place."""
         with self._timed("prepare"):
+            self.expect("its build and input data", HOST_LIMIT_S, case.id)
             return self.device.prepare(case)
 
     def prove(self, launchable: Launchable) -> Proof | None:
@@ -112,15 +149,47 @@ class Session:
             return None
         with self._timed("check"):
             probes = self._prove_build(launchable.case)
-            result = self._check(launchable)
+            result = self._check(launchable, launchable.case)
         if result.mismatch is not None:
             raise WrongResult(result.mismatch)
         return Proof(result.error, probes)
 
-    def sample(self, launchable: Launchable) -> Samples:
-        """Time a case that was proven right."""
+    def sample(self, launchable: Launchable, launch_s: float | None = None) -> Samples:
+        """Time a case that was proven right; ``launch_s`` is what a launch took, by default the last checked one."""
+        case = launchable.case
         with self._timed("sample"):
+            limit_s = sampling_limit_s(self._limit_s(case), self._launch_s if launch_s is None else launch_s, self.plan)
+            self.expect("sampling", limit_s, case.id)
             return launchable.sample(self.plan)
+
+    def prove_again(self, launchable: Launchable) -> None:
+        """Check after timing that the kernel still does its work; WrongResult or KernelFault when it does not.
+
+        The case itself is launched once more on poisoned outputs; once per build, its smallest edge-size problem on
+        input data that no launch has seen. A kernel that keeps results, or counts its launches, is wrong on one of
+        them. Operations of the device itself are not repeated.
+        """
+        case = launchable.case
+        if not self.checks or case.stage.source is None:
+            return
+        with self._timed("check again"):
+            result = self._check(launchable, case)
+            if result.mismatch is None:
+                result = self._check_on_fresh_data(case) or result
+        if result.mismatch is not None:
+            raise WrongResult(f"after timing: {result.mismatch}; the kernel was right before")
+
+    def _check_on_fresh_data(self, case: Case) -> Check | None:
+        key = _build(case)
+        if key in self._proven_again:
+            return None
+        self._proven_again.add(key)
+        smallest = min(catalogue.probes(case), key=lambda probe: probe.buffer_bytes, default=None)
+        if smallest is None:
+            return None
+        fresh = self.device.prepare(smallest, seed=FRESH_SEED)
+        self._launch(fresh, case)
+        return check(self.device.xp, smallest, fresh.outputs, smallest.reference(self.device.xp, fresh.inputs))
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured and keep it."""
@@ -129,7 +198,7 @@ class Session:
         floor = self.floors.get(case.id)
         outcome = Outcome(
             case=case,
-            judgement=judge(samples, figures, floor),
+            judgement=judge(samples, figures, floor, self.device.disturbance()),
             proof=proof,
             samples=samples,
             metrics=figures,
@@ -143,18 +212,26 @@ class Session:
 
     def failed(self, case: Case, error: Exception) -> Outcome:
         """Keep a case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
-        told = " ".join(str(error).split())
+        said = " ".join(str(error).split())
         match error:
             case Unmeasurable():
-                verdict, reason = Verdict.INCONCLUSIVE, told
+                verdict, reason = Verdict.INCONCLUSIVE, said
             case DeviceLost():
-                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {told}"
+                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"
             case MemoryError():
                 self._reference = None  # the next case may need its room
-                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {no_room(error)}"
+                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {no_room(error, self.device, case)}"
+            case KernelCrash():
+                verdict, reason = Verdict.CRASHED, said
+            case KernelTimeout():
+                verdict, reason = Verdict.TIMEOUT, said
             case _:
-                verdict, reason = Verdict.WRONG, told
-        outcome = Outcome(case, Judgement(verdict, reason), floor=self.floors.get(case.id))
+                verdict, reason = Verdict.WRONG, said
+        return self.unmeasured(case, Judgement(verdict, reason))
+
+    def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
+        """Keep a case without figures."""
+        outcome = Outcome(case, judgement, floor=self.floors.get(case.id))
         self.outcomes.append(outcome)
         return outcome
 
@@ -164,7 +241,7 @@ class Session:
 
     def _prove_build(self, case: Case) -> int:
         """Run the probes of a build once, whichever case asks first; how many there are."""
-        key = (case.stage, case.defines, case.block, case.launch.shared_bytes)
+        key = _build(case)
         if key not in self._proven:
             self._proven[key] = self._run_probes(case)
         known = self._proven[key]
@@ -175,15 +252,31 @@ class Session:
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = catalogue.probes(case)
         for probe in probes:
-            result = self._check(self.device.prepare(probe))
+            result = self._check(self.device.prepare(probe), case)
             if result.mismatch is not None:
                 return WrongResult(f"ragged problem {probe.size}: {result.mismatch}")
         return len(probes)
 
-    def _check(self, launchable: Launchable) -> Check:
+    def _check(self, launchable: Launchable, owner: Case) -> Check:
+        """Launch and compare; ``owner`` is the case that it is done for."""
+        self._launch(launchable, owner)
+        return check(self.device.xp, launchable.case, launchable.outputs, self._expected(launchable))
+
+    def _launch(self, launchable: Launchable, owner: Case) -> None:
+        self.expect("a launch", self._limit_s(launchable.case), owner.id)
+        start = time.perf_counter()
         launchable.run()
-        case = launchable.case
-        return check(self.device.xp, case, launchable.outputs, self._expected(launchable))
+        self._launch_s = time.perf_counter() - start
+        self.expect("its reference and the comparison", HOST_LIMIT_S, owner.id)
+
+    def _limit_s(self, case: Case) -> float:
+        """How long one launch may take."""
+        if self.launch_limit_s is not None:
+            return self.launch_limit_s
+        if self.device.kind == "cpu":
+            return emulated_launch_limit_s(case.work)
+        least = self.device.peaks.least_time_us(case.work, case.roof) if self.device.peaks else None
+        return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self.floors.get(case.id)))
 
     def _expected(self, launchable: Launchable) -> Sequence[Array]:
         """The reference, kept while consecutive cases share problem and reference function."""
@@ -217,3 +310,8 @@ class Session:
             yield
         finally:
             self.wall_s[what] = self.wall_s.get(what, 0.0) + time.perf_counter() - start
+
+
+def _build(case: Case) -> Any:
+    """What makes two cases runs of the same build."""
+    return case.stage, case.defines, case.block, case.launch.shared_bytes

@@ -42,14 +42,15 @@ class StatusLine:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        """Name the case that comes next; with the first one the run begins, which builds them all."""
+        """Name the case that comes next."""
         done, self._started = self._started, self._started + 1
-        if not done:
-            self._show(f"building {self._total} cases", None)
-            return
         failed = f"{self._failed} failed, " if self._failed else ""
         case = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else item.name
         self._show(f"{self._started} of {self._total}, {failed}{case}", self._seconds_left(done))
+
+    def building(self, count: int) -> None:
+        """The run begins: its cases are built first."""
+        self._show(f"building {count} cases", None)
 
     def built(self) -> None:
         """Count the time from now on: what building took says nothing of the cases to come."""

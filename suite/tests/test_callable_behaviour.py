@@ -52,7 +52,7 @@ def launchable(call, stream, behaviour, *, lost=None):
 
 @pytest.fixture(autouse=True)
 def _no_driver(monkeypatch):
-    monkeypatch.setattr(measured, "reset_persisting_l2", lambda: 0)
+    monkeypatch.setattr(measured, "persisting_l2_bytes", lambda: 0)
 
 
 def test_a_callable_that_only_launches_is_sampled_in_blocked_batches():
@@ -92,7 +92,7 @@ def test_work_that_ran_ahead_of_the_sample_is_refused():
 
 
 def test_where_l2_is_reserved_for_persisting_lines_samples_come_one_at_a_time(monkeypatch):
-    monkeypatch.setattr(measured, "reset_persisting_l2", lambda: 1 << 20)
+    monkeypatch.setattr(measured, "persisting_l2_bytes", lambda: 1 << 20)
     stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0))
     launchable(Call(lambda: None, (), {}), stream, measured.Behaviour(False, 6, 90.0)).sample(PLAN)
     assert {count for count, _ in stream.batches} == {1}

@@ -1,7 +1,7 @@
 import pytest
 from peakgate.device import libraries
 from peakgate.device.faults import failure
-from peakgate.device.interface import KernelFault
+from peakgate.device.interface import KernelCrash, KernelFault
 
 
 @pytest.mark.parametrize("name", ["cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"])
@@ -16,6 +16,11 @@ def test_any_other_error_is_the_kernels(message):
     found = failure(RuntimeError(message))
     assert isinstance(found, KernelFault)
     assert str(found) == message
+
+
+def test_a_fault_that_takes_the_context_with_it_is_a_crash_unless_memory_was_full():
+    assert isinstance(failure(RuntimeError("cudaErrorIllegalAddress: an illegal address"), lost=True), KernelCrash)
+    assert isinstance(failure(RuntimeError("cudaErrorMemoryAllocation: out of memory"), lost=True), MemoryError)
 
 
 def test_the_version_of_cublas_is_that_of_its_wheel_and_unknown_without_one(monkeypatch):

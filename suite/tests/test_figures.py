@@ -106,10 +106,10 @@ def test_a_sample_under_nine_tenths_of_the_highest_clock_does_not_count():
     assert undisturbed(None, 1980)
 
 
-def judged(times_us=(500.0,), floor=None, peaks=PEAKS, discarded=0):
+def judged(times_us=(500.0,), floor=None, peaks=PEAKS, discarded=0, disturbance=None):
     samples = make_samples(*times_us, discarded=discarded)
     figures = metrics(make_case(), samples, peaks, {}) if samples.conclusive else None
-    return judge(samples, figures, floor)
+    return judge(samples, figures, floor, disturbance)
 
 
 def test_a_case_at_its_floor_passes_and_under_it_is_below_floor():
@@ -129,6 +129,23 @@ def test_mostly_discarded_samples_are_inconclusive_not_slow():
     verdict = judged(times_us=(500.0, 501.0), discarded=9, floor=0.9)
     assert verdict.verdict is Verdict.INCONCLUSIVE
     assert "9 of 11" in verdict.reason
+
+
+@pytest.mark.parametrize("floor", [None, 0.5])
+def test_a_reading_above_the_peak_is_impossible_and_never_a_pass(floor):
+    least_us = 1_000_000 / PEAKS.memory_gbs / 1e3
+    assert judged((least_us / 1.01,), floor).verdict in (Verdict.PASS, Verdict.NO_FLOOR)
+    above = judged((least_us / 1.03,), floor, disturbance="foreign process 7 was on this GPU")
+    assert above.verdict is Verdict.IMPOSSIBLE
+    assert above.reason.startswith("1.03 of peak, and nothing exceeds the peak")
+    assert exit_code([above.verdict]) is ExitCode.REGRESSION
+
+
+@pytest.mark.parametrize("floor", [None, 0.0001, 0.9])
+def test_what_disturbed_the_samples_leaves_the_case_open_on_either_side_of_its_floor(floor):
+    open_case = judged(floor=floor, disturbance="foreign process 7 was on this GPU")
+    assert open_case.verdict is Verdict.INCONCLUSIVE
+    assert "foreign process 7" in open_case.reason
 
 
 def test_a_regression_outranks_an_open_question_and_that_a_pass():

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from peakgate.device.preflight import Preflight, concerns, reasons
+from peakgate.device.preflight import Load, Preflight, concerns, disturbance, own_processes, reasons
 
 FIT = Preflight(
     other_processes=0,
@@ -43,3 +43,26 @@ def test_bits_become_names_and_an_unknown_bit_is_not_lost():
     assert reasons(0x05) == ("idle", "software power cap")
     assert reasons(0x1000) == ("unknown reason 0x1000",)
     assert reasons(0) == ()
+
+
+def test_this_process_alone_disturbs_nothing():
+    now = Load(frozenset({7}), ("software power cap", "idle"))
+    assert disturbance(now, own_processes(Load(), now, 7)) is None
+
+
+def test_a_foreign_process_is_named_whether_it_was_there_first_or_came_later():
+    first = Load(frozenset({5}))
+    assert "foreign process 5 was on" in str(disturbance(Load(frozenset({5, 7})), own_processes(first, first, 7) | {7}))
+    assert "foreign process 5, 6 was on" in str(disturbance(Load(frozenset({5, 6, 7})), frozenset({7})))
+
+
+def test_under_the_hosts_process_ids_whoever_came_with_the_context_is_this_process():
+    before, now = Load(frozenset({4100})), Load(frozenset({4100, 4200}))
+    own = own_processes(before, now, 7)
+    assert own == {4200}
+    assert "foreign process 4100" in str(disturbance(now, own))
+
+
+def test_a_thermal_slowdown_in_the_middle_of_a_run_is_reported():
+    slow = Load(frozenset({7}), ("hardware thermal slowdown",))
+    assert str(disturbance(slow, frozenset({7}))).startswith("hardware thermal slowdown while it was measured")

@@ -101,14 +101,16 @@ def status_of(line, status):
 def test_the_time_left_is_the_mean_of_the_cases_done_and_building_is_no_part_of_it():
     clock, stream = Clock(), Terminal()
     line = status_line(stream, clock)
-    line.pytest_runtest_protocol(item("case 0"))
+    line.building(10)
     clock.now += 60.0
     line.built()
+    line.pytest_runtest_protocol(item("case 0"))
     for number in range(1, 6):
         clock.now += 2.0
         line.pytest_runtest_protocol(item(f"case {number}"))
     assert lines_shown(stream)[1:] == [
         "building 10 cases",
+        "1 of 10, case 0",
         "2 of 10, case 1",
         "3 of 10, case 2",
         "4 of 10, case 3, about 14 s left",

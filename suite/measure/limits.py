@@ -1,0 +1,58 @@
+"""How long a step of a case may take before it counts as endless, in seconds, from what it is expected to take. Pure.
+
+A launch is expected to take the least time that its work needs at the peak, over the case's floor: a kernel that
+passes is no slower. Without a floor 1 % of peak is expected, without a known peak the rates of a small GPU. Ten times
+that, and five seconds for the driver, is allowed. The emulator runs about 30 million memory accesses and operations
+per second, and is granted a thirtieth of that speed. Sampling repeats a launch whose duration is known by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a supervisor reads limits and does without NumPy, which takes half a second to import
+    from peakgate.case import Work
+    from peakgate.measure.sampling import SamplingPlan
+
+HOST_LIMIT_S = 120.0
+"""For what runs on the host or is trusted: one case's build and input data, its reference, the comparison."""
+
+START_LIMIT_S = 300.0
+"""For a process to import everything and to open the device."""
+
+BASE_S, SLACK = 5.0, 10.0
+EXPECTED_FRACTION = 0.01
+NOMINAL_GBS, NOMINAL_TFLOPS = 100.0, 1.0
+
+EMULATED_BASE_S = 30.0
+EMULATED_PER_S = 1e6
+BUILD_S = 10.0
+
+
+def expected_launch_s(work: Work, least_us: float | None, floor: float | None) -> float:
+    """What one launch is expected to take; ``least_us`` is its time at the peak, None where no peak is known."""
+    if least_us is None:
+        least_us = max(work.bytes / NOMINAL_GBS / 1e3, work.flops / NOMINAL_TFLOPS / 1e6)
+        return least_us / 1e6
+    return least_us / 1e6 / (floor or EXPECTED_FRACTION)
+
+
+def launch_limit_s(expected_s: float) -> float:
+    """The limit of one launch on a GPU."""
+    return BASE_S + SLACK * expected_s
+
+
+def emulated_launch_limit_s(work: Work) -> float:
+    """The limit of one emulated launch; ``work`` counts bytes, the emulator floats."""
+    return EMULATED_BASE_S + (work.bytes / 4 + work.flops) / EMULATED_PER_S
+
+
+def sampling_limit_s(limit_s: float, launch_s: float, plan: SamplingPlan) -> float:
+    """The limit of all samples of a case whose checked launch took ``launch_s`` and may take ``limit_s``."""
+    launches = plan.min_samples + 2 * plan.batch + plan.warmup
+    return limit_s + SLACK * (launches * launch_s + plan.budget_us / 1e6)
+
+
+def build_limit_s(builds: int) -> float:
+    """The limit of building everything at the start of a run, all in parallel."""
+    return HOST_LIMIT_S + BUILD_S * builds

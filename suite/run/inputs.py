@@ -1,0 +1,67 @@
+"""What a run measured and with what, each named by a hash: for its verdict, and to know whether it can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from peakgate.project.config import Project
+
+PACKAGE = Path(__file__).parents[1]
+PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml")
+
+
+def tree(project: Project, out: Path) -> dict[str, str | None]:
+    """``commit``, and ``changes``: a digest of what is not committed. Both None outside a git repository.
+
+    What runs leave behind (``out``, saved runs) is no part of the tree.
+    """
+    try:
+        commit = _git(project.root, "rev-parse", "--verify", "HEAD").decode().strip()
+        changed = hashlib.sha256(_git(project.root, "diff", "--binary", "--no-ext-diff", "HEAD"))
+        untracked = _git(project.root, "ls-files", "-z", "--others", "--exclude-standard")
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": None, "changes": None}
+    ours = (out.resolve(), project.runs.resolve(), (project.root / ".peakgate").resolve())
+    for name in filter(None, untracked.split(b"\0")):
+        path = (project.root / name.decode("utf-8", "surrogateescape")).resolve()
+        if not any(path.is_relative_to(folder) for folder in ours):
+            changed.update(name + b"\0" + (file_digest(path) or "").encode())
+    return {"commit": commit, "changes": changed.hexdigest()}
+
+
+@cache
+def harness() -> str:
+    """A digest of this tool's own files: the version number does not change with every edit."""
+    names = {path for part in PARTS for path in PACKAGE.rglob(part) if "tests" not in path.parts}
+    return _digest(sorted(names))
+
+
+def floors(baselines: Path) -> str:
+    """A digest of every floor file of a folder of baselines."""
+    return _digest(sorted(baselines.glob("*/floors.toml")))
+
+
+def file_digest(path: Path) -> str | None:
+    """A file's sha256; None where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.parent.name}/{path.name} {file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    command: list[Any] = ["git", "-C", root, *arguments]
+    return subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout

@@ -1,0 +1,86 @@
+"""The process that measures: pytest with our tests, our plug-ins and no others.
+
+``python -m peakgate.run.pytest_run`` is what the supervisor starts. Without one (the processes of an A/B) ``peakgate
+bench`` measures in its own process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from peakgate.project import config
+from peakgate.verdict import ExitCode
+
+KERNELS = Path(__file__).with_name("bench_kernels.py")
+SETTINGS = Path(__file__).with_name("bench.toml")
+"""pytest's settings for our own tests: a stranger's addopts are none of ours."""
+
+NOTHING_SELECTED = (
+    "no case was selected: -k takes parts of case ids, --collect-only lists them "
+    "(the emulator has small sizes of its own)\n"
+)
+
+DEFECT = os.EX_SOFTWARE
+"""A defect of this tool, not of what it measured: none of the four verdicts."""
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that this process gets when its parent is gone."""
+
+_FROM_PYTEST = {
+    pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
+    pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
+    pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
+}
+
+
+class _Crash:
+    """Notes a crash of pytest itself, whose exit status is the number of our UNDECIDED."""
+
+    happened = False
+
+    def pytest_internalerror(self) -> None:
+        self.happened = True
+
+
+def fixed_arguments(root: Path) -> list[str]:
+    """What pytest is started with in every run of a project."""
+    fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
+    fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
+    fixed += ["-p", "no:faulthandler", "--peakgate"]
+    project = config.find(root)
+    if project is not None and project.benchmarks:
+        from peakgate.run import benchmark_tests  # noqa: PLC0415  (families alone do without)
+
+        benchmark_tests.prepend(project)
+        fixed += benchmark_tests.pytest_arguments(project)
+    return [*fixed, "--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
+
+
+def measure(arguments: Sequence[str]) -> int:
+    """Run pytest in this process; its exit code in our terms."""
+    crash = _Crash()
+    status = pytest.main(list(arguments), plugins=[crash])
+    if crash.happened:
+        return DEFECT
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+        sys.stderr.write(NOTHING_SELECTED)
+    return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """As the supervisor's child: ended by the kernel when the supervisor is gone, whatever ended that."""
+    supervisor, root, *given = arguments
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(supervisor):
+        return ExitCode.INTERRUPTED
+    return measure([*fixed_arguments(Path(root)), *given])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,289 @@
+"""Run the process that measures, watch it, and start a fresh one with the remaining cases when a kernel takes it down.
+
+The measuring process says through a pipe which step of which case begins and how long it may take, and hands over each
+finished case, which is journaled. It ends itself after a fault of the GPU; it is killed, with all it started, when a
+step takes too long. The next process finds the finished cases in the journal and takes them over, so that the last one
+writes one whole run file. No case is run in a process of its own: a run without faults starts one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.device import driver
+from peakgate.measure.limits import HOST_LIMIT_S, START_LIMIT_S
+from peakgate.project.config import Project
+from peakgate.run import inputs, lock
+from peakgate.run.journal import CASE, KEY, RESTART, Journal
+from peakgate.run.link import FRESH, Lines
+from peakgate.run.publish import Places, storage_folder, write_verdict
+from peakgate.verdict import ExitCode, Verdict
+
+GRACE_S = 10.0
+"""After Ctrl-C a process has so long to save what it measured."""
+
+MOST_UNEXPLAINED = 3
+"""So many processes may end between two cases, where none can be blamed, before the run gives up."""
+
+FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP})
+"""Signals that others send, the kernel when memory runs out say; a crash sends others."""
+
+
+@dataclass(slots=True)
+class Step:
+    """What the measuring process does now, of which case (None: of none), and until when it may."""
+
+    name: str
+    case: str | None
+    limit_s: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a measuring process ended: exit code (negative for a signal), the step it was at, whether that took too long.
+
+    ``verdict`` is what it sent last, None where it did not come to an end of its own.
+    """
+
+    code: int
+    step: Step
+    timed_out: bool
+    interrupted: bool
+    verdict: dict[str, Any] | None
+
+
+def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) -> int:
+    """One supervised run of ``peakgate bench``; ``arguments`` are for pytest. The exit code."""
+    out = Path(ours.out).absolute() if ours.out else project.out
+    places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
+    with _terminated_like_interrupted():
+        journal = Journal(out)
+        supervisor = _Supervisor(ours, project, places, journal)
+        try:
+            places.clear()  # before anything can end this run without a verdict
+            _refuse_contradictions(ours, arguments)
+            with lock.locked(supervisor.uuid, ours.wait):
+                return supervisor.run(arguments)
+        finally:
+            places.remove_staging()
+            journal.close(keep=supervisor.resumable)
+
+
+def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
+    if ours.resume and ours.strict:
+        raise PeakgateError("--resume with --strict-gate: a gate measures everything itself; leave one of them out")
+    if any(option.startswith("--benchmark-compare") for option in arguments):
+        raise PeakgateError("--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`")
+
+
+class _Supervisor:
+    """One run over as many measuring processes as it takes; ``uuid`` is the GPU's, None for the emulator."""
+
+    def __init__(self, ours: argparse.Namespace, project: Project, places: Places, journal: Journal) -> None:
+        self._ours, self._project, self._places, self._journal = ours, project, places, journal
+        self.uuid = lock.device_uuid(ours.device or "auto")
+        self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
+        self.resumable = True
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Measure until all cases are finished; the exit code."""
+        if self._ours.resume:
+            done = self._journal.resume(self._key)
+            sys.stderr.write(f"resumed: {done} finished cases are taken over\n")
+        else:
+            self._journal.clear()
+        unexplained, prebuild = 0, True
+        while True:
+            ended = self._watch(arguments if prebuild else ["--peakgate-no-prebuild", *arguments])
+            if ended.verdict is not None:
+                return self._finish(ended.verdict)
+            if ended.interrupted:
+                return ExitCode.INTERRUPTED
+            if _refused(ended):
+                self.resumable = ended.code != ExitCode.BAD_INPUT
+                return ended.code or os.EX_SOFTWARE  # it said why itself, but gave no verdict
+            if ended.code == FRESH and ended.step.case is None:
+                self._journal.append({RESTART: f"{self._journal.cases[-1]}: took the GPU's context with it"})
+            else:
+                unexplained += self._blame(ended)
+            if unexplained > MOST_UNEXPLAINED:
+                raise CannotDecide(f"not measured: {_how(ended)} {unexplained} times; --resume continues")
+            prebuild = prebuild and ended.step.name != "build"
+
+    def _watch(self, arguments: Sequence[str]) -> Ended:
+        """One measuring process, from its start to its end."""
+        reading, writing = os.pipe()
+        command = [sys.executable, "-P", "-m", "peakgate.run.pytest_run", str(os.getpid()), str(self._project.root)]
+        from_us = [f"--peakgate-link={writing}", f"--peakgate-journal={self._journal.path}"]
+        from_us += [f"--benchmark-storage=file://{self._places.staging / 'saved'}"]
+        from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
+        process = subprocess.Popen(
+            [*command, *from_us, *arguments],
+            pass_fds=(writing, *lock.inherited()),
+            start_new_session=True,  # Ctrl-C is for us; we end what we started
+        )
+        os.close(writing)
+        try:
+            if not self._journal.records:
+                self._journal.append({KEY: self._key})
+            return _Watched(process, reading, self._journal).to_the_end()
+        finally:
+            _end(process)
+            os.close(reading)
+
+    def _blame(self, ended: Ended) -> int:
+        """Journal what became of the case at hand; 1 where there is none to blame."""
+        step = ended.step
+        what = f"{step.case or 'no case'}: {_how(ended)}"
+        sys.stderr.write(f"\n{what}; going on in a fresh process\n")
+        self._journal.append({RESTART: what})
+        if step.case is None or step.case in self._journal.cases:
+            return 1
+        if ended.timed_out:
+            verdict, reason = Verdict.TIMEOUT, f"{step.name} did not end within {step.limit_s:.0f} s"
+        elif -ended.code in FROM_OUTSIDE:
+            verdict = Verdict.INCONCLUSIVE
+            reason = f"{_how(ended)}, from outside; the kernel's log (dmesg) says whether memory was short"
+        else:
+            verdict, reason = Verdict.CRASHED, _how(ended)
+        self._journal.append({CASE: step.case, "verdict": verdict.value, "reason": reason})
+        return 0
+
+    def _finish(self, verdict: dict[str, Any]) -> int:
+        """Publish the run file and the verdict; nothing is published of a run that did not come to its end."""
+        slug = str(verdict["device"])
+        saved = self._places.publish(self._project.runs / slug)
+        cases = Path(self._ours.cases) if self._ours.cases else None
+        about = {"command": sys.argv, "project": str(self._project.root), **self._key}
+        write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)
+        self.resumable = verdict["partial"] is not None
+        return int(verdict["exit_code"])
+
+    @cached_property
+    def _key(self) -> dict[str, Any]:
+        """What must be the same for a run to be resumed."""
+        tree = inputs.tree(self._project, self._places.out)
+        return {
+            "commit": tree["commit"],
+            "changes": tree["changes"],
+            "harness": inputs.harness(),
+            "GPU": self.uuid or "none",
+            "driver": driver.driver_version() or "none",
+            "device": self._ours.device or "auto",
+            "floors": inputs.floors(self._baselines),
+        }
+
+
+class _Watched:
+    """One measuring process under watch."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reading: int, journal: Journal) -> None:
+        self._process, self._reading, self._journal = process, reading, journal
+        self._lines = Lines()
+        self._verdict: dict[str, Any] | None = None
+        self._step = _step("start", START_LIMIT_S)
+        self._interrupted = False
+
+    def to_the_end(self) -> Ended:
+        timed_out = False
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reading, selectors.EVENT_READ)
+            while True:
+                try:
+                    left = self._step.until - time.monotonic()
+                    if left <= 0:
+                        timed_out = not self._interrupted
+                        break
+                    if selector.select(left):
+                        data = os.read(self._reading, 1 << 16)
+                        if not data:
+                            break
+                        for event in self._lines.feed(data):
+                            self._take(event)
+                except KeyboardInterrupt:
+                    if not self._interrupt():
+                        break
+        code = _end(self._process, 0.0 if timed_out else GRACE_S)
+        return Ended(code, self._step, timed_out, self._interrupted, self._verdict)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if "step" in event:
+            step = _step(str(event["step"]), float(event["limit_s"]), event["case"])
+            self._step = step if not self._interrupted else self._step
+        elif "finished" in event:
+            self._verdict = event["finished"]
+        elif "refused" in event:
+            raise PeakgateError(str(event["refused"]))
+        elif "undecided" in event:
+            raise CannotDecide(str(event["undecided"]))
+        else:
+            self._journal.append(event)
+            if CASE in event and not self._interrupted:
+                self._step = _step("the end of a case", HOST_LIMIT_S)
+
+    def _interrupt(self) -> bool:
+        """Ask the process to save what it has; False when that was asked already."""
+        if self._interrupted:
+            return False
+        self._interrupted = True
+        self._step = _step("interrupted", GRACE_S)
+        self._process.send_signal(signal.SIGINT)
+        return True
+
+
+def _step(name: str, limit_s: float, case: str | None = None) -> Step:
+    return Step(name, case, limit_s, time.monotonic() + limit_s)
+
+
+def _refused(ended: Ended) -> bool:
+    """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
+    if ended.timed_out or ended.code < 0 or ended.code == FRESH:
+        return False
+    return ended.step.case is None or ended.code == os.EX_SOFTWARE
+
+
+def _how(ended: Ended) -> str:
+    """How a process ended, in words."""
+    if ended.timed_out:
+        return f"{ended.step.name} took longer than {ended.step.limit_s:.0f} s, its process was killed"
+    if ended.code < 0:
+        return f"its process was ended by {signal.Signals(-ended.code).name} during {ended.step.name}"
+    return f"its process ended itself with exit code {ended.code} during {ended.step.name}"
+
+
+def _end(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
+    """End a process and all it started, which are a session of their own, where it does not end by itself."""
+    try:
+        return process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A runner that is told to stop sends SIGTERM: save as after Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

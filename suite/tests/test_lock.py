@@ -1,0 +1,116 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from peakgate.common.errors import CannotDecide, PeakgateError, refused
+from peakgate.run import lock
+from peakgate.run.lock import HELD_VARIABLE, device_uuid, inherited, locked
+from peakgate.verdict import ExitCode
+
+UUID = "GPU-00000000-0000-0000-0000-000000000001"
+
+
+@pytest.fixture(autouse=True)
+def no_lock_of_our_own(monkeypatch):
+    monkeypatch.delenv(HELD_VARIABLE, raising=False)
+
+
+def elsewhere(folder, wait_s=0.0, **options):
+    """As a process that is not started by the holder."""
+    before = os.environ.pop(HELD_VARIABLE)
+    try:
+        with locked(UUID, wait_s, folder=folder, **options):
+            pass
+    finally:
+        os.environ[HELD_VARIABLE] = before
+
+
+def test_a_second_run_is_told_who_has_the_gpu_and_may_have_it_afterwards(tmp_path):
+    with locked(UUID, folder=tmp_path):
+        with pytest.raises(CannotDecide, match=f"{UUID}: in use by pid {os.getpid()} .user .*, `.*`, since 2") as busy:
+            elsewhere(tmp_path)
+        assert refused(busy.value) is ExitCode.UNDECIDED
+    with locked(UUID, 0.0, folder=tmp_path):
+        pass
+
+
+def test_a_run_that_waits_says_so_once(tmp_path, monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(lock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    with locked(UUID, folder=tmp_path), pytest.raises(CannotDecide):
+        elsewhere(tmp_path, 3.0, say=said.append)
+    assert now[0] == pytest.approx(3.0)
+    assert len(said) == 1
+    assert said[0].endswith("; waiting up to 3 s\n")
+
+
+def test_what_the_holder_starts_measures_under_its_lock(tmp_path):
+    with locked(UUID, 0.0, folder=tmp_path), locked(UUID, 0.0, folder=tmp_path):
+        assert len(inherited()) == 1
+    assert inherited() == ()
+
+
+def test_another_gpu_and_no_gpu_are_free(tmp_path):
+    with locked(UUID, folder=tmp_path), locked(UUID[:-1] + "2", 0.0, folder=tmp_path), locked(None, 0.0):
+        pass
+
+
+def test_a_process_that_outlives_its_holder_keeps_the_gpu_locked_until_it_ends(tmp_path):
+    with locked(UUID, folder=tmp_path):
+        child = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=inherited(), text=True
+        )
+    with pytest.raises(CannotDecide), locked(UUID, 0.0, folder=tmp_path):
+        pass
+    child.communicate("\n")
+    with locked(UUID, 0.0, folder=tmp_path):
+        pass
+
+
+def test_every_user_may_open_the_lock_whatever_the_umask_of_the_first_one(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with locked(UUID, folder=tmp_path):
+            pass
+    finally:
+        os.umask(before)
+    (path,) = tmp_path.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+def test_a_link_in_place_of_the_lock_is_refused_and_not_written_through(tmp_path):
+    target = tmp_path / "mine"
+    target.write_text("kept")
+    (tmp_path / f"peakgate-{UUID}.lock").symlink_to(target)
+    with (
+        pytest.raises(PeakgateError, match=r"this GPU's lock cannot be opened .*; remove that file"),
+        locked(UUID, folder=tmp_path),
+    ):
+        pass
+    assert target.read_text() == "kept"
+
+
+@pytest.mark.parametrize("content", ["", "{", json.dumps({"pid": 1})])
+def test_a_holder_that_left_no_name_is_waited_for_all_the_same(tmp_path, content):
+    with locked(UUID, folder=tmp_path):
+        next(tmp_path.iterdir()).write_text(content)
+        with pytest.raises(CannotDecide, match="in use by a run that did not say which"):
+            elsewhere(tmp_path)
+
+
+def test_control_characters_of_a_holder_do_not_reach_the_terminal(tmp_path):
+    about = {"pid": 1, "user": "\x1b[31m", "command": "a\nb", "since": ""}
+    with locked(UUID, folder=tmp_path):
+        next(tmp_path.iterdir()).write_text(json.dumps(about))
+        with pytest.raises(CannotDecide) as busy:
+            elsewhere(tmp_path)
+    assert str(busy.value).isprintable()
+
+
+@pytest.mark.parametrize("choice", ["cpu", "tpu", "gpu:9999"])
+def test_a_device_that_is_no_gpu_has_no_lock(choice):
+    assert device_uuid(choice) is None

@@ -1,0 +1,269 @@
+"""Whole runs of hostile kernels in the emulator: what each costs, and what is left when a run is ended from outside."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = Path(__file__).parent / "hostile"
+ENVIRONMENT = os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"}
+
+
+def command(folder, *arguments, device="cpu"):
+    fixed = (sys.executable, "-m", "peakgate", "bench", "--device", device, f"--out={folder}")
+    return [*fixed, f"--benchmark-storage={folder / 'saved'}", *arguments]
+
+
+def run(folder, *arguments, project=HOSTILE, **options):
+    return subprocess.run(
+        command(folder, *arguments),
+        cwd=project,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        **options,
+    )
+
+
+def verdicts(folder):
+    return {
+        case["case"].split(".")[1].split("-")[0]: case["verdict"]
+        for case in json.loads((folder / "bench.json").read_text())["cases"]
+    }
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """One run of every hostile kernel; the limit is for the one that sleeps."""
+    folder = tmp_path_factory.mktemp("hostile")
+    return run(folder, "--launch-limit=5", f"--benchmark-json={folder / 'run.json'}"), folder
+
+
+def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
+    done, folder = hostile
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert verdicts(folder) == {
+        "a_copy": "NO_FLOOR",
+        "aborts": "CRASHED",
+        "counts": "WRONG",
+        "exits": "CRASHED",
+        "keeps": "WRONG",
+        "recurses": "CRASHED",
+        "sleeps": "TIMEOUT",
+        "traps": "CRASHED",
+        "z_copy": "NO_FLOOR",
+    }
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "Fatal Python error" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CRASHED hostile.aborts-1024: its process was ended by SIGABRT during a launch",
+        "CRASHED hostile.recurses-1024: recurses.cu:4: fault: stack overflow",
+        "CRASHED hostile.traps-1024: traps.cu:3: assertion: assertion failed: __trap()",
+        "CRASHED hostile.exits-1024: its process ended itself with exit code 0 during a launch",
+        "TIMEOUT hostile.sleeps-1024: a launch did not end within 5 s",
+        "WRONG hostile.counts-1024: unwritten output: no thread wrote to argument 0",
+        "WRONG hostile.keeps-1024: after timing: output 0 [0] is ",
+    ],
+)
+def test_the_reason_says_what_happened_and_when(hostile, line):
+    assert line in hostile[0].stdout
+
+
+def test_the_run_file_is_one_whole_run_that_reports_its_restarts(hostile):
+    saved = json.loads((hostile[1] / "run.json").read_text())
+    about = saved["peakgate"]
+    assert about["partial"] is None
+    assert about["whole"] is True
+    assert len(about["restarts"]) == 3
+    assert {entry["case"] for entry in about["not_measured"]} == {
+        f"hostile.{name}-1024" for name in ("aborts", "counts", "exits", "keeps", "recurses", "sleeps", "traps")
+    }
+    assert [benchmark["extra_info"]["case"] for benchmark in saved["benchmarks"]] == [
+        "hostile.a_copy-1024",
+        "hostile.z_copy-1024",
+    ]
+    assert all(len(benchmark["stats"]["data"]) == 3 for benchmark in saved["benchmarks"])
+
+
+def test_a_run_leaves_its_verdict_and_its_run_files_and_nothing_else(hostile):
+    assert sorted(path.name for path in hostile[1].iterdir()) == ["bench.json", "run.json", "saved"]
+    assert [path.name[:5] for path in hostile[1].rglob("0*.json")] == ["0001_"]
+
+
+def test_the_verdict_names_its_inputs_its_command_and_its_commit(hostile):
+    verdict = json.loads((hostile[1] / "bench.json").read_text())
+    assert verdict["command"][-1].startswith("--benchmark-json=")
+    assert len(verdict["commit"]) == 40
+    assert len(verdict["harness"]) == 64
+    digests = {Path(name).name: digest for name, digest in verdict["files"].items()}
+    assert len(digests["run.json"]) == 64
+    assert digests["floors.toml"] is None
+
+
+def interrupted(folder, signals, *arguments):
+    """A run that is sent these signals while its kernel sleeps."""
+    process = subprocess.Popen(
+        command(folder, "-k", "a_copy or sleeps or z_copy", "--launch-limit=600", *arguments),
+        cwd=HOSTILE,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    journal = folder / "bench.journal"
+    while process.poll() is None and not (journal.is_file() and "a_copy" in journal.read_text()):
+        os.sched_yield()
+    for number in signals:
+        process.send_signal(number)
+    output, _ = process.communicate(timeout=120)
+    return process.returncode, output
+
+
+def test_what_kill_9_leaves_is_resumed_and_measured_once(tmp_path):
+    code, _ = interrupted(tmp_path, [signal.SIGKILL])
+    assert code == -signal.SIGKILL
+    assert not (tmp_path / "bench.json").exists()
+    before = json.loads((tmp_path / "bench.journal").read_text().splitlines()[2])
+    done = run(tmp_path, "-k", "a_copy or z_copy", "--resume", f"--benchmark-json={tmp_path / 'run.json'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    saved = json.loads((tmp_path / "run.json").read_text())
+    assert saved["peakgate"]["restarts"] == ["resumed with 1 finished cases"]
+    first = saved["benchmarks"][0]
+    assert before["case"] == first["extra_info"]["case"] == "hostile.a_copy-1024"
+    assert [time_s * 1e6 for time_s in first["stats"]["data"]] == pytest.approx(before["times_us"], rel=1e-12)
+    assert not (tmp_path / "bench.journal").exists()
+
+
+def test_a_run_ended_twice_while_a_kernel_runs_exits_130_and_can_be_resumed(tmp_path):
+    code, output = interrupted(tmp_path, [signal.SIGINT, signal.SIGTERM])
+    assert code == 130
+    assert "Traceback" not in output
+    assert not (tmp_path / "bench.json").exists()
+    assert "a_copy" in (tmp_path / "bench.journal").read_text()
+
+
+SLOW_REFERENCE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {hostile!r})
+from family import FAMILY, case, probes
+from peakgate.case import Family
+import signal, os, dataclasses
+def stop(xp, inputs):
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
+def cases(scale):
+    yield case("a_copy", 1024)
+    yield dataclasses.replace(case("z_copy", 1024), reference=stop)
+FAMILY = Family("hostile", "", FAMILY.stages, cases, probes)
+"""
+
+
+def test_after_ctrl_c_what_was_measured_is_saved_and_marked_partial(tmp_path):
+    folder = tmp_path / "project" / "kernels" / "stopped"
+    folder.mkdir(parents=True)
+    (tmp_path / "project" / "peakgate.toml").write_text("")
+    (folder / "family.py").write_text(SLOW_REFERENCE.format(hostile=str(HOSTILE / "kernels" / "hostile")))
+    done = run(tmp_path, f"--benchmark-json={tmp_path / 'run.json'}", project=tmp_path / "project")
+    assert done.returncode == 130, done.stdout + done.stderr
+    about = json.loads((tmp_path / "run.json").read_text())["peakgate"]
+    assert about["whole"] is False
+    assert about["partial"] == "1 of 2 selected cases were not finished"
+    verdict = json.loads((tmp_path / "bench.json").read_text())
+    assert verdict["exit_code"] == 130
+    assert verdict["partial"] == about["partial"]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_gate_never_resumes(tmp_path):
+    done = run(tmp_path, "--resume", "--strict-gate")
+    assert done.returncode == 2
+    assert done.stderr.startswith("--resume with --strict-gate: ")
+
+
+def test_a_run_of_other_code_is_not_resumed(tmp_path):
+    line = {"measures": {"commit": "0" * 40, "harness": "of another version"}}
+    (tmp_path / "bench.journal").write_text(
+        json.dumps(line) + "\n" + json.dumps({"case": "hostile.a_copy-1024"}) + "\n"
+    )
+    done = run(tmp_path, "-k", "a_copy", "--resume")
+    assert done.returncode == 2
+    assert "--resume continues a run only where commit, " in done.stderr
+
+
+def test_an_old_verdict_and_run_file_do_not_outlive_the_start_of_a_run(tmp_path):
+    for name in ("bench.json", "run.json"):
+        (tmp_path / name).write_text("{}")
+    done = run(tmp_path, "-k", "no_such_case", f"--benchmark-json={tmp_path / 'run.json'}")
+    assert done.returncode == 2
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def limited_files(most_bytes):
+    """What a full disk does to a writer: the write that exceeds this size fails."""
+
+    def limit():
+        import resource  # noqa: PLC0415  (in the child)
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return limit
+
+
+@pytest.mark.parametrize("most_bytes", [100, 3000])
+def test_a_full_disk_is_one_line_and_exit_2(tmp_path, most_bytes):
+    done = run(tmp_path, "-k", "a_copy", preexec_fn=limited_files(most_bytes))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"cannot be written ({os.strerror(errno.EFBIG)})" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize("option", ["--out={}/file/below", "--benchmark-storage={}/file/below"])
+def test_a_place_that_takes_no_files_is_one_line_and_exit_2(tmp_path, option):
+    (tmp_path / "file").write_text("")
+    done = run(tmp_path, "-k", "a_copy", option.format(tmp_path))
+    assert done.returncode == 2
+    assert "cannot be written (Not a directory)" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+CASES = """
+from peakgate.case import Family
+def cases(scale):
+    {}
+FAMILY = Family("mine", "synthetic", (), cases, lambda case: iter(()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('no size')", "family.py:4: cases() of the family mine gives no cases: ValueError: no size"),
+        ("return 5", "cases() of the family mine gives no cases: TypeError: 'int' object is not iterable"),
+        ("raise SystemExit(0)", "family.py:4: cases() of the family mine gives no cases: SystemExit: 0"),
+    ],
+)
+def test_a_family_without_cases_is_one_line_and_exit_2(tmp_path, body, told):
+    folder = tmp_path / "project" / "kernels" / "mine"
+    folder.mkdir(parents=True)
+    (tmp_path / "project" / "peakgate.toml").write_text("")
+    (folder / "family.py").write_text(CASES.format(body))
+    done = run(tmp_path, project=tmp_path / "project")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
