@@ -298,6 +298,38 @@ def test_bad_input_is_exit_2_in_one_line(project, text, said):
     assert said in done.stdout + done.stderr
 
 
+CRASHES = """
+import os
+import signal
+
+import numpy as np
+
+
+def test_a(gpu_benchmark):
+    gpu_benchmark(lambda x: x + 1, np.ones(3))
+
+
+def test_crashes(gpu_benchmark):
+    gpu_benchmark(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+
+
+def test_b(gpu_benchmark):
+    gpu_benchmark(lambda x: x + 1, np.ones(3))
+"""
+
+
+def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project):
+    folder = project(CRASHES)
+    done = bench(folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    saved = json.loads((folder / "run.json").read_text())
+    assert len(saved["benchmarks"]) == 2
+    assert [(entry["case"], entry["verdict"]) for entry in saved["peakgate"]["not_measured"]] == [
+        ("benchmarks-bench_ops.test_crashes", "CRASHED")
+    ]
+    assert "ended by SIGSEGV during a benchmark test" in done.stdout
+
+
 STRANGER = (
     "pytest",
     "-q",
