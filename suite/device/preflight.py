@@ -39,9 +39,10 @@ class Load:
 def own_processes(before: Load, now: Load, pid: int) -> frozenset[int]:
     """This process as NVML names it, from the load before and after it made its CUDA context.
 
-    In a container NVML may use the host's process ids, which ``pid`` is none of: then whoever came is this process.
+    In a container NVML may use the host's process ids, which ``pid`` is none of: then whoever came is this process,
+    and where nobody came (the context was there before) all who are there are taken for it.
     """
-    return frozenset({pid}) if pid in now.processes else now.processes - before.processes
+    return frozenset({pid}) if pid in now.processes else now.processes - before.processes or now.processes
 
 
 def disturbance(now: Load, own: frozenset[int]) -> str | None:

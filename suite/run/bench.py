@@ -12,7 +12,7 @@ from peakgate.project.config import Project
 from peakgate.run.link import AB_VARIABLE
 from peakgate.run.lock import add_lock_options, seconds
 
-PASSED_ON = ("device", "tier", "baselines", "cases", "commit", "out", "launch_limit")
+PASSED_ON = ("device", "tier", "baselines", "baselines_from", "cases", "commit", "out", "launch_limit")
 INSPECTING = frozenset({"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures"})
 """Options of pytest under which nothing is measured, or a person stops the clock."""
 
@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         help="exit 3 where a case has no floor, and before measuring a doubtful GPU",
     )
     parser.add_argument("--baselines", help="folder with <gpu>/floors.toml (default: the project's)")
+    parser.add_argument("--baselines-from", metavar="REF", help="take the floors from this commit, a change's base say")
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--out", help="folder for the verdict (default: the project's)")

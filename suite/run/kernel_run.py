@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -25,6 +26,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
 from peakgate.run import benchmark_tests, record, table
+from peakgate.run.base import floors_at
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
 from peakgate.run.journal import Finished, finished
@@ -65,6 +67,7 @@ class KernelRun:
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
+        self._exit_code = os.EX_SOFTWARE
         self.status = StatusLine(pytest_config)
 
     @classmethod
@@ -183,8 +186,9 @@ class KernelRun:
             code = ExitCode.INTERRUPTED
         elif code != ExitCode.OK:
             session.exitstatus = int(code)
+        self._exit_code = int(code or session.exitstatus)
         verdict = {
-            "exit_code": int(code or session.exitstatus),
+            "exit_code": self._exit_code,
             "device": self.session.device.slug,
             "partial": self._partial(),
             "restarts": list(self.before.restarts),
@@ -195,6 +199,14 @@ class KernelRun:
             self.link.send(finished=verdict)
         else:
             write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self) -> None:
+        """End here after a lost CUDA context, which clean-up would meet again: everything is written by now."""
+        if self.session.device.lost:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._exit_code)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
@@ -262,8 +274,11 @@ def _session(options: argparse.Namespace) -> Session:
     project = config.required()
     device, note = open_device(options.peakgate_device)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    known = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
-    floors = load_floors(baselines / device.slug / "floors.toml", known_cases=known)
+    if options.peakgate_baselines_from:
+        floors = floors_at(options.peakgate_baselines_from, baselines, device.slug)
+    else:
+        known_cases = {case.id for case in catalogue.cases(device.scale)}
+        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [note] if note else []
     if _ab_part() == "pair":
         notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")

@@ -51,8 +51,8 @@ def test_this_process_alone_disturbs_nothing():
 
 
 def test_a_foreign_process_is_named_whether_it_was_there_first_or_came_later():
-    first = Load(frozenset({5}))
-    assert "foreign process 5 was on" in str(disturbance(Load(frozenset({5, 7})), own_processes(first, first, 7) | {7}))
+    now = Load(frozenset({5, 7}))
+    assert "foreign process 5 was on" in str(disturbance(now, own_processes(Load(frozenset({5})), now, 7)))
     assert "foreign process 5, 6 was on" in str(disturbance(Load(frozenset({5, 6, 7})), frozenset({7})))
 
 
@@ -60,6 +60,7 @@ def test_under_the_hosts_process_ids_whoever_came_with_the_context_is_this_proce
     before, now = Load(frozenset({4100})), Load(frozenset({4100, 4200}))
     own = own_processes(before, now, 7)
     assert own == {4200}
+    assert own_processes(now, now, 7) == {4100, 4200}
     assert "foreign process 4100" in str(disturbance(now, own))
 
 

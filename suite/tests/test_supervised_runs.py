@@ -188,6 +188,38 @@ def test_after_ctrl_c_what_was_measured_is_saved_and_marked_partial(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+LOST_CONTEXT = """
+import dataclasses, sys
+sys.path.insert(0, {hostile!r})
+from family import FAMILY, case, probes
+from peakgate.device.cpu import CpuDevice
+from peakgate.device.interface import KernelCrash
+def lose(xp, inputs):
+    CpuDevice.lost = "the context is gone"
+    raise KernelCrash("cudaErrorIllegalAddress: an illegal memory access was encountered")
+def cases(scale):
+    yield dataclasses.replace(case("a_copy", 1024), reference=lose)
+    yield case("z_copy", 1024)
+FAMILY = dataclasses.replace(FAMILY, cases=cases, probes=lambda of: iter(()))
+"""
+
+
+@pytest.mark.parametrize("ab", [None, "proof"])
+def test_after_a_lost_context_the_verdict_is_written_and_a_supervised_run_goes_on(tmp_path, monkeypatch, ab):
+    """A stand-in for a GPU: the device says that its context is lost, as after an illegal address."""
+    if ab:
+        monkeypatch.setitem(ENVIRONMENT, "PEAKGATE_AB", ab)
+    folder = tmp_path / "project" / "kernels" / "lost"
+    folder.mkdir(parents=True)
+    (tmp_path / "project" / "peakgate.toml").write_text("")
+    (folder / "family.py").write_text(LOST_CONTEXT.format(hostile=str(HOSTILE / "kernels" / "hostile")))
+    done = run(tmp_path, project=tmp_path / "project")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert verdicts(tmp_path) == {"a_copy": "CRASHED", "z_copy": "NO_FLOOR"}
+    restarts = json.loads((tmp_path / "bench.json").read_text())["restarts"]
+    assert restarts == ([] if ab else ["hostile.a_copy-1024: took the GPU's context with it"])
+
+
 def test_a_gate_never_resumes(tmp_path):
     done = run(tmp_path, "--resume", "--strict-gate")
     assert done.returncode == 2
@@ -255,15 +287,16 @@ FAMILY = Family("mine", "synthetic", (), cases, lambda case: iter(()))
     [
         ("raise ValueError('no size')", "family.py:4: cases() of the family mine gives no cases: ValueError: no size"),
         ("return 5", "cases() of the family mine gives no cases: TypeError: 'int' object is not iterable"),
+        ("import os; os.abort()", "not measured: its process was ended by SIGABRT during start"),
         ("raise SystemExit(0)", "family.py:4: cases() of the family mine gives no cases: SystemExit: 0"),
     ],
 )
-def test_a_family_without_cases_is_one_line_and_exit_2(tmp_path, body, told):
+def test_a_family_without_cases_is_one_line_and_never_passes(tmp_path, body, told):
     folder = tmp_path / "project" / "kernels" / "mine"
     folder.mkdir(parents=True)
     (tmp_path / "project" / "peakgate.toml").write_text("")
     (folder / "family.py").write_text(CASES.format(body))
     done = run(tmp_path, project=tmp_path / "project")
-    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.returncode == (3 if "abort" in body else 2), done.stdout + done.stderr
     assert told in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
