@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nox
@@ -11,147 +12,157 @@ nox.options.sessions = ["tests", "lint"]
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 
-PYPROJECT = nox.project.load_toml("pyproject.toml")
 TESTS = ("suite/tests", "reports/tests", "kernels/tests")
 WORKFLOWS = Path(".github", "workflows")
 
 
-def install(session: nox.Session, *extras: str, groups: tuple[str, ...] = ()) -> None:
-    """Install this tree with these extras and dependency groups, every package at its locked version."""
-    lock = "requirements-cuda12.lock" if "cuda12" in extras else "requirements.lock"
-    wanted = f".[{','.join(extras)}]" if extras else "."
-    session.install("-c", lock, "-e", wanted, *nox.project.dependency_groups(PYPROJECT, *groups))
+def install(session: nox.Session, *files: str) -> None:
+    """Install what these files of requirements/ pin, by hash, and then this tree with nothing beside it."""
+    requirements(session, *files)
+    session.install("--no-deps", "--no-build-isolation", "-e", ".")
 
 
-def install_for_device(
-    session: nox.Session, *extras: str, groups: tuple[str, ...] = (), needs: tuple[str, ...] = ()
-) -> None:
+def requirements(session: nox.Session, *files: str) -> None:
+    """Install what these files of requirements/ pin; a package whose hash is another one is refused."""
+    session.install("--require-hashes", *(word for name in files for word in ("-r", f"requirements/{name}.txt")))
+
+
+def install_for_device(session: nox.Session, *files: str, needs: tuple[str, ...] = ()) -> None:
     """Install this tree, and what the device of this machine needs besides."""
-    install(session, *extras, groups=groups)
+    install(session, *files)
     needed = session.run("python", "-m", "peakgate.device.needs", *needs, *session.posargs, silent=True)
     if isinstance(needed, str) and needed.split():
-        install(session, *extras, *needed.split(), groups=groups)
+        requirements(session, *needed.split())
+
+
+def peakgate(session: nox.Session, verb: str) -> None:
+    """Run a verb in this tree, or in PEAKGATE_PROJECT's: a gate judges a change with the tool of its base."""
+    session.chdir(os.environ.get("PEAKGATE_PROJECT", "."))
+    session.run("peakgate", verb, *session.posargs)
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
     """Prove, time and gate every kernel on the device at hand; arguments go to `peakgate bench` and pytest."""
-    install_for_device(session)
-    session.run("peakgate", "bench", *session.posargs)
+    install_for_device(session, "reports")
+    peakgate(session, "bench")
 
 
 @nox.session
 def compare(session: nox.Session) -> None:
     """Compare two runs: -- BASE NEW, each a file, a folder, a commit, `latest` or `driver:VERSION`."""
     install(session, "reports")
-    session.run("peakgate", "compare", *session.posargs)
+    peakgate(session, "compare")
 
 
 @nox.session
 def show(session: nox.Session) -> None:
     """Write a page of one run: -- RUN, as for `compare`."""
     install(session, "reports")
-    session.run("peakgate", "show", *session.posargs)
+    peakgate(session, "show")
 
 
 @nox.session
 def ab(session: nox.Session) -> None:
     """Measure two commits alternately on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
     install_for_device(session, "reports")
-    session.run("peakgate", "ab", *session.posargs)
+    peakgate(session, "ab")
 
 
 @nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")
-    session.run("peakgate", "floors", *session.posargs)
+    peakgate(session, "floors")
 
 
 @nox.session
 def keep(session: nox.Session) -> None:
     """Keep saved runs as references beside the floors, without their samples: -- RUN..."""
     install(session, "reports")
-    session.run("peakgate", "keep", *session.posargs)
+    peakgate(session, "keep")
 
 
 @nox.session
 def ladder(session: nox.Session) -> None:
     """Check that the tables and pictures of kernels/ show the run they name: -- [RUN] [--write]."""
     install(session, "reports")
-    session.run("peakgate", "ladder", *session.posargs)
+    peakgate(session, "ladder")
 
 
 @nox.session
 def resources(session: nox.Session) -> None:
     """Compare registers, spills and occupancy of every kernel with their baseline, with no GPU: -- [--update]."""
-    install(session, "nvrtc")
-    session.run("peakgate", "resources", *session.posargs)
+    install(session, "reports", "nvrtc")
+    peakgate(session, "resources")
 
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
     """Run every kernel under compute-sanitizer on the GPU: -- [--tool NAME] [-k TEXT]."""
-    install_for_device(session)
-    session.run("peakgate", "sanitize", *session.posargs)
+    install_for_device(session, "reports")
+    peakgate(session, "sanitize")
 
 
 @nox.session
 def history(session: nox.Session) -> None:
     """Report what got slower over the saved runs, and between which commits: -- [--gpu SLUG] [--runs DIR]."""
     install(session, "reports")
-    session.run("peakgate", "history", *session.posargs)
+    peakgate(session, "history")
 
 
 @nox.session
 def selftest(session: nox.Session) -> None:
     """Measure unchanged code ten times and report what this runner can resolve: -- [--sessions N] [--save]."""
     install_for_device(session, "reports")
-    session.run("peakgate", "selftest", *session.posargs)
+    peakgate(session, "selftest")
 
 
 @nox.session
 def protect(session: nox.Session) -> None:
-    """Fail a change that lowers a floor or edits a saved run without a reason: -- --base REF."""
+    """Fail a change that could buy a pass, a lowered floor say, without an acknowledgement: -- --base REF."""
     install(session, "reports")
-    session.run("peakgate", "protect", *session.posargs)
+    peakgate(session, "protect")
 
 
 @nox.session
 def check(session: nox.Session) -> None:
     """Run every kernel in the checked emulator: -- [-k TEXT] [FAMILY.py]."""
-    install_for_device(session)
-    session.run("peakgate", "check", *session.posargs)
+    install_for_device(session, "reports")
+    peakgate(session, "check")
 
 
 @nox.session
 def mutants(session: nox.Session) -> None:
     """Delete each barrier and each guard of the kernels and see whether the checked emulator notices: -- [-k TEXT]."""
-    install_for_device(session)
-    session.run("peakgate", "mutants", *session.posargs)
+    install_for_device(session, "reports")
+    peakgate(session, "mutants")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of the tool, the reports and the kernels."""
-    install_for_device(session, "reports", groups=("tests",), needs=("--nvrtc",))
+    install_for_device(session, "tests", needs=("--nvrtc",))
     session.run("python", "-m", "pytest", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types and workflows."""
-    install(session, "reports", "nvrtc", groups=("tests", "lint"))
+    install(session, "tests", "nvrtc")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     # The tool as it is installed: strict editable mode links single files, which is what mypy can follow.
-    session.install("--no-deps", "--reinstall", "--config-settings=editable_mode=strict", "-e", ".")
+    session.install(
+        "--no-deps", "--no-build-isolation", "--reinstall", "--config-settings=editable_mode=strict", "-e", "."
+    )
     session.run("mypy", "-p", "peakgate")
     session.run("mypy", "--exclude=tests", "noxfile.py", "conftest.py", "kernels")
     lenient = ("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--no-check-untyped-defs")
     session.run("mypy", *lenient, *TESTS)
     session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *map(str, WORKFLOWS.glob("*.yml")))
     session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", ".github/examples/gitlab-ci.yml")
+    session.run("check-jsonschema", "--builtin-schema=vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
 
 
@@ -162,12 +173,35 @@ def speed(session: nox.Session) -> None:
     session.run("python", ".ci/speed.py")
 
 
+LOCKS = {
+    "tests": ("pyproject.toml", "--extra=reports", "--group=build", "--group=tests", "--group=lint"),
+    "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
+    "cuda13": ("pyproject.toml", "--extra=cuda13"),
+    "nvrtc": ("pyproject.toml", "--extra=nvrtc"),
+    "cuda12": ("pyproject.toml", "--extra=cuda12"),
+    "compiler": ("pyproject.toml", "--extra=compiler"),
+    "nox": ("--group=pyproject.toml:tools",),
+}
+"""What each file of requirements/ pins. The first is resolved freely, the others to the same versions, so that files
+can be installed together; but not two of CUDA 12, CUDA 13 and NVRTC, whose bindings exclude each other."""
+
+
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Pin every dependency again, for every supported Python, after pyproject.toml changed."""
-    session.install("uv")
-    common = ("uv", "pip", "compile", "pyproject.toml", "--universal", "--quiet", "--no-emit-index-url", "--upgrade")
-    for output, cuda in (("requirements.lock", "cuda13"), ("requirements-cuda12.lock", "cuda12")):
-        extras = [f"--extra={extra}" for extra in ("reports", "compiler", cuda)]
-        groups = [f"--group={group}" for group in ("tests", "lint") if not (cuda == "cuda12" and group == "lint")]
-        session.run(*common, *extras, *groups, f"--output-file={output}", "--custom-compile-command=nox -s lock")
+    """Pin every dependency again, with hashes, for every supported Python, after pyproject.toml changed."""
+    requirements(session, "nox")
+    common = ("uv", "pip", "compile", "--universal", "--quiet", "--no-emit-index-url", "--upgrade")
+    done: list[str] = []
+    for name, chosen in LOCKS.items():
+        others = [f"--constraint=requirements/{other}.txt" for other in done if {name, other} != {"cuda12", "cuda13"}]
+        written = (f"--output-file=requirements/{name}.txt", "--custom-compile-command=nox -s lock")
+        session.run(*common, "--generate-hashes", *chosen, *others, *written)
+        done += [name] if name in ("tests", "cuda13") else []
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Give 200,000 hostile run files, floors and acknowledgements to their readers; prints the count. An hour."""
+    install(session, "tests")
+    session.env["PEAKGATE_FUZZ"] = "201000"
+    session.run("python", "-m", "pytest", "-s", "-q", "reports/tests/test_fuzz.py", *session.posargs)

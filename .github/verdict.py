@@ -31,17 +31,20 @@ def _read(path: Path) -> tuple[int, str]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         code = document["exit_code"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return 2, f"{path} has no verdict ({type(error).__name__}); the log of the step before says why"
-    if not isinstance(code, int) or code not in MEANINGS:
+    if type(code) is not int or code not in MEANINGS:  # False is an int, and no verdict
         return 2, f"{path} says exit code {code}; the log of the step before says why"
-    counts = document.get("counts") or document.get("verdicts") or {}
-    return code, ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or f"exit code {code}"
+    counts = document.get("counts") or document.get("verdicts")
+    if not isinstance(counts, dict) or not counts:
+        return code, f"exit code {code}"
+    return code, ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
 def _escaped(text: str) -> str:
     """Text as one workflow command's message."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    plain = "".join(each if each.isprintable() or each in "\r\n" else " " for each in text).replace("##", "# #")
+    return plain.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def _floors(options: argparse.Namespace) -> ExitCode:
     archive = Archive(options.runs)
     runs = without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
     path = options.baselines / runs[0].slug / "floors.toml"
-    present = load_floors(path)
+    present = load_floors(path, gpu=runs[0].slug)
     text = path.read_text(encoding="utf-8") if present.present else ""
     proposals = floors.propose(runs, present)
     revised = floors.revised(text, proposals, lower=options.lower)

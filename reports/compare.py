@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from peakgate.reports import noise
+from peakgate.reports.contract import changed_terms
 from peakgate.reports.evidence import CaseEvidence, gather, repeated_sessions
 from peakgate.reports.explain import below_floor, moved, several_chips, unmoved
 from peakgate.reports.locate import Side
@@ -76,7 +77,7 @@ def compare(
     give besides: what a selftest of this runner said.
     """
     rules = _rules(base, new, across_gpus=across_gpus)
-    evidence, scope = in_scope(gather(base.runs, new.runs), new)
+    evidence, scope = in_scope(gather(base.runs, new.runs), base, new)
     settled = {case.case: judgement for case in evidence if (judgement := _settled(case, base, new, rules))}
     timed = [case for case in evidence if case.case not in settled]
     residuals, df = repeated_sessions(timed, base.runs, new.runs, history)
@@ -115,7 +116,7 @@ def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:
 
 def _settled(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
     """What can be said of a case without weighing its times; None when they have to be weighed."""
-    return _not_timed(case, base, new, rules) or _not_comparable(case, rules)
+    return _not_timed(case, base, new, rules) or _not_comparable(case, base, rules)
 
 
 def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
@@ -124,6 +125,8 @@ def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judge
         return Judgement(Verdict.WRONG, case.new.wrong)
     if rules.other_model and rules.refusal and not (case.base.known and case.new.known):
         return Judgement(Verdict.INCOMPARABLE, f"only in {'base' if case.base.known else 'new'}; {rules.refusal}")
+    if not case.new.known and not any(run.whole for run in new.runs):
+        return Judgement(Verdict.INCONCLUSIVE, "in base, not measured in new, which ran a selection of cases")
     if not case.new.known:
         return Judgement(Verdict.MISSING, "in base, not in new" + _tiers(base, new))
     if not case.new.results:
@@ -131,13 +134,15 @@ def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judge
     return None
 
 
-def _not_comparable(case: CaseEvidence, rules: Rules) -> Judgement | None:
+def _not_comparable(case: CaseEvidence, base: Side, rules: Rules) -> Judgement | None:  # noqa: PLR0911
     """A verdict for a case that NEW timed and that cannot be held against BASE."""
     comparable = bool(case.base.results) and rules.refusal is None
     if case.new.below_floor and not comparable:
         return Judgement(Verdict.BELOW_FLOOR, below_floor(case))
     if case.base.open is not None and not case.base.results:
         return Judgement(Verdict.INCONCLUSIVE, f"base: {case.base.open}")
+    if not case.base.known and not any(run.whole for run in base.runs):
+        return Judgement(Verdict.INCONCLUSIVE, "not measured in base, which ran a selection of cases")
     if not case.base.results:
         wrong = case.base.wrong
         return Judgement(Verdict.NEW, "not in base" if wrong is None else f"wrong in base ({wrong}), timed in new")
@@ -272,7 +277,7 @@ def _badness(row: Row) -> tuple[float, float, str]:
 
 
 def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -> tuple[str, ...]:
-    notes = [*base.notes, *new.notes]
+    notes = [*base.notes, *new.notes, *changed_terms(base.runs, new.runs)]
     code = machine_code(base.runs, new.runs)
     if code is not None:
         notes.append(code)

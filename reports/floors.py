@@ -1,68 +1,76 @@
 """Propose floors from saved sessions; people decide which they take.
 
-A floor has to hold on the next session too, so it lies below the worst one seen:
-
-    floor = min over sessions of the fraction of peak x (1 - margin), rounded down to 3 significant digits
-    margin = max(2 %, 3 x relative SD between sessions)
-
-The SD is the larger of the case's own and the one steadied across cases, and for kernels under 20 µs at least what such
-kernels were seen to have: a few sessions agree by luck.
+A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
+below the measured sessions it lies. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
+its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. Transfers
+between host and device depend on the host: they get no floor.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.floors import Floors, origin_comment, revise_floors
-from peakgate.reports import noise
-from peakgate.reports.frame import tidy
+from peakgate.judge.floors import Floors, Origin, origin_comment, revise_floors
+from peakgate.reports import margins
 from peakgate.reports.render.words import one_line
-from peakgate.reports.runfile import Run
+from peakgate.reports.runfile import CaseResult, Run
 from peakgate.verdict import Verdict
 
 FEWEST_SESSIONS = 2
 SESSIONS_TO_TRUST = 5
-LEAST_MARGIN = 0.02
-MARGIN_SDS = 3.0
 SIGNIFICANT_DIGITS = 3
 MOST_NAMED = 5
+NOT_GATED = "link"
+"""``bound`` of a transfer between host and device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A floor for a case and what it rests on; ``present`` is the floor it has today, None when it has none."""
+    """A floor for a case and what it rests on; ``present`` is the floor it has today, None when it has none.
+
+    ``room`` is the relative slowdown that is below the proposed floor on every GPU measured.
+    """
 
     case: str
     floor: float
     present: float | None
     origin: str
+    room: float
 
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
     """``raised`` are new or higher floors; ``lowered`` would be lower than today's and are kept apart.
 
-    ``skipped`` are cases the sessions say too little about: wrong in any of them, or decided, with a known fraction of
-    peak, in fewer than two.
+    ``every`` holds all proposals, those equal to today's floor too. ``skipped`` are cases the sessions say too little
+    about: wrong in any of them, or decided, with a known fraction of peak, in fewer than two. ``transfers`` are between
+    host and device: they have no floor, ``dropped`` are those that have one today. ``gpus`` is how many GPUs were seen.
     """
 
     gpu: str
-    raised: tuple[Proposal, ...]
-    lowered: tuple[Proposal, ...]
+    gpus: int
+    every: tuple[Proposal, ...]
     skipped: tuple[str, ...]
+    transfers: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def raised(self) -> tuple[Proposal, ...]:
+        return tuple(each for each in self.every if each.present is None or each.floor > each.present)
+
+    @property
+    def lowered(self) -> tuple[Proposal, ...]:
+        return tuple(each for each in self.every if each.present is not None and each.floor < each.present)
 
 
-def floor_of(peak_fractions: Sequence[float], relative_sd: float) -> float:
-    """The floor by the formula above; the fractions are one a session, the SD is between sessions."""
-    margin = max(LEAST_MARGIN, MARGIN_SDS * relative_sd)
-    exact = min(peak_fractions) * (1 - margin)
+def rounded_down(exact: float) -> float:
+    """To 3 significant digits; 0 for what is not above 0."""
     if exact <= 0:
         return 0.0
     decimals = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(exact))
@@ -73,35 +81,55 @@ def floor_of(peak_fractions: Sequence[float], relative_sd: float) -> float:
 def propose(runs: Sequence[Run], present: Floors) -> Proposals:
     """Floors for every case that at least two of the sessions decided; the runs are of one GPU model, not emulated."""
     _check(runs, present)
-    frame = tidy(runs)
-    told = {case: each.verdict for run in runs for case, each in run.unmeasured.items()}
-    wrong = {case for case, verdict in told.items() if verdict is Verdict.WRONG}
-    wrong |= set(frame.loc[frame["verdict"] == Verdict.WRONG, "case"])
-    decided = (frame["verdict"] != Verdict.INCONCLUSIVE) & frame["peak_fraction"].notna()
-    known = frame[decided & ~frame["case"].isin(list(wrong))]
-    fractions = {str(case): group["peak_fraction"].tolist() for case, group in known.groupby("case", sort=False)}
-    kept = {case: values for case, values in fractions.items() if len(values) >= FEWEST_SESSIONS}
-    spreads = _relative_sds(known[known["case"].isin(list(kept))], list(kept))
-    origins = _origins(known, kept, runs)
-    every = [
-        Proposal(case, floor_of(values, spreads[case]), present.get(case), origins[case])
-        for case, values in kept.items()
-    ]
-    usable = [proposal for proposal in every if proposal.floor > 0]
+    evidence = evidence_of(runs)
+    bounds = margins.bounds(evidence)
+    origins = _origins(evidence, runs)
+    every = []
+    for case, known in evidence.items():
+        floor = rounded_down(bounds[case].floor)
+        if floor > 0:
+            room = margins.room(floor, known.fractions)
+            origin = replace(origins[case], room_percent=100 * room)
+            every.append(Proposal(case, floor, present.get(case), origin_comment(origin), room))
+    transfers = {case for run in runs for case, result in run.cases.items() if result.bound == NOT_GATED}
+    seen = {case for run in runs for case in (*run.cases, *run.unmeasured)}
     return Proposals(
         gpu=runs[0].slug,
-        raised=tuple(each for each in usable if each.present is None or each.floor > each.present),
-        lowered=tuple(each for each in usable if each.present is not None and each.floor < each.present),
-        skipped=tuple(sorted((set(frame["case"]) | set(told)) - {each.case for each in usable})),
+        gpus=len({run.uuid for run in runs}),
+        every=tuple(every),
+        skipped=tuple(sorted(seen - transfers - {each.case for each in every})),
+        transfers=tuple(sorted(transfers)),
+        dropped=tuple(sorted(transfers & set(present.by_case))),
     )
 
 
+def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
+    """What the sessions say of each case that can have a floor; a run without a GPU's uuid counts as one more GPU."""
+    wrong = {case for run in runs for case, each in run.unmeasured.items() if each.verdict is Verdict.WRONG}
+    wrong |= {case for run in runs for case, each in run.cases.items() if each.verdict is Verdict.WRONG}
+    decided: dict[str, list[tuple[Run, CaseResult]]] = {}
+    for run in runs:
+        for case, result in run.cases.items():
+            if case not in wrong and _usable(result):
+                decided.setdefault(case, []).append((run, result))
+    return {
+        case: margins.Evidence(
+            time_us=float(np.median([result.time_us for _, result in found])),
+            library=found[-1][1].library,
+            by_gpu=_by_gpu(found),
+        )
+        for case, found in decided.items()
+        if len(found) >= FEWEST_SESSIONS
+    }
+
+
 def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
-    """The text of floors.toml with the raised floors, and the lowered ones when asked for."""
+    """The text of floors.toml with the raised floors, without those of transfers; lowered ones if asked for."""
     taken = proposals.raised + (proposals.lowered if lower else ())
-    if not taken:
+    if not taken and not proposals.dropped:
         return text
-    return revise_floors(text, proposals.gpu, {each.case: (each.floor, each.origin) for each in taken})
+    floors = {each.case: (each.floor, each.origin) for each in taken}
+    return revise_floors(text, proposals.gpu, floors, proposals.dropped)
 
 
 def diff(before: str, after: str, path: Path) -> str:
@@ -118,7 +146,8 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
     Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
     """
     fresh = sum(each.present is None for each in proposals.raised)
-    lines = [f"{fresh} new floors, {len(proposals.raised) - fresh} raised, from {sessions} sessions of {proposals.gpu}"]
+    seen = f"{sessions} sessions of {_count(proposals.gpus, 'GPU')}, {proposals.gpu}"
+    lines = [f"{fresh} new floors, {len(proposals.raised) - fresh} raised, from {seen}"]
     if sessions < SESSIONS_TO_TRUST:
         lines.append(f"warning: {sessions} sessions say little about spread; --write takes {SESSIONS_TO_TRUST} or more")
     most = None if everything else MOST_NAMED
@@ -132,7 +161,26 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
     if proposals.skipped:
         lines.append(f"no floor for {len(proposals.skipped)} cases: {', '.join(proposals.skipped[:most])}")
         lines += _rest(len(proposals.skipped), most)
+    if proposals.transfers:
+        lines.append(
+            f"no floor for {_count(len(proposals.transfers), 'transfer')} between host and device, which depend on the "
+            f"host; {len(proposals.dropped)} dropped"
+        )
+    lines += _rooms(proposals, most)
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _rooms(proposals: Proposals, most: int | None) -> list[str]:
+    """How large a slowdown must be to be below the proposed floors, the widest first."""
+    if not proposals.every:
+        return []
+    rooms = [each.room for each in proposals.every]
+    typical, wide = (100 * float(np.quantile(rooms, share)) for share in (0.5, 0.9))
+    widest = sorted(proposals.every, key=lambda each: -each.room)
+    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {100 * max(rooms):.1f} % (the widest)"
+    lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to find"]
+    lines += [f"  {each.case}: {100 * each.room:.1f} %" for each in widest[:most]]
+    return lines + _rest(len(widest), most)
 
 
 def check_enough(sessions: int) -> None:
@@ -168,22 +216,34 @@ def _check(runs: Sequence[Run], present: Floors) -> None:
         raise PeakgateError(f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; name the right --baselines")
 
 
-def _relative_sds(known: pd.DataFrame, cases: Sequence[str]) -> Mapping[str, float]:
-    """SD between sessions of each case: the largest of its own, the steadied one, and that of its duration."""
-    logs = np.log(known["time_us"]).groupby(known["case"], sort=False)
-    variance = logs.var().reindex(cases).to_numpy(dtype=float)
-    df = (logs.count().reindex(cases) - 1).to_numpy(dtype=float)
-    log_time = logs.mean().reindex(cases).to_numpy(dtype=float)
-    steadied, _ = noise.squeeze(variance, df, log_time)
-    short = [noise.short_kernel_sd(float(np.exp(each))) for each in log_time]
-    return dict(zip(cases, np.maximum(np.sqrt(np.maximum(variance, steadied)), short).tolist(), strict=True))
+def _usable(result: CaseResult) -> bool:
+    if result.bound == NOT_GATED or result.verdict is Verdict.INCONCLUSIVE:
+        return False
+    return result.peak_fraction is not None and result.peak_fraction > 0
 
 
-def _origins(known: pd.DataFrame, fractions: Mapping[str, Sequence[float]], runs: Sequence[Run]) -> Mapping[str, str]:
+def _by_gpu(found: Iterable[tuple[Run, CaseResult]]) -> Mapping[str, Sequence[float]]:
+    by_gpu: dict[str, list[float]] = {}
+    for run, result in found:
+        by_gpu.setdefault(run.uuid or "unknown", []).append(float(result.peak_fraction or 0))
+    return by_gpu
+
+
+def _origins(evidence: Mapping[str, margins.Evidence], runs: Sequence[Run]) -> Mapping[str, Origin]:
     drivers = ", ".join(sorted({one_line(run.driver or "unknown") for run in runs}))
     date = f"{max(run.taken for run in runs):%Y-%m-%d}"
-    spread = 100 * np.log(known["time_us"]).groupby(known["case"]).std()
     return {
-        case: origin_comment(len(values), float(np.median(values)), float(spread[case]), drivers, date)
-        for case, values in fractions.items()
+        case: Origin(
+            sessions=len(known.fractions),
+            gpus=len(known.by_gpu),
+            median=float(np.median(known.fractions)),
+            spread_percent=100 * float(np.std(np.log(known.fractions), ddof=1)),
+            driver=drivers,
+            date=date,
+        )
+        for case, known in evidence.items()
     }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

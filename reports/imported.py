@@ -17,13 +17,11 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.schema import SCHEMA
 from peakgate.judge.floors import Floors, load_floors
+from peakgate.judge.gate import OVER_PEAK
 from peakgate.project import config
 from peakgate.reports.foreign_formats import ForeignRun, Measured, read_foreign
 from peakgate.reports.runfile import NUMBERS, TEXTS, load_run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, exit_code
-
-OVER_PEAK = 1.02
-"""As of our own runs: a larger fraction of peak is impossible."""
 
 UNKNOWN = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""

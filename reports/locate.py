@@ -16,9 +16,10 @@ from pathlib import Path
 
 from peakgate.build.cubin import cache_folder
 from peakgate.common.errors import PeakgateError
+from peakgate.reports import runfile, strict
 from peakgate.reports.history.reading import read_sessions
 from peakgate.reports.history.session import Session
-from peakgate.reports.runfile import Run, load_run
+from peakgate.reports.runfile import ForeignFileError, Run, load_run
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
@@ -30,6 +31,7 @@ INDEX = "history.json"
 COMMIT = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
 MOST_SUGGESTIONS = 5
+LONGEST_NAME = 1000
 FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
 
 
@@ -87,8 +89,12 @@ class Archive:
             files = self.files()
             self._named = {str(file.absolute()): file for file in files}
             reading = read_sessions(files, cache_folder() / INDEX)
-            self._sessions = sorted(reading.sessions, key=lambda session: (session.taken, session.path))
-            self._notes = reading.notes
+            # Whether a date is in the future changes with time, so it is not in the index.
+            future = [(each, strict.wrong_date(each.taken, runfile.now())) for each in reading.sessions]
+            kept = [session for session, problem in future if problem is None]
+            self._sessions = sorted(kept, key=lambda session: (session.taken, session.path))
+            refused = [f"passed over: {session.path}: {problem}" for session, problem in future if problem]
+            self._notes = (*reading.notes, *refused)
         return self._sessions
 
     def read(self, sessions: Sequence[Session]) -> list[Run]:
@@ -99,6 +105,23 @@ class Archive:
             if isinstance(error, PeakgateError):
                 raise error
         return runs
+
+    def check_nothing_newer_is_broken(self, chosen: Session) -> None:
+        """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
+
+        A JSON file that is no run of ours is passed over.
+        """
+        read = {session.path for session in self.sessions()}
+        since = Path(chosen.path).stat().st_mtime
+        for file in self.files():
+            if str(file.absolute()) in read or file.stat().st_mtime < since:
+                continue
+            try:
+                load_run(file)
+            except ForeignFileError:
+                continue
+            except PeakgateError as error:
+                raise PeakgateError(f"a newer run than {chosen.path} cannot be read: {error}") from None
 
     def notes(self) -> tuple[str, ...]:
         """One line a file that was met and passed over."""
@@ -124,6 +147,8 @@ class Archive:
 def find_side(wanted: str, archive: Archive) -> Side:
     """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
     notes: tuple[str, ...] = ()
+    if len(wanted.encode(errors="replace")) > LONGEST_NAME:
+        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; a side is {FORMS}")
     path = Path(wanted)
     if path.is_file():
         runs = [load_run(path)]
@@ -187,7 +212,9 @@ def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
         raise PeakgateError(
             f"{wanted}: {_count(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
         )
-    return archive.read([sessions[-1 - back]])
+    chosen = sessions[-1 - back]
+    archive.check_nothing_newer_is_broken(chosen)
+    return archive.read([chosen])
 
 
 def _driver(wanted: str, archive: Archive) -> list[Run]:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
+from peakgate.reports import strict
 from peakgate.verdict import Verdict
 
 IQR_IN_SDS = 1.349
@@ -20,6 +21,13 @@ MEDIAN_ERROR_IN_SDS = 1.2533
 """For normal noise: the interquartile range, and the standard error of a median times the root of the count."""
 
 FEWEST_SAMPLES = 3
+
+LARGEST_RELATIVE_SD = 10.0
+"""Noisier samples than this decide nothing either way; their logarithms stay finite."""
+
+
+class ForeignFileError(PeakgateError):
+    """A JSON file that is no run of this tool: a search passes it over, however new it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,11 @@ class CaseResult:
     sm_clock_mhz: float | None
     discarded: float | None
     relative_error: float | None
+    tolerance: float | None = None
+    bytes: float | None = None
+    flops: float | None = None
+    sampling: str | None = None
+    timer: str | None = None
     host_bound: bool = False
     """The host has as much part in the time as the GPU."""
 
@@ -137,38 +150,58 @@ TEXTS = (
     "roof",
     "fingerprint",
     "occupancy_limiter",
+    "sampling",
+    "timer",
 )
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
-    *("occupancy", "sm_clock_mhz", "discarded", "relative_error"),
+    *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
 )
+
+
+def now() -> datetime:
+    """The time to which a run's date is compared."""
+    return datetime.now(UTC)
 
 
 def load_run(path: Path) -> Run:
     """Read and check the run at ``path``; a PeakgateError names the file and what is wrong with it."""
     document = _parse(path)
     if "benchmarks" not in document or "machine_info" not in document:
-        _refuse(path, "not a pytest-benchmark file (no benchmarks or machine_info)", "name a run that was saved whole")
+        raise ForeignFileError(
+            f"{path}: not a pytest-benchmark file (no benchmarks or machine_info); name a run that was saved whole"
+        )
     if "peakgate_schema" not in document:
-        _refuse(path, "a pytest-benchmark file, not a Peakgate run (no peakgate_schema)", "name one saved by the suite")
+        raise ForeignFileError(
+            f"{path}: a pytest-benchmark file, not a Peakgate run (no peakgate_schema); name one saved by the suite"
+        )
     if document["peakgate_schema"] != SCHEMA:
         _refuse(
             path,
-            f"peakgate_schema is {document['peakgate_schema']!r}, this version reads {SCHEMA}",
+            f"peakgate_schema is {strict.short(document['peakgate_schema'])}, this version reads {SCHEMA}",
             "use the Peakgate version that wrote it, or measure again",
         )
     gpu = _mapping(path, _mapping(path, document["machine_info"], "machine_info").get("gpu"), "machine_info.gpu")
-    if not isinstance(gpu.get("slug"), str) or not gpu["slug"]:
-        _refuse(path, "machine_info.gpu.slug is missing", "measure again: a run without its GPU cannot be compared")
+    if problem := strict.wrong_gpu(gpu):
+        _refuse(path, problem, "measure again: a run without its GPU cannot be compared")
+    if problem := strict.wrong_folder(path, gpu["slug"]):
+        _refuse(path, problem, f"keep it under baselines/{gpu['slug']}/runs")
     commit = _mapping(path, document.get("commit_info") or {}, "commit_info")
     about = _mapping(path, document.get("peakgate") or {}, "peakgate")
+    if problem := strict.wrong_tier(about.get("tier")):
+        _refuse(path, problem, "measure again")
+    if not isinstance(about.get("whole", True), bool):
+        _refuse(path, f"whole is {strict.short(about['whole'])}, not true or false", "measure again")
+    taken = _moment(path, document.get("datetime"))
+    if problem := strict.wrong_date(taken, now()):
+        _refuse(path, problem, "delete it, or set the clock of the machine that measured")
     cases, notes = _cases(path, document["benchmarks"])
     return Run(
         path=path,
-        taken=_moment(path, document.get("datetime")),
-        commit=str(commit.get("id") or "unknown"),
+        taken=taken,
+        commit=_text(path, commit, "id", "commit_info") or "unknown",
         dirty=bool(commit.get("dirty", False)),
-        benchmark_version=str(document.get("version", "unknown")),
+        benchmark_version=_text(path, document, "version", "the file") or "unknown",
         tier=_text(path, about, "tier", "peakgate"),
         whole=about.get("whole") is not False,
         device=_text(path, about, "device", "peakgate"),
@@ -220,27 +253,38 @@ def _cases(path: Path, benchmarks: object) -> tuple[Mapping[str, CaseResult], tu
 
 def _case(path: Path, benchmark: Mapping[str, Any], extra: Mapping[str, Any], index: int) -> CaseResult:
     case = extra.get("case")
-    if not isinstance(case, str) or not case:
+    if not isinstance(case, str) or not case or strict.too_long(case):
         _refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
     stats = _mapping(path, benchmark.get("stats"), f"stats of {case}")
     median_s = _number(path, stats, "median", case)
     if median_s is None or median_s <= 0:
-        _refuse(path, f"stats.median of {case} is {stats.get('median')!r}, not a time in seconds", "measure again")
+        _refuse(
+            path,
+            f"stats.median of {case} is {strict.short(stats.get('median'))}, not a time in seconds",
+            "measure again",
+        )
+    if problem := strict.wrong_time(median_s):
+        _refuse(path, f"stats.median of {case}: {problem}", "measure again")
     samples = int(_number(path, stats, "rounds", case) or 0)
     iqr_s = _number(path, stats, "iqr", case)
     sampling_error = None
     if iqr_s is not None and samples >= FEWEST_SAMPLES:
-        sampling_error = MEDIAN_ERROR_IN_SDS * (iqr_s / IQR_IN_SDS) / math.sqrt(samples) / median_s
+        relative_sd = min(iqr_s / IQR_IN_SDS / median_s, LARGEST_RELATIVE_SD)
+        sampling_error = MEDIAN_ERROR_IN_SDS * relative_sd / math.sqrt(samples)
     verdict = extra.get("verdict")
     recorded: dict[str, Any] = {name: _text(path, extra, name, case) for name in TEXTS}
     recorded |= {name: _number(path, extra, name, case) for name in NUMBERS}
+    judged = None if verdict is None else _verdict(path, verdict, case)
+    figures = {name: recorded[name] for name in ("peak_fraction", "floor", "relative_error", "tolerance")}
+    if problem := strict.wrong_figures(judged, **figures):
+        _refuse(path, f"{case}: {problem}", "measure again: its figures contradict each other")
     return CaseResult(
         case=case,
         time_us=median_s * 1e6,
         samples=samples,
         sampling_error=sampling_error,
-        verdict=None if verdict is None else _verdict(path, verdict, case),
-        reason=str(extra.get("reason") or ""),
+        verdict=judged,
+        reason=_text(path, extra, "reason", case) or "",
         host_bound=extra.get("host_bound") is True,
         **recorded,
     )
@@ -253,9 +297,11 @@ def _unmeasured(path: Path, entries: object) -> Mapping[str, Unmeasured]:
     for index, entry in enumerate(entries):
         record = _mapping(path, entry, f"not_measured[{index}]")
         case = record.get("case")
-        if not isinstance(case, str) or not case:
+        if not isinstance(case, str) or not case or strict.too_long(case):
             _refuse(path, f"not_measured[{index}] names no case", "measure again")
-        found[case] = Unmeasured(case, _verdict(path, record.get("verdict"), case), str(record.get("reason") or ""))
+        found[case] = Unmeasured(
+            case, _verdict(path, record.get("verdict"), case), _text(path, record, "reason", case) or ""
+        )
     return found
 
 
@@ -264,7 +310,11 @@ def _verdict(path: Path, value: object, case: str) -> Verdict:
         return Verdict(str(value))
     except ValueError:
         known = ", ".join(Verdict)
-        _refuse(path, f"verdict {value!r} of {case} is none of {known}", "use the Peakgate version that wrote it")
+        _refuse(
+            path,
+            f"verdict {strict.short(value)} of {case} is none of {known}",
+            "use the Peakgate version that wrote it",
+        )
 
 
 def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
@@ -278,14 +328,18 @@ def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> floa
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
-        _refuse(path, f"{name} of {case} is {value!r}, not a finite number from 0 up", "measure again")
+        _refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
     return value
 
 
 def _text(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
     value = record.get(name)
-    if value is not None and not isinstance(value, str):
-        _refuse(path, f"{name} of {where} is {value!r}, not text", "name a run saved by the suite")
+    if value is not None and (not isinstance(value, str) or (strict.too_long(value) and name != "reason")):
+        _refuse(
+            path,
+            f"{name} of {where} is {strict.short(value)}, not text of at most {strict.LONGEST_TEXT} letters",
+            "name a run saved by the suite",
+        )
     return value
 
 
@@ -293,7 +347,7 @@ def _moment(path: Path, value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
-        _refuse(path, f"datetime is {value!r}, not an ISO date and time", "measure again")
+        _refuse(path, f"datetime is {strict.short(value)}, not an ISO date and time", "measure again")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -260,7 +260,7 @@ DEFECTS = [
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(("stage", "right", "wrong"), DEFECTS)
-def test_a_planted_defect_does_not_pass(stage: str, right: str, wrong: str, tmp_path: Path) -> None:
+def test_an_injected_defect_does_not_pass(stage: str, right: str, wrong: str, tmp_path: Path) -> None:
     case = small_of(stage)[0]
     assert case.stage.source is not None
     text = case.stage.source.read_text()

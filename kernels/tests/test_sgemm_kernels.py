@@ -1,4 +1,4 @@
-"""The sgemm kernels against float64 in the emulator, and what their planted defects lead to."""
+"""The sgemm kernels against float64 in the emulator, and what their injected defects lead to."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ from peakgate.reports.locate import Archive, add_runs
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.verdict import ExitCode
 
+RECENT = 6
+"""The newest session and those before it, among which one of its tier is looked for."""
+
 
 def add_commands(commands: Any, out: Path) -> None:
     """Add ``history`` to the sub-commands; ``out`` is the default folder of reports."""
@@ -44,10 +47,14 @@ def _history(options: argparse.Namespace) -> ExitCode:
     from peakgate.reports.history.detect import detect, detect_together  # noqa: PLC0415
     from peakgate.reports.history.series import history  # noqa: PLC0415
     from peakgate.reports.history.words import Told  # noqa: PLC0415
+    from peakgate.reports.newest import line, untimed  # noqa: PLC0415
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
-    told = Told(found, detect(found), detect_together(found), archive.notes())
+    *earlier, newest = archive.read([each for each in archive.sessions() if each.slug == found.slug][-RECENT:])
+    missed = untimed(newest, earlier)
+    notes = (*filter(None, [line(missed)]), *archive.notes())
+    told = Told(found, detect(found), detect_together(found), notes, missed)
     console = VerdictConsole()
     faces.show(told, console, everything=options.all)
     texts = {

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from peakgate.common.text import cell
 from peakgate.reports.history import words
 from peakgate.reports.history.detect import Finding
 from peakgate.reports.history.session import Session
@@ -90,11 +91,13 @@ def series_csv(told: Told) -> str:
     """One row a session, oldest first, with the median in microseconds of every case that it has, a column each."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*ABOUT, *(f"{case} time_us" for case in told.history.cases)))
+    writer.writerow((*ABOUT, *(cell(f"{case} time_us") for case in told.history.cases)))
     for session in told.history.sessions:
         times = map(session.times_us.get, told.history.cases)
         about = _about(session)
-        writer.writerow([*(about[name] for name in ABOUT), *("" if time is None else f"{time:.8g}" for time in times)])
+        writer.writerow(
+            [*(cell(about[name]) for name in ABOUT), *("" if time is None else f"{time:.8g}" for time in times)]
+        )
     return text.getvalue()
 
 

@@ -16,14 +16,12 @@ from typing import Any
 import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.schema import SCHEMA
+from peakgate.reports import strict
 from peakgate.reports.runfile import load_run
 from peakgate.verdict import Verdict
 
 INDEX_SCHEMA = 1
 UNUSABLE = frozenset({Verdict.WRONG, Verdict.INCONCLUSIVE})
-LONGEST_S = 1e6
-"""A median beyond any kernel's, and below infinity."""
-
 UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 State = tuple[int, int]
@@ -133,13 +131,14 @@ def _session(path: str, document: Mapping[str, Any]) -> Session:
         extra, median_s = benchmark["extra_info"], benchmark["stats"]["median"]
         case = extra["case"]
         cases.add(case)
-        if not 0 < median_s < LONGEST_S:
+        if strict.wrong_time(median_s):
             raise ValueError(f"median of {case}")
         if extra.get("verdict") in UNUSABLE or case in undecided or extra.get("host_bound"):
             continue
         times_us[case] = median_s * 1e6
         if extra.get("fingerprint"):
             fingerprints[case] = extra["fingerprint"]
+    _check(path, gpu, about, fingerprints, cases)
     if not cases or len(cases) < len(document["benchmarks"]) or document["peakgate_schema"] != SCHEMA:
         raise ValueError(path)
     return Session(
@@ -155,6 +154,15 @@ def _session(path: str, document: Mapping[str, Any]) -> Session:
         times_us=times_us,
         fingerprints=fingerprints,
     )
+
+
+def _check(path: str, gpu: Any, about: Any, fingerprints: Mapping[str, Any], cases: set[str]) -> None:
+    """A ValueError where the strict reader would refuse the file; it says why."""
+    texts = [*cases, *fingerprints.values()]
+    if not all(isinstance(text, str) and not strict.too_long(text) for text in texts):
+        raise ValueError(path)
+    if strict.wrong_gpu(gpu) or strict.wrong_folder(Path(path), gpu["slug"]) or strict.wrong_tier(about.get("tier")):
+        raise ValueError(path)
 
 
 def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[str | None]]) -> tuple[State, Session | str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from peakgate.reports.history.detect import Finding
 from peakgate.reports.history.series import History, Mark
@@ -26,6 +26,8 @@ class Told:
     findings: tuple[Finding, ...]
     together: Finding | None
     notes: tuple[str, ...] = ()
+    untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
+    """Cases of the newest session without a time, by verdict (``newest.untimed``)."""
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -44,7 +46,7 @@ class Told:
         return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
 
     def _verdicts(self) -> set[Verdict]:
-        return set(self.counts) | ({self.together.verdict} if self.together else set())
+        return set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
 
 
 def header(history: History) -> str:

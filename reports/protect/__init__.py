@@ -1,1 +1,1 @@
-"""What people own, held against what a change does to it: floors are not lowered and saved runs not edited unseen."""
+"""What a change does to what judges it: floors, saved runs, cases' contracts, and the files of the judge itself."""

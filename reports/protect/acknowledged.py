@@ -1,104 +1,111 @@
-"""Acknowledged changes, in a file beside the floors they excuse.
+"""Acknowledged changes, in a file beside the floors they excuse, or in baselines/ for what concerns every GPU.
 
 ::
 
     schema = 1
 
     [[acknowledged]]
-    case = "transpose.smem_pad-8192-32x8"
+    case = "transpose.smem_pad-8192-32x8"  # its floor, or with `term`, that term of its contract
+    from = 0.7
+    to = 0.65
     reason = "traded for 40 % less shared memory, see the pull request"
     expires = 2026-12-31
 
     [[acknowledged]]
-    run = "0003_a1b2c3d.json"
+    run = "20261121T134026-gate.json"
+    from = "a1b2c3d4e5f6"
+    to = "none"
     reason = "was taken on a throttled GPU"
     expires = 2026-12-31
 
-Reading is strict, because an entry that is misread excuses what nobody meant to excuse.
+``from`` and ``to`` are the exact values that ``protect`` prints. An entry lives at most 90 days. Reading is strict,
+because an entry that is misread excuses what nobody meant to excuse.
 """
 
 from __future__ import annotations
 
-import tomllib
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from peakgate.common.errors import PeakgateError
-from peakgate.reports.protect.changes import Acknowledgement
+from peakgate.common.toml import TomlFile, read_toml
+from peakgate.reports.protect.changes import FLOOR, RUN, Acknowledgement
 
 FILE = "acknowledged.toml"
 SCHEMA = 1
 KEYS = ("schema", "acknowledged")
-ENTRY_KEYS = ("case", "run", "reason", "expires")
+ENTRY_KEYS = ("case", "run", "term", "from", "to", "reason", "expires")
+LONGEST = timedelta(days=90)
 
 
-def load(folder: Path, today: date) -> list[Acknowledgement]:
-    """The acknowledgements of the GPU whose baselines are in ``folder``; none without the file.
+def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
+    """The acknowledgements in a file, of the GPU it stands for ("" for every one); none without the file.
 
-    A PeakgateError names an unknown or missing key, a date that is none, an entry that has expired, one given twice.
+    A PeakgateError names an unknown or missing key, a date that is none, has passed or is over 90 days away, and an
+    entry given twice.
     """
-    path = folder / FILE
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = read_toml(path)
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise PeakgateError(f"{path}: cannot be read as UTF-8 text ({error}); restore it") from error
-    except tomllib.TOMLDecodeError as error:
-        raise PeakgateError(f"{path}: not TOML: {error}; mend that line") from error
-    _only_known(path, document, KEYS, "the top level")
-    if document.get("schema") != SCHEMA or isinstance(document["schema"], bool):
-        _refuse(path, f"schema is {document.get('schema')!r}, this version reads {SCHEMA}")
-    entries = document.get("acknowledged", [])
+    file.allow(file.table, KEYS)
+    if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
+        file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
+    entries = file.table.get("acknowledged", [])
     if not isinstance(entries, list):
-        _refuse(path, "acknowledged is not a list; write each entry under [[acknowledged]]")
-    found = [_entry(path, entry, f"entry {number}", today) for number, entry in enumerate(entries, 1)]
-    names = [each.what for each in found]
-    for name in names:
-        if names.count(name) > 1:
-            _refuse(path, f"{name} is acknowledged twice; keep one entry")
+        file.refuse("acknowledged", "acknowledged is not a list; write each entry under [[acknowledged]]")
+    found = [_entry(file, entry, f"entry {number}", gpu, today) for number, entry in enumerate(entries, 1)]
+    keys = [each.key for each in found]
+    for each in found:
+        if keys.count(each.key) > 1:
+            file.refuse("acknowledged", f"{each.what} is acknowledged twice; keep one entry")
     return found
 
 
-def _entry(path: Path, entry: Any, where: str, today: date) -> Acknowledgement:
+def _entry(file: TomlFile, entry: Any, where: str, gpu: str, today: date) -> Acknowledgement:
     if not isinstance(entry, dict):
-        _refuse(path, f"{where} is not a table; write it under [[acknowledged]]")
-    _only_known(path, entry, ENTRY_KEYS, where)
+        file.refuse("acknowledged", f"{where} is not a table; write it under [[acknowledged]]")
+    file.allow(entry, ENTRY_KEYS, f"in {where}: ")
     if ("case" in entry) == ("run" in entry):
-        _refuse(
-            path, f"{where} names {'both a case and a run' if 'case' in entry else 'neither case nor run'}; give one"
-        )
-    what = _text(path, entry, "case" if "case" in entry else "run", where)
-    reason = _text(path, entry, "reason", what)
-    expires = _date(path, entry.get("expires"), what)
+        both = "both a case and a run" if "case" in entry else "neither case nor run"
+        file.refuse("acknowledged", f"{where} names {both}; give one")
+    what = _text(file, entry, "case" if "case" in entry else "run", where)
+    term = _text(file, entry, "term", what) if "term" in entry else FLOOR if "case" in entry else RUN
+    before, after = _value(file, entry, "from", what), _value(file, entry, "to", what)
+    reason = _text(file, entry, "reason", what)
+    expires = _date(file, entry.get("expires"), what)
     if expires < today:
-        _refuse(path, f"the acknowledgement of {what} expired on {expires}; delete it, or undo the change it excuses")
-    return Acknowledgement(path.parent.name, what, reason, expires.isoformat())
+        file.refuse(
+            "expires", f"the acknowledgement of {what} expired on {expires}; delete it, or undo the change it excuses"
+        )
+    if expires > today + LONGEST:
+        file.refuse(
+            "expires",
+            f"the acknowledgement of {what} expires on {expires}; it may live {LONGEST.days} days: {today + LONGEST}",
+        )
+    return Acknowledgement(gpu, term, what, before, after, reason, expires.isoformat())
 
 
-def _only_known(path: Path, table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in known:
-            _refuse(path, f"unknown key {key!r} in {where}; known are {', '.join(known)}")
-
-
-def _text(path: Path, entry: dict[str, Any], key: str, where: str) -> str:
+def _text(file: TomlFile, entry: dict[str, Any], key: str, where: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not value.strip():
-        _refuse(path, f"{key} of {where} is {value!r}, expected a text")
+        file.refuse(key, f"{key} of {where} is {value!r}, expected a text")
     return value
 
 
-def _date(path: Path, value: object, what: str) -> date:
+def _value(file: TomlFile, entry: dict[str, Any], key: str, where: str) -> str:
+    """A value as ``protect`` prints it: text as it is, a number or true and false as Python writes them."""
+    value = entry.get(key)
+    if value is None or isinstance(value, (list, dict, date)):
+        file.refuse(key, f"{key} of {where} is {value!r}, expected the exact value that `peakgate protect` prints")
+    return str(value)
+
+
+def _date(file: TomlFile, value: object, what: str) -> date:
     """A TOML date, or the same in quotation marks."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     try:
         return date.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
-        _refuse(path, f"expires of {what} is {value!r}, expected a date such as 2026-12-31")
-
-
-def _refuse(path: Path, problem: str) -> NoReturn:
-    raise PeakgateError(f"{path}: {problem}")
+        file.refuse("expires", f"expires of {what} is {value!r}, expected a date such as 2026-12-31")

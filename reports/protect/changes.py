@@ -1,10 +1,19 @@
-"""What a change does to floors and saved runs, and what of it was acknowledged; pure."""
+"""What a change does that could buy a pass, and what of it was acknowledged; pure.
+
+Some changes fail unless an acknowledgement names them with their exact old and new value. Others are only listed, for
+an owner to review: the files that decide how a change is judged.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatch
+from typing import Any
+
+NONE = "none"
+FLOOR, RUN = "floor", "run"
 
 
 class Kind(StrEnum):
@@ -14,41 +23,93 @@ class Kind(StrEnum):
     DROPPED = "floor dropped"
     EDITED = "run edited"
     DELETED = "run deleted"
+    FORGED = "run that cannot be trusted"
+    LINK = "symbolic link"
+    CONTRACT = "contract changed"
+    CASE_DROPPED = "case dropped"
+    REVIEW = "for review"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change to one case's floor or one saved run.
+    """One change to one case's floor, one saved run, one term of a case's contract, or one file.
 
-    ``gpu`` is the folder in baselines it belongs to; ``what`` the case id, or the run's path below ``runs/``.
+    ``gpu`` is the folder in baselines it belongs to, empty where it concerns every GPU; ``term`` is floor, run or the
+    contract's term; ``what`` the case id, the run's path below ``runs/`` or the file.
     """
 
     gpu: str
     kind: Kind
+    term: str
     what: str
-    detail: str
+    before: str
+    after: str
 
     def __str__(self) -> str:
-        return f"{self.gpu}: {self.kind}: {self.what}: {self.detail}"
+        where = f"{self.gpu}: " if self.gpu else ""
+        term = f"{self.term} of " if self.kind is Kind.CONTRACT else ""
+        return f"{where}{self.kind}: {term}{self.what}: {self.before} to {self.after}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What an acknowledgement has to name to excuse it."""
+        return self.gpu, self.term, self.what, self.before, self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Someone's word that a change is meant: of the case or the run file ``what``, and why."""
+    """An owner's word that one change, from this value to that, is meant; and why."""
 
     gpu: str
+    term: str
     what: str
+    before: str
+    after: str
     reason: str
     expires: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.gpu, self.term, self.what, self.before, self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The changes that fail, those that were acknowledged, and the acknowledgements that nothing needs."""
+    """The changes that fail, those acknowledged, those for review, and acknowledgements that nothing needs."""
 
     failing: tuple[Change, ...]
     acknowledged: tuple[tuple[Change, Acknowledgement], ...]
+    review: tuple[Change, ...]
     idle: tuple[Acknowledgement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that differs between two trees: git's status letter, path, whether it is a link, both contents' ids."""
+
+    state: str
+    path: str
+    link: bool
+    before: str
+    after: str
+
+
+REVIEWED = (
+    ".github/*",
+    ".gitlab-ci.yml",
+    ".ci/*",
+    "CODEOWNERS",
+    "*/CODEOWNERS",
+    "noxfile.py",
+    "pyproject.toml",
+    "peakgate.toml",
+    "conftest.py",
+    "requirements*",
+    "*.lock",
+    "suite/*",
+    "reports/*",
+)
+"""Files that decide how a change is judged. Of a project that is not this tool's own, the last two do not exist."""
 
 
 def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[Change]:
@@ -56,36 +117,67 @@ def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, flo
     found = []
     for case, floor in sorted(before.items()):
         if case not in after:
-            found.append(Change(gpu, Kind.DROPPED, case, f"{floor:g} to none"))
+            found.append(Change(gpu, Kind.DROPPED, FLOOR, case, repr(floor), NONE))
         elif after[case] < floor:
-            found.append(Change(gpu, Kind.LOWERED, case, f"{floor:g} to {after[case]:g}"))
+            found.append(Change(gpu, Kind.LOWERED, FLOOR, case, repr(floor), repr(after[case])))
     return found
 
 
-def run_changes(states: Iterable[tuple[str, str]]) -> list[Change]:
-    """Saved runs that were edited or deleted; ``states`` are git's status letter and path below baselines.
+def run_changes(files: Iterable[FileChange]) -> list[Change]:
+    """Saved runs that were edited or deleted, and links among the baselines; paths are below baselines.
 
-    A run is a file below ``<gpu>/runs/``. Added ones are no change that needs a word.
+    A run is a file below ``<gpu>/runs/``. A renamed one is deleted and added; added ones need no word.
     """
     found = []
-    for state, path in sorted(states, key=lambda each: each[1]):
-        gpu, _, inside = path.partition("/")
+    for file in sorted(files, key=lambda each: each.path):
+        gpu, _, inside = file.path.partition("/")
         folder, _, name = inside.partition("/")
-        if folder != "runs" or not name or state == "A":
+        if file.link:
+            found.append(Change(gpu if inside else "", Kind.LINK, RUN, inside or gpu, file.before, file.after))
+        elif folder == "runs" and name and file.state != "A":
+            kind = Kind.DELETED if file.state == "D" else Kind.EDITED
+            found.append(Change(gpu, kind, RUN, name, file.before, file.after))
+    return found
+
+
+def contract_changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+    """Terms of a known case that differ, and cases that are gone; by case id the terms as ``run.contract`` has them."""
+    found = []
+    for case, old in sorted(before.items()):
+        if case not in after:
+            found.append(Change("", Kind.CASE_DROPPED, "case", case, "present", NONE))
             continue
-        kind = Kind.DELETED if state == "D" else Kind.EDITED
-        found.append(Change(gpu, kind, name, "saved runs are evidence: add a new one beside it"))
+        terms = sorted(old.keys() | after[case].keys())
+        pairs = [(term, str(old.get(term, NONE)), str(after[case].get(term, NONE))) for term in terms]
+        found += [Change("", Kind.CONTRACT, term, case, was, now) for term, was, now in pairs if was != now]
+    return found
+
+
+def reviewed_changes(files: Iterable[FileChange], baselines: str) -> list[Change]:
+    """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it."""
+    found = []
+    for file in sorted(files, key=lambda each: each.path):
+        inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
+        named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
+        if named or (inside is not None and not _judged_already(inside)):
+            found.append(Change("", Kind.REVIEW, "file", file.path, file.before, file.after))
     return found
 
 
 def rule(changes: Sequence[Change], acknowledgements: Sequence[Acknowledgement]) -> Ruling:
-    """Hold the changes against the acknowledgements of their GPU."""
-    by_name = {(each.gpu, each.what): each for each in acknowledgements}
-    used = {(change.gpu, change.what) for change in changes}
+    """Which changes fail: those that no acknowledgement names with these very values."""
+    words = {each.key: each for each in acknowledgements}
+    protected = [change for change in changes if change.kind is not Kind.REVIEW]
+    used = {change.key for change in protected}
     return Ruling(
-        failing=tuple(change for change in changes if (change.gpu, change.what) not in by_name),
-        acknowledged=tuple(
-            (change, by_name[change.gpu, change.what]) for change in changes if (change.gpu, change.what) in by_name
-        ),
-        idle=tuple(each for name, each in by_name.items() if name not in used),
+        failing=tuple(change for change in protected if change.key not in words),
+        acknowledged=tuple((change, words[change.key]) for change in protected if change.key in words),
+        review=tuple(change for change in changes if change.kind is Kind.REVIEW),
+        idle=tuple(each for each in acknowledgements if each.key not in used),
     )
+
+
+def _judged_already(inside: str) -> bool:
+    """Whether a path below baselines is one of floors or runs, whose changes are judged one by one."""
+    _, _, rest = inside.partition("/")
+    return rest == "floors.toml" or rest.startswith("runs/")

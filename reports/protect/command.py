@@ -1,19 +1,24 @@
-"""``python -m reports protect``."""
+"""``peakgate protect``."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
-from peakgate.reports.protect import acknowledged, changes, git
+from peakgate.project import config
+from peakgate.reports.protect import acknowledged, changes, contracts, git
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
+from peakgate.reports.runfile import load_run
 from peakgate.verdict import ExitCode
 
 FLOORS = "floors.toml"
@@ -23,9 +28,10 @@ def add_commands(commands: Any) -> None:
     """Add ``protect`` to the sub-commands."""
     protecting = commands.add_parser(
         "protect",
-        help="fail a change that lowers a floor or edits a saved run without saying so",
-        description="List what the working tree, against the commit REF, does to floors and saved runs. Lowering or "
-        "dropping a floor and editing or deleting a saved run fail, unless baselines/<gpu>/acknowledged.toml says why.",
+        help="fail a change that could buy a pass: a lowered floor, an edited run, a looser tolerance",
+        description="List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
+        "dropped, saved runs edited, deleted or forged, links, and changed contracts of cases fail, unless an "
+        "acknowledgement names the exact old and new value. Files of the judge itself are listed for review.",
         epilog="exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
     )
     protecting.set_defaults(run=_protect)
@@ -37,6 +43,16 @@ def add_commands(commands: Any) -> None:
         metavar="DIR",
         help="holds <gpu>/floors.toml and <gpu>/runs",
     )
+    protecting.add_argument(
+        "--acknowledged-from-base",
+        action="store_true",
+        help="take acknowledgements from REF, so that a change cannot excuse itself",
+    )
+    protecting.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
+    protecting.add_argument("--strict", action="store_true", help="fail what is listed for review too")
+    protecting.add_argument(
+        "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
+    )
 
 
 def _protect(options: argparse.Namespace) -> ExitCode:
@@ -45,13 +61,49 @@ def _protect(options: argparse.Namespace) -> ExitCode:
         raise PeakgateError(
             f"--baselines {options.baselines}: no such place; name the working tree's folder of baselines"
         )
+    if options.out is not None:
+        (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
     commit = git.commit_of(options.base, folder.parent)
-    found = _floor_changes(options.base, commit, folder) + changes.run_changes(git.changed(commit, folder))
+    root = git.root_of(folder.parent)
+    name = folder.resolve().relative_to(root.resolve()).as_posix()
+    files = git.changed(commit, root)
+    inside = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
+    found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
+    if not options.no_contracts:
+        found += _contract_changes(options.base, commit, root)
+    found += changes.reviewed_changes(files, name)
     today = datetime.now(UTC).date()
-    gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    ruling = changes.rule(found, [each for gpu in gpus for each in acknowledged.load(gpu, today)])
+    words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
+    ruling = changes.rule(found, words)
     say("".join(f"{one_line(line)}\n" for line in _lines(ruling, options.base)))
-    return ExitCode.REGRESSION if ruling.failing else ExitCode.OK
+    failed = ruling.failing or (options.strict and ruling.review)
+    code = ExitCode.REGRESSION if failed else ExitCode.OK
+    if options.out is not None:
+        write_whole(options.out / "protect.json", _verdict_json(ruling, commit, code))
+    return code
+
+
+def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
+    """What a CI job reads: the exit code survives a runner that flattens it."""
+    listed = {
+        "failing": list(ruling.failing),
+        "acknowledged": [change for change, _ in ruling.acknowledged],
+        "review": list(ruling.review),
+    }
+    document = {
+        "schema": 1,
+        "command": "protect",
+        "exit_code": int(code),
+        "base": commit,
+        "counts": {name: len(found) for name, found in listed.items()},
+        "changes": {name: [asdict(change) for change in found] for name, found in listed.items()},
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
+    path = file.path.removeprefix(f"{baselines}/")
+    return changes.FileChange(file.state, path, file.link, file.before, file.after)
 
 
 def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
@@ -60,28 +112,90 @@ def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
         gpu, _, file = name.partition("/")
         if file == FLOORS:
             before = _floors_then(f"{ref}:{folder.name}/{name}", git.text(commit, folder, name))
-            found += changes.floor_changes(gpu, before, load_floors(folder / name).by_case)
+            found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
     return found
 
 
 def _floors_then(name: str, text: str) -> Mapping[str, float]:
     """The floors in a file of another commit, read by the same strict rules; errors call it by ``name``."""
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / FLOORS
-        path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+        path = _scratch(scratch, text)
         try:
             return load_floors(path).by_case
         except PeakgateError as error:
             raise PeakgateError(str(error).replace(str(path), name)) from None
 
 
+def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.Change]:
+    """Added runs that the strict reader refuses: future-dated, of another GPU, contradictory, not a run."""
+    found = []
+    for file in files:
+        gpu, _, inside = file.path.partition("/")
+        if file.state != "A" or file.link or not inside.startswith("runs/"):
+            continue
+        try:
+            load_run(folder / file.path)
+        except PeakgateError as error:
+            why = str(error).removeprefix(f"{folder / file.path}: ")
+            found.append(
+                changes.Change(gpu, changes.Kind.FORGED, changes.RUN, inside.removeprefix("runs/"), changes.NONE, why)
+            )
+    return found
+
+
+def _contract_changes(ref: str, commit: str, root: Path) -> list[changes.Change]:
+    """What the change does to the contracts of known cases; nothing in a repository without a project at its root."""
+    project = config.find(root)
+    if project is None or not project.kernels.is_dir():
+        return []
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch) / "base"
+        git.export(commit, root, tree)
+        within = project.root.resolve().relative_to(root.resolve())
+        if (
+            config.find(tree / within) is None
+            or not (tree / project.kernels.resolve().relative_to(root.resolve())).is_dir()
+        ):
+            return []
+        before = contracts.read(tree / within, ref)
+        return changes.contract_changes(before, contracts.read(project.root, "the working tree"))
+
+
+def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
+    gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    found = acknowledged.load(folder / acknowledged.FILE, "", today)
+    return found + [each for gpu in gpus for each in acknowledged.load(gpu / acknowledged.FILE, gpu.name, today)]
+
+
+def _of_base(commit: str, folder: Path, today: date) -> list[changes.Acknowledgement]:
+    found = []
+    for name in git.files(commit, folder):
+        gpu, _, file = name.rpartition("/")
+        if file == acknowledged.FILE and "/" not in gpu:
+            with tempfile.TemporaryDirectory() as scratch:
+                found += acknowledged.load(_scratch(scratch, git.text(commit, folder, name)), gpu, today)
+    return found
+
+
+def _scratch(folder: str, text: str) -> Path:
+    path = Path(folder) / FLOORS
+    path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+    return path
+
+
 def _lines(ruling: changes.Ruling, base: str) -> list[str]:
     lines = [str(change) for change in ruling.failing]
     lines += [f"{change}; acknowledged until {word.expires}: {word.reason}" for change, word in ruling.acknowledged]
-    lines += [f"{word.gpu}: the acknowledgement of {word.what} excuses nothing here; delete it" for word in ruling.idle]
+    lines += [str(change) for change in ruling.review]
+    lines += [
+        f"{word.gpu or 'all GPUs'}: the acknowledgement of {word.what} ({word.before} to {word.after}) excuses nothing "
+        "here; delete it"
+        for word in ruling.idle
+    ]
     if ruling.failing:
-        files = " and ".join(sorted({f"baselines/{change.gpu}/{acknowledged.FILE}" for change in ruling.failing}))
-        lines.append(f"{len(ruling.failing)} changes against {base} to undo, or to give a reason for in {files}")
+        files = sorted({"/".join(filter(None, ("baselines", each.gpu, acknowledged.FILE))) for each in ruling.failing})
+        count = len(ruling.failing)
+        lines.append(f"{count} changes against {base} to undo, or to give a reason for in {' and '.join(files)}")
     else:
-        lines.append(f"no unacknowledged change of floors or saved runs against {base}")
+        lines.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
     return lines

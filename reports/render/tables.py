@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as stdlib_csv
 import io
 
+from peakgate.common.text import cell
 from peakgate.reports.result import Comparison, Row
 
 LABELS = ("family", "stage", "size", "block", "variant", "dtype")
@@ -21,7 +22,9 @@ def csv(comparison: Comparison) -> str:
     writer = stdlib_csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: f"{value:.8g}" if isinstance(value, float) else value for name, value in row.items()})
+        writer.writerow(
+            {name: f"{value:.8g}" if isinstance(value, float) else cell(value) for name, value in row.items()}
+        )
     return text.getvalue()
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from peakgate.case import ID_PATTERN
+from peakgate.common import text
 from peakgate.reports.locate import Side
 from peakgate.reports.result import Comparison, Row, percent
 from peakgate.verdict import REGRESSIONS, Verdict
+
+one_line = text.one_line
 
 UNCHANGED = frozenset({Verdict.SAME, Verdict.PASS})
 
@@ -38,7 +41,7 @@ def rerun(comparison: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
     cases = [row.case for row in comparison.rows if row.verdict in REGRESSIONS and row.verdict is not Verdict.MISSING]
     named = [case for case in cases if ID_PATTERN.fullmatch(case)][:5]
-    return f'measure again: nox -s bench -- --tier full -k "{" or ".join(named)}"' if named else ""
+    return f'measure again: peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
 
 
 def floors(comparison: Comparison) -> str:
@@ -57,8 +60,3 @@ def times(row: Row) -> str:
 def change(row: Row) -> str:
     """``1.22x slower``; empty where times were not compared."""
     return str(row.shift) if row.shift else ""
-
-
-def one_line(text: str) -> str:
-    """Text from a file, safe to print in a line: no line breaks, no control characters that a terminal obeys."""
-    return "".join(character if character.isprintable() else " " for character in text)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-RUN = {"bench", "compare", "history", "ab", "selftest"}
+FILE: list[str] = []
+"""Another noxfile than that of the working directory."""
+
+RUN = {"bench", "compare", "history", "ab", "selftest", "protect"}
 NOX = [sys.executable, "-m", "nox", "--no-venv", "--no-install"]
 
 
@@ -20,6 +24,9 @@ def main(arguments: list[str]) -> int:
     """Run the sessions; 0 or, as nox does for every failure, 1."""
     with Path(os.environ["STAND_IN_LOG"]).open("a", encoding="utf-8") as log:
         log.write(" ".join(arguments) + "\n")
+    if arguments[0] == "-f":
+        FILE.extend(arguments[:2])
+        arguments = arguments[2:]
     assert arguments[0] == "-s"
     options, _, given = " ".join(arguments[1:]).partition(" -- ")
     sessions = options.split()
@@ -29,7 +36,7 @@ def main(arguments: list[str]) -> int:
 def _known(sessions: list[str]) -> int:
     """Whether nox has them all; those that are not run here are only looked up."""
     others = [session for session in sessions if session not in RUN]
-    return _ends([*NOX, "--list", "-s", *others]) if others else 0
+    return _ends([*NOX, *FILE, "--list", "-s", *others]) if others else 0
 
 
 def _session(session: str, given: list[str]) -> int:
@@ -37,12 +44,15 @@ def _session(session: str, given: list[str]) -> int:
         for commit in given[:2]:
             if _ends(["git", "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"]):
                 return 1
-        return _ends([sys.executable, "-m", "peakgate", "decide", os.environ["STAND_IN_AB"]])
+        ended = _ends([sys.executable, "-m", "peakgate", "decide", os.environ["STAND_IN_AB"]])
+        if "--out" in given and Path("reports/out").is_dir():
+            shutil.copytree("reports/out", given[given.index("--out") + 1], dirs_exist_ok=True)
+        return ended
     if session == "selftest":
         return _ends([sys.executable, "-m", "peakgate", "selftest", *_kept_of_one_chip()])
     if session == "bench":
         given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
-    return _ends([*NOX, "-s", session, "--", *given])
+    return _ends([*NOX, *FILE, "-s", session, "--", *given])
 
 
 def _kept_of_one_chip() -> list[str]:

@@ -65,8 +65,8 @@ def test_one_kept_session_against_one_of_another_chip_is_decided(base: str, new:
 
 @each_way
 def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_chips(base: str, new: str) -> None:
-    planted = tuple(slowed(run, PAD, 1.08) for run in ten(new))
-    result = compare(Side(base, ten(base)), Side(new, planted))
+    slower = tuple(slowed(run, PAD, 1.08) for run in ten(new))
+    result = compare(Side(base, ten(base)), Side(new, slower))
     assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [PAD]
     assert result.exit_code() == ExitCode.REGRESSION
 

@@ -19,10 +19,32 @@ def test_a_missing_case_is_a_regression_and_a_new_one_is_not(saved: Saved) -> No
     assert come.exit_code() == ExitCode.OK
 
 
-def test_cases_a_partial_run_was_not_asked_for_are_left_out_and_counted(saved: Saved) -> None:
-    result = compare(saved.side(), saved.side({"transpose.smem-4096-32x8": 76.0}, whole=False))
-    assert [found.verdict for found in result.rows] == [Verdict.SAME]
-    assert "left out of base, 14 cases: new ran a selection of cases" in result.notes
+def test_cases_that_a_partial_run_on_either_side_did_not_measure_are_undecided(saved: Saved) -> None:
+    whole, part = saved.side(), saved.side({"transpose.smem-4096-32x8": 76.0}, whole=False)
+    for result in (compare(whole, part), compare(part, whole)):
+        found = [found.verdict for found in result.rows]
+        assert (found.count(Verdict.SAME), found.count(Verdict.INCONCLUSIVE)) == (1, 14)
+        assert result.exit_code() == ExitCode.UNDECIDED
+    assert compare(part, part).exit_code() == ExitCode.OK
+
+
+def test_one_sides_word_that_a_case_is_the_hosts_or_beyond_the_gate_hides_nothing(saved: Saved) -> None:
+    host = {PAD: {"host_bound": True}}
+    for before, after in (({}, host), (host, {})):
+        assert (
+            row(compare(saved.side(extra=before), saved.side(slower(PAD, 1.5), extra=after))).verdict is Verdict.SLOWER
+        )
+    without = {case: us for case, us in LADDER.items() if case != PAD}
+    in_the_gate = saved.side(tier="gate", extra={PAD: {"tier": "full"}})
+    assert row(compare(in_the_gate, saved.side(without, tier="gate"))).verdict is Verdict.MISSING
+
+
+def test_changed_work_sampling_and_timer_are_reported(saved: Saved) -> None:
+    told = {PAD: {"bytes": 2 * 536_870_912, "sampling": "once", "tolerance": 1e9, "timer": "host clock"}}
+    notes = compare(saved.side(), saved.side(extra=told)).notes
+    assert f"bytes differ in 1 case ({PAD} first: 536870912 to 1073741824)" in notes
+    assert f"sampling differ in 1 case ({PAD} first: flush, hold, event to once)" in notes
+    assert not any(note.startswith("tolerance") for note in notes)  # base does not say
 
 
 def test_cases_beyond_the_gate_are_not_missing_from_a_run_of_the_gate(saved: Saved) -> None:

@@ -99,6 +99,19 @@ def test_a_chip_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: C
     assert told["counts"] == {"INCONCLUSIVE": len(LADDER)}
 
 
+def test_what_the_newest_session_could_not_time_is_reported_and_decides(tmp_path: Path, capsys: Captured) -> None:
+    wrong = [{"case": PAD, "verdict": "WRONG", "reason": "output 0 [0] is 1"}]
+    for day in range(1, 15):
+        save(tmp_path / "runs", f"r{day:02d}", document(day=day))
+    last = document({case: us for case, us in LADDER.items() if case != PAD}, day=20, not_measured=wrong)
+    save(tmp_path / "runs", "r20", last)
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 1
+    assert f"newest session: 1 WRONG ({PAD})" in capsys.readouterr().out
+    save(tmp_path / "runs", "r20", {**last, "peakgate": {**last["peakgate"], "not_measured": []}})
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 1
+    assert f"newest session: 1 MISSING ({PAD})" in capsys.readouterr().out
+
+
 def test_a_regression_on_the_chip_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:
     """Two chips take turns, the first of them 4 % slower in every case."""
     first, second = chips()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -118,9 +119,33 @@ def test_an_empty_folder_and_a_missing_root_are_refused(tmp_path: Path) -> None:
 def test_a_named_folder_is_strict_and_a_search_passes_over_and_says_so(runs: Path) -> None:
     (runs / "broken.json").write_text("{")
     assert "broken.json" in refused_folder(runs)
-    side = find_side("latest", Archive([runs]))
-    assert side.runs[0].path.stem == "second"
+    side = find_side("a2a2", Archive([runs]))
     assert "broken.json" in side.notes[0]
+
+
+def test_the_latest_run_is_not_an_older_one_where_the_newest_file_is_half_written(runs: Path) -> None:
+    (runs / "broken.json").write_text("{")
+    assert "a newer run than" in refused("latest", Archive([runs]))
+    os.utime(runs / "broken.json", (1, 1))
+    assert find_side("latest", Archive([runs])).runs[0].path.stem == "second"
+    (runs / "notes.json").write_text("{}")
+    assert find_side("latest", Archive([runs])).runs[0].path.stem == "second"
+
+
+def test_a_run_of_the_future_is_never_the_latest(runs: Path) -> None:
+    forged = document() | {"datetime": "2099-01-01T00:00:00+00:00"}
+    save(runs, "forged", forged)
+    assert "in the future" in refused(str(runs / "forged.json"), Archive([runs]))
+    side = find_side("a2a2", Archive([runs]))
+    assert all(run.taken.year < 2099 for run in side.runs)
+    assert any("in the future" in note for note in side.notes)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "长" * 2000])
+def test_a_sides_name_of_thousands_of_letters_is_one_short_line(runs: Path, name: str) -> None:
+    with pytest.raises(PeakgateError) as caught:
+        find_side(name, Archive([runs]))
+    assert len(str(caught.value)) < 300
 
 
 def refused_folder(folder: Path) -> str:

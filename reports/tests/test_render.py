@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.common.text import cell
 from peakgate.reports.compare import compare
 from peakgate.reports.frame import tidy
 from peakgate.reports.locate import Side
@@ -125,8 +126,8 @@ def test_escaped_text_has_no_markup_left_and_stays_on_its_line(text: str) -> Non
 def test_csv_has_a_row_a_case_and_gives_every_name_back(tmp_path: Path) -> None:
     found = comparison(tmp_path)
     rows = list(csv.DictReader(io.StringIO(tables.csv(found), newline="")))
-    assert [row["case"] for row in rows] == [row.case for row in found.rows]
-    assert set(HOSTILE) <= {row["case"] for row in rows}
+    assert [row["case"] for row in rows] == [cell(row.case) for row in found.rows]
+    assert {cell(name) for name in HOSTILE} <= {row["case"] for row in rows}
     pad = next(row for row in rows if row["case"] == PAD)
     assert (pad["verdict"], pad["base_time_us"], pad["new_time_us"]) == ("SLOWER", "160", "195.2")
     assert float(pad["change_percent"]) == pytest.approx(22)
@@ -163,7 +164,7 @@ def test_the_tidy_frame_has_a_row_a_case_a_run(tmp_path: Path) -> None:
 def test_markdown_shows_the_command_that_measures_again_as_code(tmp_path: Path) -> None:
     lines = markdown.markdown(comparison(tmp_path)).splitlines()
     (again,) = [line for line in lines if "measure again" in line]
-    assert again.startswith('- measure again: `nox -s bench -- --tier full -k "')
+    assert again.startswith('- measure again: `peakgate bench --tier full -k "')
     assert again.endswith('"`')
 
 

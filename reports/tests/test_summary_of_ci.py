@@ -46,10 +46,22 @@ def test_the_worst_of_several_decides_and_each_is_told(tmp_path: Path) -> None:
 def test_a_missing_or_broken_verdict_is_never_a_pass(tmp_path: Path) -> None:
     broken = tmp_path / "ab.json"
     broken.write_text("{", encoding="utf-8")
-    for path in (tmp_path / "bench.json", broken, verdict(tmp_path, "odd", 7), verdict(tmp_path, "list", [])):
+    codes: list[object] = [7, [], False, True, 0.0, "0", None]
+    odd = [verdict(tmp_path, f"odd{number}", code) for number, code in enumerate(codes)]
+    for path in (tmp_path / "bench.json", broken, *odd):
         code, lines = judged(path)
         assert code == 2
         assert lines[0].startswith("::error title=Peakgate: bad input")
+
+
+def test_a_verdict_nested_beyond_measure_is_no_pass(tmp_path: Path) -> None:
+    path = tmp_path / "ab.json"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    assert judged(path)[0] == 2
+
+
+def test_counts_that_are_no_counts_do_not_end_in_a_traceback(tmp_path: Path) -> None:
+    assert judged(verdict(tmp_path, "ab", 0, counts=[1])) == (0, ["::notice title=Peakgate: pass::ab: exit code 0"])
 
 
 def test_a_verdict_cannot_forge_an_annotation(tmp_path: Path) -> None:

@@ -16,7 +16,11 @@ from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
-BENCH, AB = "Hold head to its floors", "Measure base and head in turns"
+PROTECT, BENCH, AB = (
+    "List what could buy a pass",
+    "Compare head with its floors",
+    "Measure base and head alternately",
+)
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
@@ -76,55 +80,105 @@ def run(
     return workflow.run(name, origin[0], scratch / "job", context, STAND_IN_LOG=str(scratch / "calls"), **settings)
 
 
+def judged(base: str, head: str, **more: Any) -> dict[str, Any]:
+    """What the judge is given by gate.yml."""
+    return {"github.event_name": "merge_group", "github.sha": head, "inputs.base": base, "inputs.head": head, **more}
+
+
 def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
-    job = run("gate.yml", origin, tmp_path, change(origin), STAND_IN_AB=experiments["slower"])
+    _, base, head = origin
+    job = run("judge.yml", origin, tmp_path, judged(base, head), STAND_IN_AB=experiments["slower"])
+    tool = "-f .judge/base/noxfile.py -s"
     assert calls(tmp_path) == [
-        "-s bench -- --device gpu:0 --strict-gate",
-        f"-s ab -- {origin[2]}^1 {origin[2]} --device gpu:0",
+        f"{tool} protect -- --base {base} --acknowledged-from-base --out .judge/out",
+        f"{tool} bench -- --device gpu:0 --strict-gate --baselines-from {base} --out .judge/out",
+        f"{tool} ab -- {base} {head} --device gpu:0 --out .judge/out",
     ]
-    assert (job[BENCH].exit_code, job[AB].exit_code, job["Verdict"].exit_code) == (1, 1, 1), said(job)
+    assert (job[PROTECT].exit_code, job[BENCH].exit_code, job[AB].exit_code) == (0, 1, 1), said(job)
+    assert job["Verdict"].exit_code == 1, said(job)
     assert job.failed
+    assert "::notice title=Peakgate: pass::protect: 0 failing, 0 acknowledged, 0 review" in job["Verdict"].output
     assert "::warning title=Peakgate: could not decide::bench: 1 NO_FLOOR" in job["Verdict"].output
     assert "::error title=Peakgate: regression::ab: 1 SLOWER" in job["Verdict"].output
     assert PAD in job.summary
-    assert {f"reports/out/ab.{face}" for face in ("md", "csv", "json", "junit.xml", "html")} <= job.artifacts
+    assert {f".judge/out/ab.{form}" for form in ("md", "csv", "json", "junit.xml", "html")} <= job.artifacts
     assert any(file.startswith(".benchmarks/cpu-emulator/") for file in job.artifacts)
 
 
 def test_a_gate_that_cannot_decide_ends_with_3(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
-    dispatched = {
-        "github.event_name": "workflow_dispatch",
-        "github.sha": "not of interest",
-        "inputs.base": origin[1],
-        "inputs.head": origin[2],
-    }
-    job = run("gate.yml", origin, tmp_path, dispatched, STAND_IN_AB=experiments["same"])
-    assert calls(tmp_path)[1] == f"-s ab -- {origin[1]} {origin[2]} --device gpu:0"
+    job = run("judge.yml", origin, tmp_path, judged(*origin[1:]), STAND_IN_AB=experiments["same"])
     assert (job[AB].exit_code, job["Verdict"].exit_code) == (0, 3), said(job)
     assert "::notice title=Peakgate: pass::ab: " in job["Verdict"].output
 
 
-def test_a_gate_whose_run_never_began_ends_with_2(origin: tuple[Path, str, str], tmp_path: Path) -> None:
-    merged = {
-        "github.event_name": "merge_group",
-        "github.sha": origin[2],
-        "github.event.merge_group.base_sha": "f" * 40,
-    }
-    job = run("gate.yml", origin, tmp_path, merged, STAND_IN_K="no_such_case")
+def test_a_gate_whose_run_never_began_ends_with_2_whatever_verdicts_head_has_committed(
+    origin: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    folder, base, _ = origin
+    head = dodging(folder, dict.fromkeys((".judge/out/bench.json", ".judge/out/ab.json"), '{"exit_code": 0}'))
+    job = run("judge.yml", origin, tmp_path, judged(base, head), STAND_IN_K="no_such_case", STAND_IN_AB="nowhere")
     assert job["Verdict"].exit_code == 2, said(job)
     assert "no case was selected" in job[BENCH].output
     assert job["Verdict"].output.count("::error title=Peakgate: bad input") == 2
-    assert job.summary == ""
+
+
+H200 = "baselines/nvidia-h200"
+
+
+TAMPERED = {
+    f"{H200}/floors.toml": 'schema = 1\ngpu = "nvidia-h200"\n',
+    f"{H200}/runs/20261120T173100-gate.json": "{}",
+    ".github/verdict.py": "",
+    "noxfile.py": "",
+    "suite/verdict.py": "raise SystemExit(0)\n",
+}
+"""Floors deleted, a run edited, and the judge itself emptied."""
+
+
+def test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases(
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
+) -> None:
+    folder, base, _ = origin
+    head = dodging(folder, TAMPERED)
+    job = run("judge.yml", origin, tmp_path, judged(base, head), STAND_IN_AB=experiments["same"])
+    assert (job[PROTECT].exit_code, job["Verdict"].exit_code) == (1, 1), said(job)
+    listed = job[PROTECT].output
+    assert "floor dropped: " in listed
+    assert "run edited: 20261120T173100-gate.json" in listed
+    assert all(f"for review: {path}" in listed for path in (".github/verdict.py", "noxfile.py", "suite/verdict.py"))
+
+
+def dodging(folder: Path, files: dict[str, str]) -> str:
+    """A commit on top of the origin's newest that writes these files, which no branch keeps."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    workflow.git(folder, "add", "--all", "--force", *files)
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    workflow.git(folder, *identity, "commit", "--quiet", "--message", "dodge")
+    commit = workflow.git(folder, "rev-parse", "HEAD").strip()
+    workflow.git(folder, "reset", "--quiet", "--hard", "HEAD^")
+    return commit
+
+
+def test_the_changes_own_workflow_only_calls_the_judge_of_the_base_branch() -> None:
+    document, job = workflow.read("gate.yml")
+    assert "steps" not in job
+    assert job["uses"].endswith("/.github/workflows/judge.yml@main")
+    assert set(job["with"]) == {"base", "head"}
+    assert document["permissions"] == {"contents": "read"}
 
 
 def test_a_forks_pull_request_runs_nothing_on_our_machines(origin: tuple[Path, str, str], tmp_path: Path) -> None:
     fork = change(origin, **{"github.event.pull_request.head.repo.full_name": "them/kernels"})
-    job = run("gate.yml", origin, tmp_path, fork)
+    job = run("judge.yml", origin, tmp_path, fork)
     assert job.steps == []
+    _, caller = workflow.read("gate.yml")
+    assert not workflow.wanted(caller["if"], fork)
     assert not (tmp_path / "calls").exists()
 
 

@@ -40,7 +40,8 @@ else
 fi
 """
 PIP = """#!/bin/bash
-[ "$*" = "install --quiet nox[uv]" ] || {{ echo "pip $*: not what a workflow installs" >&2; exit 1; }}
+[[ "$*" = "install --quiet --require-hashes -r "*requirements/nox.txt ]] || \\
+  {{ echo "pip $*: not what a workflow installs" >&2; exit 1; }}
 """
 NOX_SCRIPT = """#!/bin/bash
 exec "{python}" "{nox}" "$@"
@@ -123,6 +124,7 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
     """Run the workflow's job in a checkout of ``origin``; ``settings`` are what the stand-ins go by."""
     document, job = read(workflow)
     result = Job(workspace=scratch / "workspace")
+    context = {**context, "github.workspace": str(result.workspace)}
     if "matrix" in job.get("strategy", {}):
         runners = TEMPLATE.sub(lambda template: template[1], job["strategy"]["matrix"]["runner"])
         context = {**context, "matrix.runner": evaluate(runners, context)[0]}

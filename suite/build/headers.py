@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-INSTALL = "install the dependency group nvrtc of pyproject.toml, or set CUDA_HOME to a toolkit"
+INSTALL = "install the extra nvrtc, or set CUDA_HOME to a toolkit"
 
 PRELUDE = "peakgate_prelude.h"
 
@@ -195,11 +195,10 @@ def _once(name: str, text: str) -> str:
 def cuda_folders(major: int) -> tuple[Path, ...]:
     """Where CUDA's own headers are: the wheels of NVRTC's release, else $CUDA_HOME, $CUDA_PATH or a system toolkit."""
     spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        wheels = ("cuda_runtime", "cuda_cccl") if major < 13 else (f"cu{major}",)
-        folders = [Path(root, wheel, "include") for wheel in wheels]
-        if found := _existing(folders):
-            return found
+    wheels = ("cuda_runtime", "cuda_cccl") if major < 13 else (f"cu{major}",)
+    roots = (spec.submodule_search_locations or ()) if spec else ()
+    if found := _existing(Path(root, wheel, "include") for root in roots for wheel in wheels):
+        return found
     toolkits = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
     for toolkit in toolkits:
         if toolkit and (found := _existing([Path(toolkit, "include")])):

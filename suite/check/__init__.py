@@ -1,1 +1,1 @@
-"""The lane without a GPU: every kernel in the checked emulator; whether its checks catch planted defects."""
+"""The lane without a GPU: every kernel in the checked emulator; whether its checks detect injected defects."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from peakgate.common.text import one_line
 from peakgate.verdict import ExitCode
 
 
@@ -17,5 +18,5 @@ class PeakgateError(Exception):
 
 def refused(error: PeakgateError) -> ExitCode:
     """Tell a user's error in one line on stderr, whatever line breaks its message quotes, and give the exit code."""
-    sys.stderr.write(" ".join(str(error).split()) + "\n")
+    sys.stderr.write(one_line(" ".join(str(error).split())) + "\n")
     return ExitCode.BAD_INPUT

@@ -44,7 +44,7 @@ def read_toml(path: Path) -> TomlFile:
         raise PeakgateError(f"{path}: cannot be read as UTF-8 text ({error}); restore it") from error
     try:
         return TomlFile(path, text, tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
         raise PeakgateError(f"{path}: not TOML: {error}; correct that line") from error
 
 

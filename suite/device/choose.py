@@ -61,9 +61,8 @@ def _gpu(index: int) -> Device:
     try:
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
     except ImportError as error:
-        group = driver.dependency_group() or "cuda13"
+        extra = driver.cuda_extra() or "cuda13"
         raise PeakgateError(
-            f"--device gpu needs {error.name or 'CuPy'}, which is not installed: "
-            f"run `nox -s bench`, or install the dependency group {group} of pyproject.toml"
+            f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'"
         ) from None
     return GpuDevice(index)

@@ -27,8 +27,8 @@ def gpu_count() -> int:
     return count.value
 
 
-def dependency_group() -> str | None:
-    """The dependency group for the driver that is there: ``cuda12``, ``cuda13``, or None without a usable GPU.
+def cuda_extra() -> str | None:
+    """The extra for the driver that is there: ``cuda12``, ``cuda13``, or None without a usable GPU.
 
     CuPy's CUDA 13 packages need a driver that speaks 13.0; the two must never be installed together.
     """

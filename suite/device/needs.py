@@ -16,7 +16,7 @@ from peakgate.device.emulator import find_compiler
 
 def groups(arguments: list[str]) -> list[str]:
     """The extras for a run with these arguments."""
-    cuda = driver.dependency_group()
+    cuda = driver.cuda_extra()
     if cuda is not None and not _asks_for_cpu(arguments):
         return [cuda]
     needed = ["nvrtc"] if "--nvrtc" in arguments else []

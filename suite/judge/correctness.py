@@ -37,11 +37,12 @@ def check(xp: Any, case: Case, outputs: Sequence[Array], expected: Sequence[Arra
     if len(outputs) != len(expected):
         raise ValueError(f"{case.id}: {len(outputs)} outputs, but the reference gives {len(expected)}")
     worst = 0.0
-    for position, (output, reference) in enumerate(zip(outputs, expected, strict=True)):
-        if output.shape != reference.shape:
-            raise ValueError(f"{case.id}: output {position} is {output.shape}, its reference {reference.shape}")
-        if output.dtype.kind == "c":
-            output, reference = _as_parts(output), _as_parts(xp.asarray(reference, dtype="complex128"))
+    for position, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        if found.shape != wanted.shape:
+            raise ValueError(f"{case.id}: output {position} is {found.shape}, its reference {wanted.shape}")
+        output, reference = found, wanted
+        if found.dtype.kind == "c":
+            output, reference = _as_parts(found), _as_parts(xp.asarray(wanted, dtype="complex128"))
         if case.tolerance == 0:
             wrong = output != reference
             if bool(wrong.any()):

@@ -6,7 +6,7 @@
     gpu = "nvidia-h200"
 
     [floors]
-    "transpose.smem_pad-8192-32x8" = 0.709  # 5 sessions, median 0.725, spread 0.12 %, driver 580.159.04, 2026-11-20
+    "transpose.smem_pad-8192-32x8" = 0.68  # 5 sessions of 1 GPU, median 0.725, spread 0.12 %, room 6.6 %, driver ...
 
 Reading is strict, because a floor under a misspelt name holds nothing. Rewriting keeps order and comments.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 KEYS = ("schema", "gpu", "floors")
-ORIGIN = re.compile(r"(?:^|; )\d+ sessions, median .*$")
+ORIGIN = re.compile(r"(?:^|; )\d+ sessions(?: of \d+ GPUs?)?, median .*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,25 @@ class Floors:
         return self.by_case.get(case_id)
 
 
-def load_floors(path: Path, known_cases: Collection[str] | None = None) -> Floors:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a proposed floor rests on: median and spread of the fractions of peak, and the slowdown it lets pass."""
+
+    sessions: int
+    gpus: int
+    median: float
+    spread_percent: float
+    driver: str
+    date: str
+    room_percent: float = 0.0
+
+
+def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str | None = None) -> Floors:
     """Read ``floors.toml``; no file gives no floors, ``present`` False.
 
     A PeakgateError names the line of an unknown key, another schema, a floor that is no number in (0, 1], and, when
-    ``known_cases`` are given, a case id that is none of them, with the nearest that is.
+    ``known_cases`` or ``gpu`` (a slug) are given, a case id that is none of them, with the nearest that is, or floors
+    of another GPU.
     """
     try:
         file = read_toml(path)
@@ -57,9 +71,11 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None) -> Floor
     file.allow(file.table, KEYS)
     if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
         file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
-    gpu = file.table.get("gpu")
-    if not isinstance(gpu, str) or not gpu:
-        file.refuse("gpu", f"gpu is {gpu!r}; name the GPU the floors are of, as its folder is named")
+    named = file.table.get("gpu")
+    if not isinstance(named, str) or not named:
+        file.refuse("gpu", f"gpu is {named!r}; name the GPU the floors are of, as its folder is named")
+    if gpu is not None and named != gpu:
+        file.refuse("gpu", f"floors of {named!r}, expected {gpu}; floors belong to one GPU model")
     floors = file.table.get("floors", {})
     if not isinstance(floors, dict):
         file.refuse("floors", 'floors is not a table; write [floors] and below it "case id" = fraction')
@@ -67,15 +83,15 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None) -> Floor
         _check_floor(file, case_id, floor)
         if known_cases is not None and case_id not in known_cases:
             file.refuse(case_id, f"no case is named {case_id!r}{nearest(case_id, known_cases)}")
-    return Floors(path, gpu, True, MappingProxyType({case_id: float(floor) for case_id, floor in floors.items()}))
+    return Floors(path, named, True, MappingProxyType({case_id: float(floor) for case_id, floor in floors.items()}))
 
 
-def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]]) -> str:
+def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]], dropped: Collection[str] = ()) -> str:
     """The text of ``floors.toml`` with each case's floor and the comment on where it comes from, as (floor, origin).
 
     ``text`` is the present content, empty for a new file. Order, blank lines and people's comments stay; an origin
     written here before is replaced, a person's comment beside a floor is kept in front of the new origin. New cases
-    come last.
+    come last. ``dropped`` are cases whose floor is taken out.
     """
     import tomlkit  # noqa: PLC0415  # every run reads floors, only a rewrite needs this
 
@@ -86,12 +102,18 @@ def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]]) 
         comment = _persons_comment(table[case_id].trivia.comment) if case_id in table else ""
         value.comment(f"{comment}; {origin}" if comment else origin)
         table[case_id] = value
+    for case_id in dropped:
+        table.pop(case_id, None)
     return tomlkit.dumps(document)
 
 
-def origin_comment(sessions: int, median: float, spread_percent: float, driver: str, date: str) -> str:
-    """What a proposed floor rests on; ``revise_floors`` recognises it by its first words."""
-    return f"{sessions} sessions, median {median:.3g}, spread {spread_percent:.2f} %, driver {driver}, {date}"
+def origin_comment(origin: Origin) -> str:
+    """A proposed floor's origin as a comment; ``revise_floors`` recognises it by its first words."""
+    gpus = f"{origin.gpus} GPU{'' if origin.gpus == 1 else 's'}"
+    return (
+        f"{origin.sessions} sessions of {gpus}, median {origin.median:.3g}, spread {origin.spread_percent:.2f} %, "
+        f"room {origin.room_percent:.1f} %, driver {origin.driver}, {origin.date}"
+    )
 
 
 def _persons_comment(comment: str) -> str:

@@ -62,7 +62,7 @@ def pytest_arguments(ours: argparse.Namespace, root: Path) -> list[str]:
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider", "--peakgate"]
     fixed += ["--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
     named = {name: value for name, value in vars(ours).items() if value is not None and name != "strict"}
-    return [*fixed, *(f"--peakgate-{name}={value}" for name, value in named.items())] + (
+    return [*fixed, *(f"--peakgate-{name.replace('_', '-')}={value}" for name, value in named.items())] + (
         ["--peakgate-strict"] if ours.strict else []
     )
 
@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         help="exit 3 where a case has no floor, and before measuring a doubtful GPU",
     )
     parser.add_argument("--baselines", help="folder with <gpu>/floors.toml (default: the project's)")
+    parser.add_argument("--baselines-from", metavar="REF", help="take the floors from this commit, a change's base say")
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--out", help="folder for the verdict (default: the project's)")

@@ -22,6 +22,7 @@ from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.project import catalogue, config
 from peakgate.run import benchmark_tests, record, table
+from peakgate.run.base import floors_at
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
 from peakgate.run.session import Session, no_room
@@ -170,8 +171,11 @@ def _session(options: argparse.Namespace) -> Session:
     project = config.required()
     device, note = open_device(options.peakgate_device)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    known = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
-    floors = load_floors(baselines / device.slug / "floors.toml", known_cases=known)
+    if options.peakgate_baselines_from:
+        floors = floors_at(options.peakgate_baselines_from, baselines, device.slug)
+    else:
+        known_cases = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
+        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [note] if note else []
     if _ab_part() == "pair":
         notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")

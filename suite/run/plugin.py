@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-tier", default="gate", choices=("gate", "full"))
     group.addoption("--peakgate-strict", action="store_true")
     group.addoption("--peakgate-baselines", type=Path)
+    group.addoption("--peakgate-baselines-from")
     group.addoption("--peakgate-cases", type=Path)
     group.addoption("--peakgate-commit")
     group.addoption("--peakgate-out", type=Path)

@@ -50,6 +50,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "discarded": samples.discarded if samples else 0,
         "sampling": samples.method if samples else None,
         "relative_error": outcome.proof.error if outcome.proof else None,
+        "tolerance": case.tolerance,
         "probes": outcome.proof.probes if outcome.proof else 0,
         "predicted": dict(case.predicted),
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from peakgate.common.text import one_line
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich import box
 from rich.console import Console
@@ -72,9 +73,9 @@ def render(rows: Sequence[Row], closing_lines: Sequence[str], *, width: int, col
         console.print(_family_table(family, list(members), console.width))
     for wrong in sorted(rows, key=lambda row: row.badness, reverse=True):
         if wrong.verdict in REGRESSIONS | UNDECIDED:
-            console.print(Text(f"{wrong.verdict} {wrong.case}: {wrong.reason}", style="red"), soft_wrap=True)
+            console.print(Text(one_line(f"{wrong.verdict} {wrong.case}: {wrong.reason}"), style="red"), soft_wrap=True)
     for line in closing_lines:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(one_line(line)), soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
 
 

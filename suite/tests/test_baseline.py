@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.floors import load_floors, origin_comment, revise_floors
+from peakgate.judge.floors import Origin, load_floors, origin_comment, revise_floors
 
 HEAD = 'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n'
-ORIGIN = origin_comment(5, 0.725, 0.12, "580.159.04", "2026-11-20")
+ORIGIN = origin_comment(Origin(5, 1, 0.725, 0.12, "580.159.04", "2026-11-20", 6.6))
 
 
 def refused(folder: Path, text: str, known: set[str] | None = None) -> str:
@@ -110,7 +110,7 @@ def test_a_rewrite_keeps_order_comments_and_everything_it_was_not_told_of() -> N
         "# ours\n" + HEAD + '# slow on purpose\n"b.late" = 0.5   # agreed with the team\n\n"a.early" = 0.25\n'
         f'"c.ours" = 0.1 # {ORIGIN}\n'
     )
-    newer = origin_comment(7, 0.9, 0.2, "590.1", "2026-12-01")
+    newer = origin_comment(Origin(7, 2, 0.9, 0.2, "590.1", "2026-12-01", 6.6))
     revised = revise_floors(
         text, "nvidia-h200", {"b.late": (0.6, newer), "c.ours": (0.2, newer), "d.new": (0.3, newer)}
     )
@@ -130,3 +130,28 @@ def test_a_rewrite_keeps_order_comments_and_everything_it_was_not_told_of() -> N
 def test_what_is_written_is_read_back(floors: dict[str, float]) -> None:
     text = revise_floors("", "nvidia-h200", {case: (floor, ORIGIN) for case, floor in floors.items()})
     assert tomllib.loads(text) == {"schema": 1, "gpu": "nvidia-h200", "floors": floors}
+
+
+def test_floors_of_another_gpu_than_the_folder_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_text(HEAD)
+    assert load_floors(path, gpu="nvidia-h200").present
+    with pytest.raises(PeakgateError, match="floors of 'nvidia-h200', expected nvidia-l4"):
+        load_floors(path, gpu="nvidia-l4")
+
+
+def test_an_origin_of_either_form_is_replaced(tmp_path: Path) -> None:
+    old = HEAD + '"a.b" = 0.5 # 10 sessions, median 0.51, spread 0.1 %, driver 1, 2026-11-20\n'
+    once = revise_floors(old, "nvidia-h200", {"a.b": (0.6, ORIGIN)})
+    assert once == HEAD + f'"a.b" = 0.6 # {ORIGIN}\n'
+    assert revise_floors(once, "nvidia-h200", {"a.b": (0.5, "x")}) == HEAD + '"a.b" = 0.5 # x\n'
+
+
+def test_a_dropped_floor_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    text = HEAD + '"a.b" = 0.5 # mine\n"a.link" = 0.8\n"a.c" = 0.4\n'
+    assert revise_floors(text, "nvidia-h200", {}, ["a.link", "a.gone"]) == HEAD + '"a.b" = 0.5 # mine\n"a.c" = 0.4\n'
+
+
+@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{b=" * 5000])
+def test_toml_that_no_one_writes_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    assert "not TOML" in refused(tmp_path, text)

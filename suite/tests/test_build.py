@@ -9,7 +9,7 @@ from peakgate.build import headers
 from peakgate.build.cubin import BuildError, Cubin, cubin, parse_resources, source_files
 from peakgate.case import Buffer, Role, Stage
 
-pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 from peakgate.build import nvrtc
 
 SOURCE = """// doubles
@@ -77,8 +77,8 @@ def test_included_files_are_found_through_one_another(tmp_path):
     assert [path.name for path in source_files(tmp_path / "a.cu")] == ["a.cu", "b.cuh", "c.cuh"]
 
 
-PLANTED = Path(__file__).parent / "planted"
-FOREIGN = PLANTED / "foreign.cu"
+KERNELS = Path(__file__).parent / "defects"
+FOREIGN = KERNELS / "foreign.cu"
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_gpu_that_is_not_there_is_refused(machine):
 )
 def test_the_driver_decides_which_cuda_packages_are_installed(machine, gpus, cuda, group):
     machine(gpus, cuda)
-    assert driver.dependency_group() == group
+    assert driver.cuda_extra() == group
 
 
 def test_a_gpu_machine_asked_for_the_emulator_gets_no_cuda_packages(machine):

@@ -1,4 +1,4 @@
-"""Every kind of defect is found where it was planted, and sound kernels are left alone."""
+"""Every kind of defect is detected where it was injected, and sound kernels are left alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from peakgate.device import emulator
 from peakgate.device.emulator import Compiler, DefectKind, KernelDefect
 from peakgate.device.emulator import launch as launch_module
 
-PLANTED = Path(__file__).parent / "planted"
-DEFECTS = sorted((PLANTED / "defects").glob("*.cu"))
+KERNELS = Path(__file__).parent / "defects"
+DEFECTS = sorted((KERNELS / "injected").glob("*.cu"))
 COMPILERS = emulator.available_compilers()
 FOUND_BY_GCC_ONLY = {"misaligned_vector"}
 SCHEDULES = (0, 1, 7)
@@ -25,7 +25,7 @@ every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compi
 
 
 def run(source: Path, compiler: Compiler, schedule: int = 0) -> Vector:
-    """Two blocks of 64 threads on 128 elements: what all planted kernels are written for."""
+    """Two blocks of 64 threads on 128 elements: what all kernels in defects/ are written for."""
     kernel = emulator.load(source, source.stem, compiler=compiler)
     out = np.zeros(128, np.float32)
     arguments = (out, np.arange(128, dtype=np.float32), np.int32(100))
@@ -33,7 +33,7 @@ def run(source: Path, compiler: Compiler, schedule: int = 0) -> Vector:
     return out
 
 
-def planted_in(source: Path) -> tuple[DefectKind, str]:
+def injected_in(source: Path) -> tuple[DefectKind, str]:
     marks = re.findall(r"^.*// DEFECT: (\w+)$", source.read_text(), re.MULTILINE)
     assert len(marks) == 1, f"{source.name} must mark one line with its defect"
     line = next(number for number, text in enumerate(source.read_text().splitlines(), 1) if "// DEFECT" in text)
@@ -42,7 +42,7 @@ def planted_in(source: Path) -> tuple[DefectKind, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _prebuilt() -> None:
-    sources = (*DEFECTS, *(PLANTED / "clean").glob("*.cu"))
+    sources = (*DEFECTS, *(KERNELS / "clean").glob("*.cu"))
     for compiler in COMPILERS:
         emulator.prebuild([(source, source.stem, ()) for source in sources], compiler=compiler)
 
@@ -54,10 +54,10 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_compiler
 @pytest.mark.parametrize("source", DEFECTS, ids=lambda source: source.stem)
-def test_a_planted_defect_is_found_at_its_line(source: Path, compiler: Compiler) -> None:
+def test_an_injected_defect_is_found_at_its_line(source: Path, compiler: Compiler) -> None:
     if source.stem in FOUND_BY_GCC_ONLY and not compiler.is_gcc:
         pytest.skip("clang does not check the alignment of whole structs")
-    kind, location = planted_in(source)
+    kind, location = injected_in(source)
     with pytest.raises(KernelDefect) as caught:
         run(source, compiler)
     assert (kind, location) in {(defect.kind, defect.location) for defect in caught.value.defects}
@@ -65,20 +65,20 @@ def test_a_planted_defect_is_found_at_its_line(source: Path, compiler: Compiler)
 
 
 @pytest.mark.parametrize("source", DEFECTS, ids=lambda source: source.stem)
-def test_a_planted_defect_is_found_in_any_order_of_threads(source: Path) -> None:
+def test_an_injected_defect_is_found_in_any_order_of_threads(source: Path) -> None:
     compiler = emulator.find_compiler()
     if source.stem in FOUND_BY_GCC_ONLY and not compiler.is_gcc:
         pytest.skip("clang does not check the alignment of whole structs")
-    kind, _ = planted_in(source)
+    kind, _ = injected_in(source)
     for schedule in SCHEDULES:
         with pytest.raises(KernelDefect) as caught:
             run(source, compiler, schedule)
         assert kind in {defect.kind for defect in caught.value.defects}
 
 
-def test_every_kind_of_defect_has_a_planted_kernel() -> None:
-    planted = {planted_in(source)[0] for source in DEFECTS}
-    assert planted == set(DefectKind) - {DefectKind.UNWRITTEN_OUTPUT}  # which has no line
+def test_every_kind_of_defect_has_a_kernel() -> None:
+    injected = {injected_in(source)[0] for source in DEFECTS}
+    assert injected == set(DefectKind) - {DefectKind.UNWRITTEN_OUTPUT}  # which has no line
 
 
 def blocks_of(values: Vector) -> Vector:
@@ -131,16 +131,16 @@ CLEAN: dict[str, Callable[[Vector], Vector]] = {
 def test_a_sound_kernel_gives_its_result_and_no_report_in_any_order(name: str, compiler: Compiler) -> None:
     expected = CLEAN[name](np.arange(128, dtype=np.float32))
     for schedule in SCHEDULES:
-        np.testing.assert_array_equal(run(PLANTED / "clean" / f"{name}.cu", compiler, schedule), expected)
+        np.testing.assert_array_equal(run(KERNELS / "clean" / f"{name}.cu", compiler, schedule), expected)
 
 
 def test_every_clean_kernel_has_an_expected_result() -> None:
-    assert {source.stem for source in (PLANTED / "clean").glob("*.cu")} == set(CLEAN)
+    assert {source.stem for source in (KERNELS / "clean").glob("*.cu")} == set(CLEAN)
 
 
 def test_a_race_names_both_threads_and_both_lines() -> None:
     with pytest.raises(KernelDefect) as caught:
-        run(PLANTED / "defects" / "missing_barrier.cu", emulator.find_compiler())
+        run(KERNELS / "injected" / "missing_barrier.cu", emulator.find_compiler())
     places = {(defect.kind, defect.location, defect.other_location): defect for defect in caught.value.defects}
     race = places[DefectKind.SHARED_RACE, "missing_barrier.cu:6", "missing_barrier.cu:5"]
     assert race.other_thread == (63 - race.thread[0], 0, 0)
@@ -149,7 +149,7 @@ def test_a_race_names_both_threads_and_both_lines() -> None:
 
 def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:
     with pytest.raises(KernelDefect) as caught:
-        run(PLANTED / "defects" / "uninitialised_shared.cu", emulator.find_compiler())
+        run(KERNELS / "injected" / "uninitialised_shared.cu", emulator.find_compiler())
     (only,) = caught.value.defects
     assert (only.count, caught.value.count) == (64, 64)
     assert str(caught.value).endswith("thread (0, 0, 0) of block (0, 0, 0), 64 times")
@@ -157,7 +157,7 @@ def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:
 
 def test_the_exception_carries_the_first_defect() -> None:
     with pytest.raises(KernelDefect) as caught:
-        run(PLANTED / "defects" / "read_out_of_bounds.cu", emulator.find_compiler())
+        run(KERNELS / "injected" / "read_out_of_bounds.cu", emulator.find_compiler())
     defect = caught.value
     assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, "read_out_of_bounds.cu:4")
     assert (defect.thread, defect.block) == ((63, 0, 0), (1, 0, 0))
@@ -167,7 +167,7 @@ def test_the_exception_carries_the_first_defect() -> None:
 
 def test_a_copy_that_nobody_waits_for_is_told_with_the_line_and_the_thread_that_issued_it() -> None:
     with pytest.raises(KernelDefect) as caught:
-        run(PLANTED / "defects" / "async_copy_out_of_bounds_without_wait.cu", emulator.find_compiler())
+        run(KERNELS / "injected" / "async_copy_out_of_bounds_without_wait.cu", emulator.find_compiler())
     assert caught.value.location == "async_copy_out_of_bounds_without_wait.cu:5"
     assert (caught.value.thread, caught.value.block) == ((63, 0, 0), (1, 0, 0))
     assert caught.value.message == "asynchronous read of 4 bytes at byte 512 of argument 1, which has 512"
@@ -175,7 +175,7 @@ def test_a_copy_that_nobody_waits_for_is_told_with_the_line_and_the_thread_that_
 
 def test_a_race_is_told_before_the_early_read_that_comes_with_it() -> None:
     with pytest.raises(KernelDefect) as caught:
-        run(PLANTED / "defects" / "missing_barrier.cu", emulator.find_compiler())
+        run(KERNELS / "injected" / "missing_barrier.cu", emulator.find_compiler())
     kinds = [defect.kind for defect in caught.value.defects]
     assert caught.value.kind is DefectKind.SHARED_RACE
     assert kinds[-1] is DefectKind.UNINITIALISED_SHARED
@@ -185,13 +185,13 @@ def test_a_race_is_told_before_the_early_read_that_comes_with_it() -> None:
 def test_a_kernel_runs_soundly_after_one_that_was_abandoned() -> None:
     compiler = emulator.find_compiler()
     with pytest.raises(KernelDefect):
-        run(PLANTED / "defects" / "lane_that_never_arrives.cu", compiler)
+        run(KERNELS / "injected" / "lane_that_never_arrives.cu", compiler)
     expected = CLEAN["warp_reduction"](np.arange(128, dtype=np.float32))
-    np.testing.assert_array_equal(run(PLANTED / "clean" / "warp_reduction.cu", compiler), expected)
+    np.testing.assert_array_equal(run(KERNELS / "clean" / "warp_reduction.cu", compiler), expected)
 
 
 def test_an_unchecked_build_still_sees_waits_that_cannot_end() -> None:
-    source = PLANTED / "defects" / "divergent_barrier.cu"
+    source = KERNELS / "injected" / "divergent_barrier.cu"
     kernel = emulator.load(source, source.stem, checked=False)
     arrays = (np.zeros(128, np.float32), np.zeros(128, np.float32))
     with pytest.raises(KernelDefect) as caught:

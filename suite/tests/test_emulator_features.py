@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from peakgate.device import emulator
 from peakgate.device.emulator import Compiler, EmulatedKernel
 
-PLANTED = Path(__file__).parent / "planted"
-SOURCE = PLANTED / "features.cu"
+KERNELS = Path(__file__).parent / "defects"
+SOURCE = KERNELS / "features.cu"
 DEFINES = (("FROM_DEFINE", "5"),)
 COMPILERS = emulator.available_compilers()
 IN = np.arange(128, dtype=np.float32)
@@ -91,7 +91,7 @@ def test_values_of_every_kind_are_passed(compiler: Compiler, checked: bool) -> N
 def test_a_tiled_transpose_is_exact_for_every_shape_and_order_of_threads(
     rows: int, columns: int, schedule: int
 ) -> None:
-    kernel = emulator.load(PLANTED / "clean_transpose.cu", "clean_transpose")
+    kernel = emulator.load(KERNELS / "clean_transpose.cu", "clean_transpose")
     matrix = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     out = np.full((columns, rows), np.nan, np.float32)
     grid = (-(-columns // 16), -(-rows // 16), 1)

@@ -15,8 +15,8 @@ from peakgate.device import emulator
 from peakgate.device.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
 from peakgate.device.emulator import launch as launch_module
 
-PLANTED = Path(__file__).parent / "planted"
-FOREIGN, GROUPS, HALVES = PLANTED / "foreign.cu", PLANTED / "groups.cu", PLANTED / "halves.cu"
+KERNELS = Path(__file__).parent / "defects"
+FOREIGN, GROUPS, HALVES = KERNELS / "foreign.cu", KERNELS / "groups.cu", KERNELS / "halves.cu"
 COMPILERS = emulator.available_compilers()
 ONE = (1, 1, 1)
 GROUP_KERNELS = ("tiles", "reductions", "dynamic_groups", "coalesced", "primitives")

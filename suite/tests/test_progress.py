@@ -15,7 +15,7 @@ from peakgate.common.progress import Progress, duration
 from peakgate.run.status_line import StatusLine
 
 ROOT = Path(__file__).parents[2]
-PLANTED = Path(__file__).parent / "planted" / "project"
+DEFECTS = Path(__file__).parent / "defects" / "project"
 
 
 class Terminal(io.StringIO):
@@ -182,14 +182,14 @@ def run_on_a_terminal(folder, *arguments, project=ROOT, **settings):
 
 
 def test_a_run_on_a_terminal_rewrites_one_line_and_leaves_no_trace_of_it(tmp_path):
-    written, code = run_on_a_terminal(tmp_path, project=PLANTED)
+    written, code = run_on_a_terminal(tmp_path, project=DEFECTS)
     assert code == 1
     before, _, after = written.partition("=== FAILURES")
     progress = before.split("\n")[0]
     assert "\x1b" not in progress
     shown = progress.split("\r")
     assert shown[1] == "building 3 cases"
-    assert any(re.fullmatch(r"3 of 3, 2 failed, planted\.smem_pad-\S+", text) for text in shown)
+    assert any(re.fullmatch(r"3 of 3, 2 failed, defects\.smem_pad-\S+", text) for text in shown)
     assert all(len(later) >= len(earlier.rstrip()) for earlier, later in pairwise(shown[:-2]))
     assert not shown[-2].strip()
     assert " of 3," not in after

@@ -13,7 +13,7 @@ from peakgate.resources.usage import Target
 from peakgate.verdict import ExitCode
 from synthetic_cases import make_case
 
-pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: dependency group nvrtc, cuda12 or cuda13")
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 
 LEAN = 'extern "C" __global__ void tiny(float* out) { out[threadIdx.x] = 1.0f; }\n'
 SHARED_HUNGRY = """extern "C" __global__ void tiny(float* out) {

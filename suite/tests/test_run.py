@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLANTED = Path(__file__).parent / "planted" / "project"
+DEFECTS = Path(__file__).parent / "defects" / "project"
 
 
 def run(folder, *arguments, project=ROOT, device="cpu"):
@@ -87,16 +87,16 @@ def test_the_verdict_is_left_in_a_small_file(healthy):
 
 def test_wrong_kernels_fail_are_named_and_are_not_saved(tmp_path):
     json_file = tmp_path / "run.json"
-    done = run(tmp_path, f"--benchmark-json={json_file}", project=PLANTED)
+    done = run(tmp_path, f"--benchmark-json={json_file}", project=DEFECTS)
     assert done.returncode == 1
-    assert "planted.shifted-1024 on cpu-emulator: WRONG, ragged problem 1000: output 0 [0] is" in done.stdout
-    assert "planted.unguarded-1024 on cpu-emulator: WRONG, " in done.stdout
+    assert "defects.shifted-1024 on cpu-emulator: WRONG, ragged problem 1000: output 0 [0] is" in done.stdout
+    assert "defects.unguarded-1024 on cpu-emulator: WRONG, " in done.stdout
     assert "unguarded.cu:4" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     saved = json.loads(json_file.read_text())
     assert {entry["case"] for entry in saved["peakgate"]["not_measured"]} == {
-        "planted.shifted-1024",
-        "planted.unguarded-1024",
+        "defects.shifted-1024",
+        "defects.unguarded-1024",
     }
     names = [benchmark["extra_info"]["case"] for benchmark in saved["benchmarks"]]
     assert names
@@ -208,9 +208,9 @@ def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, pr
 
 @pytest.mark.gpu
 def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_free_there(tmp_path):
-    done = run(tmp_path, "-k", "unguarded", project=PLANTED, device="gpu")
+    done = run(tmp_path, "-k", "unguarded", project=DEFECTS, device="gpu")
     assert done.returncode == 1
-    assert "planted.unguarded-1024 on " in done.stdout
+    assert "defects.unguarded-1024 on " in done.stdout
     assert "WRONG, wrote past the end of argument 0, at bytes " in done.stdout
 
 
@@ -220,10 +220,10 @@ def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tm
 
     folder = tmp_path / "baselines" / device_slug("gpu")
     folder.mkdir(parents=True)
-    floor = '"planted.smem_pad-8192-32x8-unpadded" = 0.6'
+    floor = '"defects.smem_pad-8192-32x8-unpadded" = 0.6'
     (folder / "floors.toml").write_text(f'schema = 1\ngpu = "{folder.name}"\n\n[floors]\n{floor}\n')
     arguments = ["-k", "unpadded", f"--baselines={tmp_path / 'baselines'}"]
-    done = run(tmp_path, *arguments, project=PLANTED, device="gpu")
+    done = run(tmp_path, *arguments, project=DEFECTS, device="gpu")
     assert done.returncode == 1
     assert "smem_pad-8192-32x8-unpadded on" in done.stdout
     assert "BELOW_FLOOR" in done.stdout

@@ -12,7 +12,7 @@ from peakgate.sanitize import command, tool
 from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
 from peakgate.verdict import ExitCode
 
-KERNELS = ["planted.past_end", "planted.racing", "planted.unwritten"]
+KERNELS = ["injected.past_end", "injected.racing", "injected.unwritten"]
 
 
 def xml(*records):
@@ -57,14 +57,14 @@ def left(tmp_path):
     return write
 
 
-LAUNCH = {"case": "planted.past_end-256", "kernel": "planted.past_end"}
+LAUNCH = {"case": "injected.past_end-256", "kernel": "injected.past_end"}
 DONE = {"done": True}
 
 
 def test_an_invalid_access_is_put_on_its_kernel_with_instruction_thread_and_block():
     (found,) = read_records(xml(record("Invalid __global__ write of size 4 bytes is out of bounds")), KERNELS)
     assert found == Defect(
-        "planted.past_end",
+        "injected.past_end",
         "Invalid __global__ write of size 4 bytes is out of bounds",
         "past_end+0xb0, thread (255,0,0), block (1,0,0)",
     )
@@ -89,7 +89,7 @@ def test_the_same_complaint_at_one_instruction_is_one_defect_with_its_count():
 def test_a_race_names_every_access_and_a_warning_is_no_error():
     error, warning = read_records(xml(race("Error", "0xf0", "0x100"), race("Warning", "0xf0")), KERNELS)
     assert error.what == "Race condition: write at racing+0xe0, read at racing+0xf0, read at racing+0x100"
-    assert (error.kernel, error.warning, warning.warning) == ("planted.racing", False, True)
+    assert (error.kernel, error.warning, warning.warning) == ("injected.racing", False, True)
     assert ToolReport("racecheck", Journal({}, (), (), True), (warning,), 0, None).errors == 0
 
 
@@ -127,7 +127,7 @@ def test_a_failed_launch_is_an_error_of_its_kernel(left):
     report = left(xml(), "", [LAUNCH, {**LAUNCH, "fault": "an illegal\nmemory access"}, DONE])
     assert report.exit_code is ExitCode.REGRESSION
     assert report.defects == (
-        Defect("planted.past_end", "launch failed: an illegal memory access", "planted.past_end-256"),
+        Defect("injected.past_end", "launch failed: an illegal memory access", "injected.past_end-256"),
     )
 
 
@@ -140,7 +140,7 @@ def test_a_failed_launch_is_an_error_of_its_kernel(left):
             [],
             "nothing was launched: Error: Device not supported",
         ),
-        (None, "", [LAUNCH], "stopped at planted.past_end-256, the launch number 1: it left no message"),
+        (None, "", [LAUNCH], "stopped at injected.past_end-256, the launch number 1: it left no message"),
         (None, "=== Internal Sanitizer Error", [LAUNCH, DONE], "memcheck wrote no records: Internal Sanitizer Error"),
         (b"<ComputeSanitizerOutput><rec", "", [LAUNCH, DONE], "memcheck wrote records that cannot be read: "),
     ],
@@ -165,7 +165,7 @@ def test_a_journal_cut_short_is_read_to_its_last_whole_line(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text(json.dumps({"machine": {"name": "x"}}) + "\n" + json.dumps(LAUNCH) + '\n{"case": "pl')
     journal = read_journal(path)
-    assert journal.launched == (("planted.past_end-256", "planted.past_end"),)
+    assert journal.launched == (("injected.past_end-256", "injected.past_end"),)
     assert (journal.machine, journal.done) == ({"name": "x"}, False)
 
 
@@ -247,12 +247,12 @@ def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypa
     assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.REGRESSION
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert (verdict["exit_code"], verdict["sanitizer"], verdict["machine"]["driver"]) == (1, "2025.3.1.0", "580.1")
-    assert verdict["cases"] == ["planted.past_end-256"]
+    assert verdict["cases"] == ["injected.past_end-256"]
     assert {entry["tool"]: entry["errors"] for entry in verdict["tools"]} == {
         "memcheck": 1,
         "racecheck": 0,
         "initcheck": 0,
         "synccheck": 0,
     }
-    assert "memcheck: planted.past_end: Invalid write at past_end+0xb0" in capsys.readouterr().out
+    assert "memcheck: injected.past_end: Invalid write at past_end+0xb0" in capsys.readouterr().out
     assert verdict["tools"][3]["unfinished"].startswith("stopped after 900 s")

@@ -1,4 +1,4 @@
-"""Planted defects, each found by its tool on a real GPU."""
+"""Injected defects, each detected by its tool on a real GPU."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def cases(scale):
         launch = Launch((1, 1, 1), (256, 1, 1))
         yield Case("flawed", stage, launch, arguments, Work(2048), lambda xp, inputs: inputs, size="256")
 
-FAMILY = Family("flawed", "planted defects", STAGES, cases, lambda case: iter(()))
+FAMILY = Family("flawed", "injected defects", STAGES, cases, lambda case: iter(()))
 """
 
 
@@ -49,7 +49,7 @@ def sanitize(tmp_path, *arguments):
     )
 
 
-def test_every_tool_finds_the_defect_planted_for_it_and_no_other(tmp_path):
+def test_every_tool_finds_the_defect_injected_for_it_and_no_other(tmp_path):
     (tmp_path / "flawed.py").write_text(FAMILY)
     for name, body in DEFECTS.values():
         entry = f'extern "C" __global__ void {name}(float* out, const float* in)'

@@ -1,0 +1,118 @@
+"""Measure injected slowdowns on GPU 0: ``python -m peakgate.reports.injected.campaign OUT one mutants same:5 ...``.
+
+Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``same``, ``mutants`` and
+``one`` copy the project at hand, ``steps`` and ``pairs`` the kernels of known length in reports/injected/project.
+``python -m peakgate.reports.injected.collect OUT`` makes the record of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.reports.injected import mutants
+from peakgate.reports.injected.record import MUTANTS, SCHEMA, Experiment, read_json
+from peakgate.verdict import ExitCode
+
+PROJECT = Path(__file__).with_name("project")
+steps = catalogue.module_at(PROJECT / "kernels" / "steps" / "family.py")
+TIMING, VERDICTS = "timing.json", "ab.json"
+DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
+"""How an ``ab`` exits that was measured to its end."""
+
+MANY_PAIRS = ("--pairs", "100", "--confirm-pairs", "2")
+
+
+def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[str] = ()) -> int:
+    """Run one experiment into ``out`` and give the exit code of its ``ab``, which gets the ``extra`` arguments too.
+
+    ``alone`` names the mutant of ``one``. The wall time goes into TIMING; a run that did not get to its end has none,
+    and is no part of a record.
+    """
+    copies = experiment in (Experiment.STEPS, Experiment.PAIRS)
+    own = config.required()
+    listed = () if copies or experiment is Experiment.SAME else mutants.read(own.baselines / mutants.LIST)
+    if experiment is Experiment.ONE:
+        listed = tuple(mutant for mutant in listed if mutant.name == alone)
+        if not listed:
+            raise PeakgateError(f"one: no mutant is named {alone!r}; give --alone NAME, one of {mutants.LIST}")
+    with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
+        base, head = (
+            _copied(config.find(PROJECT) or own if copies else own, Path(scratch, side)) for side in ("base", "head")
+        )
+        if copies:
+            (head / steps.MARK).touch()
+        mutants.apply(head, listed, own)
+        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
+        command += ["--out", str(out), *(() if experiment is Experiment.ONE else ("--measure-unchanged",))]
+        command += [*(MANY_PAIRS if experiment is Experiment.PAIRS else ()), *extra]
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=own.root, check=False)
+        seconds = time.monotonic() - start
+    if done.returncode in DECIDED:
+        timing = {"experiment": experiment, "exit_code": done.returncode, "seconds": round(seconds, 1)}
+        if listed:
+            of_mutant = mutants.touched(listed, catalogue.cases(Scale.BENCH, Tier.GATE), own)
+            found = mutants.judged(listed, of_mutant, read_json(out / VERDICTS, lambda content: list(content["rows"])))
+            write_whole(out / MUTANTS, json.dumps({"schema": SCHEMA} | found, indent=1) + "\n")
+        write_whole(out / TIMING, json.dumps(timing) + "\n")
+    return done.returncode
+
+
+def _copied(project: Project, target: Path) -> Path:
+    """A copy of the project's settings and of the folders that a side of ``ab`` needs."""
+    ignored = shutil.ignore_patterns("__pycache__", "tests", "runs", "lab")
+    for folder in {project.kernels, project.baselines, *project.include, *project.pythonpath}:
+        if folder.is_dir():
+            shutil.copytree(folder, target / folder.relative_to(project.root), ignore=ignored, dirs_exist_ok=True)
+    assert project.file is not None, "a project of a folder without settings"
+    shutil.copy(project.file, target / project.file.name)
+    return target
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for, one after the other, until an ``ab`` does not get to its end; 2 then, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.injected.campaign", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
+    parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of {', '.join(Experiment)}")
+    parser.add_argument("--alone", default="", metavar="NAME", help="the mutant that `one` measures")
+    options = parser.parse_args(arguments)
+    try:
+        for experiment in [each for text in options.wanted for each in _wanted(text)]:
+            code = measure(experiment, _unused(options.out, experiment), options.alone)
+            if code not in DECIDED:
+                return refused(PeakgateError(f"{experiment}: ab exited {code} before its end; see its message above"))
+    except PeakgateError as error:
+        return refused(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK
+
+
+def _unused(out: Path, name: str) -> Path:
+    """The folder for one more run of an experiment, numbered from 1; never one that is there."""
+    return next(path for number in itertools.count(1) if not (path := out / f"{name}-{number}").exists())
+
+
+def _wanted(text: str) -> list[Experiment]:
+    name, _, times = text.partition(":")
+    if name not in tuple(Experiment) or not (times or "1").isdecimal():
+        raise PeakgateError(f"{text!r}: expected one of {', '.join(Experiment)}, with :TIMES or without")
+    return [Experiment(name)] * int(times or 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

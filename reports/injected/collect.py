@@ -1,0 +1,121 @@
+"""Make the record of a campaign: ``python -m peakgate.reports.injected.collect OUT --commit ID --record DIR``.
+
+OUT is the folder of a campaign that measured at least ``same``, ``steps`` and ``mutants``. Of its run files
+the record keeps the median of each process and case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.reports.ab.schedule import Stage
+from peakgate.reports.ab.store import Process, Record, load_record
+from peakgate.reports.evidence import UNUSABLE
+from peakgate.reports.injected.campaign import TIMING, VERDICTS
+from peakgate.reports.injected.record import (
+    COLUMNS,
+    FACTS,
+    MUTANTS,
+    SCHEMA,
+    Experiment,
+    Gate,
+    read_json,
+    write_times,
+)
+from peakgate.reports.render.console import say
+from peakgate.reports.runfile import Run
+from peakgate.verdict import ExitCode, Verdict
+
+GROUND_TRUTH = "ground_truth.json"
+RECORDS = {
+    Experiment.SAME: (Experiment.SAME,),
+    Experiment.STEPS: (Experiment.STEPS, Experiment.PAIRS),
+    Experiment.MUTANTS: (Experiment.MUTANTS,),
+    Experiment.ONE: (Experiment.ONE,),
+}
+"""Which experiments' processes a record puts together."""
+
+
+def collect(out: Path, commit: str, target: Path) -> list[Path]:
+    """Write the record and give the paths; a PeakgateError reports what the campaign lacks, and nothing is written."""
+    folders = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
+    finished = [_finished(folder) for folder in folders]
+    of = {name: [each for gate, each in finished if gate.experiment in parts] for name, parts in RECORDS.items()}
+    runs = {name: [run for each in found for _, run in _screening(each)] for name, found in of.items()}
+    for name in (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS):
+        if not runs[name]:
+            raise PeakgateError(f"{out}: no {name}-* in it with pairs and {TIMING}; measure it first")
+    machines = {(str(run.gpu.get("name")), str(run.driver)) for found in runs.values() for run in found}
+    if len(machines) > 1:
+        raise PeakgateError(f"{out}: measured on {sorted(machines)}; expected one GPU model and driver")
+    ((gpu, driver),) = machines
+    origins = {name: min(run.taken for run in found).isoformat() for name, found in runs.items() if found}
+    facts = {
+        "schema": SCHEMA,
+        "gpu": gpu,
+        "driver": driver,
+        "origins": {name: {"commit": commit, "taken": taken} for name, taken in origins.items()},
+        "planted": read_json(out / GROUND_TRUTH, list) if (out / GROUND_TRUTH).is_file() else [],
+        "gates": [asdict(gate) for gate, _ in finished if gate.experiment is not Experiment.PAIRS],
+    }
+    mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
+    contents = {FACTS: facts, MUTANTS: read_json(mutants / MUTANTS, dict)}
+    for file, content in contents.items():
+        write_whole(target / file, json.dumps(content, indent=1) + "\n")
+    times = [write_times(target, name, _times(of[name])) for name in (Experiment.SAME, Experiment.STEPS)]
+    return [*times, *(target / file for file in contents)]
+
+
+def _finished(folder: Path) -> tuple[Gate, Record]:
+    """One finished ``ab``, and its processes and run files."""
+    experiment, seconds = read_json(folder / TIMING, lambda it: (Experiment(it["experiment"]), float(it["seconds"])))
+    exit_code, verdicts = read_json(
+        folder / VERDICTS, lambda it: (int(it["exit_code"]), {row["case"]: row["verdict"] for row in it["rows"]})
+    )
+    record = load_record(folder)
+    screening, confirming = (len({each.pair for each in record.of(at)}) for at in (Stage.SCREEN, Stage.CONFIRM))
+    changed = {case: verdict for case, verdict in verdicts.items() if verdict != Verdict.SAME}
+    return Gate(experiment, exit_code, len(verdicts), screening, confirming, seconds, changed), record
+
+
+def _screening(record: Record) -> list[tuple[Process, Run]]:
+    """The screening processes that left a run file."""
+    return [(each, record.runs[each.file]) for each in record.of(Stage.SCREEN) if each.file]
+
+
+def _times(records: Sequence[Record]) -> pd.DataFrame:
+    """The median of every screening process and trusted case; pairs are numbered through."""
+    rows, first = [], 0
+    for record in records:
+        for process, run in _screening(record):
+            key = (Stage.SCREEN.value, first + process.pair, process.which.value)
+            rows += [(*key, case.case, case.time_us) for case in run.cases.values() if case.verdict not in UNUSABLE]
+        first += 1 + max(process.pair for process in record.of(Stage.SCREEN))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Collect and print what was written; 2 on bad input."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.injected.collect", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder of a campaign")
+    parser.add_argument("--commit", required=True, help="the commit that was measured")
+    parser.add_argument("--record", type=Path, required=True, metavar="DIR", help="where to write the record")
+    options = parser.parse_args(arguments)
+    try:
+        for path in collect(options.out, options.commit, options.record):
+            say(f"{path}: {path.stat().st_size} bytes\n")
+    except PeakgateError as error:
+        return refused(error)
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Planted truth: slowdowns and defects of known size, and what the tools make of them."""

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate.reports import held_out
+from peakgate.reports.floors import evidence_of
+from peakgate.reports.margins import BETWEEN_SD, LEAST_MARGIN, LONG, Evidence, bounds, room, upper_limit
+from peakgate.reports.runfile import Run, load_run
+
+BASELINES = Path(__file__).parents[2] / "baselines" / "nvidia-h200"
+
+
+def case(*gpus: list[float], time_us: float = 200.0, library: bool = False) -> Evidence:
+    return Evidence(time_us, library, {f"GPU-{number}": each for number, each in enumerate(gpus)})
+
+
+def margin(evidence: Evidence) -> float:
+    return 1 - bounds({"a": evidence})["a"].floor / min(evidence.fractions)
+
+
+def test_one_gpu_leaves_at_least_five_percent_even_where_sessions_are_equal() -> None:
+    assert margin(case([0.8] * 10)) >= LEAST_MARGIN
+
+
+def test_shorter_kernels_and_library_calls_get_more() -> None:
+    margins = [margin(case([0.8] * 5, time_us=us)) for us in (200.0, 50.0, 10.0, 6.0, 3.0)]
+    assert margins == sorted(margins)
+    assert margins[0] < margins[1] < margins[2] < margins[4]
+    assert margin(case([0.1] * 5, time_us=10.0, library=True)) > margin(case([0.1] * 5, time_us=10.0))
+
+
+def test_more_gpus_that_agree_narrow_the_margin() -> None:
+    assert margin(case([0.8] * 5, [0.8] * 5, [0.8] * 5)) < margin(case([0.8] * 5))
+
+
+def test_gpus_that_differ_widen_the_margin_of_their_duration_class() -> None:
+    calm = {str(number): case([0.8] * 3, [0.8] * 3) for number in range(5)}
+    apart = calm | {"x": case([0.8] * 3, [0.7] * 3)}
+    assert bounds(calm)["0"].between_sd == BETWEEN_SD[LONG]
+    assert bounds(apart)["0"].between_sd == pytest.approx(math.log(8 / 7) / math.sqrt(2) / math.sqrt(6))
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=5), min_size=1, max_size=4),
+    st.floats(1.0, 1e4),
+    st.booleans(),
+)
+def test_a_floor_is_below_every_session_by_the_least_margin(
+    gpus: list[list[float]], time_us: float, library: bool
+) -> None:
+    known = case(*gpus, time_us=time_us, library=library)
+    floor = bounds({"a": known})["a"].floor
+    assert 0 <= floor <= min(known.fractions) * (1 - LEAST_MARGIN / math.sqrt(len(gpus))) * (1 + 1e-12)
+
+
+def test_a_slowdown_beyond_the_room_is_below_the_floor_on_every_gpu() -> None:
+    known = case([0.80, 0.81], [0.77, 0.78])
+    floor = bounds({"a": known})["a"].floor
+    slowdown = 1 + room(floor, known.fractions) + 1e-9
+    assert all(fraction / slowdown < floor for fraction in known.fractions)
+
+
+def test_simulated_gpus_of_the_expected_spread_stay_above_the_floor() -> None:
+    random = np.random.default_rng(7)
+    sd_gpu, sd_session = BETWEEN_SD[LONG], 0.002
+    failures = 0
+    for _ in range(300):
+        gpus = 0.7 * np.exp(random.normal(0, sd_gpu, (3, 1)) + random.normal(0, sd_session, (3, 5)))
+        floor = bounds({"a": case(*gpus[:2].tolist())})["a"].floor
+        failures += bool((gpus[2] < floor).any())
+    assert failures == 0
+
+
+def test_the_upper_limit_of_no_failures_is_that_of_clopper_and_pearson() -> None:
+    assert upper_limit(0, 31) == pytest.approx(1 - 0.05 ** (1 / 31))
+    assert upper_limit(5, 5) == 1.0
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[Run]:
+    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json"))]
+
+
+def test_no_floor_from_some_gpus_fails_unchanged_code_on_the_others_while_the_previous_rule_did(
+    kept: list[Run],
+) -> None:
+    assert len({run.uuid for run in kept}) == 3
+    assert [(each.known, each.runs, each.failed) for each in held_out.held_out(kept, held_out.present_rule)] == [
+        (1, 62, 0),
+        (2, 31, 0),
+    ]
+    assert all(each.failed for each in held_out.held_out(kept, held_out.previous_rule))
+
+
+def test_the_committed_table_is_what_the_script_prints(kept: list[Run]) -> None:
+    assert (BASELINES / "lab" / "floors.md").read_text(encoding="utf-8") == held_out.table(kept)
+
+
+def test_a_case_slower_than_its_room_fails_on_every_kept_session(kept: list[Run]) -> None:
+    floors = held_out.present_rule(evidence_of(kept))
+    for name, known in evidence_of(kept).items():
+        slowdown = 1 + room(floors[name], known.fractions) + 1e-9
+        assert max(known.fractions) / slowdown < floors[name]
+
+
+def test_the_script_exits_with_one_on_a_false_failure_and_two_on_bad_input(
+    kept: list[Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = str(kept[0].path)
+    assert held_out.main([first, "no-such-run"]) == 2
+    assert "no-such-run" in capsys.readouterr().err

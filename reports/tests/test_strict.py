@@ -1,0 +1,134 @@
+"""Run files that are impossible, contradictory, unsafe or absurd are refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.history.session import read_session
+from peakgate.reports.runfile import load_run
+from synthetic_runs import document, save
+
+CASE = "transpose.smem_pad-4096-32x8"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def with_stats(**stats: Any) -> dict[str, Any]:
+    content = document({CASE: 40.0})
+    content["benchmarks"][0]["stats"] |= stats
+    return content
+
+
+def with_extra(**extra: Any) -> dict[str, Any]:
+    return document({CASE: 40.0}, extra={CASE: extra})
+
+
+ABSURD = {
+    "a tier that is a list": document(tier=[]),  # type: ignore[arg-type]
+    "an unknown tier": document(tier="hourly"),
+    "whole that is a text": document(whole="no"),  # type: ignore[arg-type]
+    "a median of next to nothing": with_stats(median=1e-300),
+    "a median of ages": with_stats(median=1e308),
+    "a GPU name that is a list": document(name=[]),
+    "an NVRTC that is a list": document(nvrtc=[]),
+    "roofs that are a list": document(roofs=[]),
+    "a slug that climbs": document(slug="../../evil"),
+    "a slug with a separator": document(slug="a/b"),
+    "a slug of dots": document(slug=".."),
+    "a slug of ages": document(slug="a" * 300),
+    "an empty slug": document(slug=""),
+    "a fingerprint that is a list": with_extra(fingerprint=[1]),
+    "a date to come": document() | {"datetime": "2099-01-01T00:00:00+00:00"},
+    "a commit that is a table": document() | {"commit_info": {"id": {"a": 1}}},
+    "a pass below its floor": with_extra(verdict="PASS", floor=0.9, peak_fraction=0.2),
+    "more than the peak": with_extra(peak_fraction=3.5),
+    "an error beyond every tolerance": with_extra(relative_error=1e9),
+    "an error beyond its tolerance": with_extra(relative_error=1e-3, tolerance=1e-6),
+}
+
+
+@pytest.mark.parametrize("content", ABSURD.values(), ids=ABSURD.keys())
+def test_it_is_refused_in_one_line_by_every_reader(content: dict[str, Any], capsys: Captured) -> None:
+    path = save(Path("runs"), "run", content)
+    with pytest.raises(PeakgateError) as caught:
+        load_run(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert len(message) < 400
+    for arguments in (
+        ["show", str(path)],
+        ["keep", str(path)],
+        ["floors", str(path), "--write"],
+        ["compare", str(path), str(path)],
+    ):
+        assert main(arguments) == 2, arguments
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not list(Path().glob("**/evil*"))
+
+
+def test_the_quick_reader_of_histories_refuses_what_would_break_its_index(tmp_path: Path) -> None:
+    for name in (
+        "a fingerprint that is a list",
+        "a tier that is a list",
+        "a slug that climbs",
+        "a GPU name that is a list",
+    ):
+        assert isinstance(read_session(save(tmp_path, "run", ABSURD[name])), str), name
+
+
+def test_samples_that_scatter_absurdly_decide_nothing_and_break_nothing(tmp_path: Path, capsys: Captured) -> None:
+    base, new = save(tmp_path, "base", with_stats(iqr=1.0)), save(tmp_path, "new", with_stats(iqr=1e300, median=3e-5))
+    assert main(["compare", str(base), str(new), "--no-files"]) == 3
+    assert "INCONCLUSIVE" in capsys.readouterr().out
+
+
+def test_a_wrong_case_may_hold_any_figures(tmp_path: Path) -> None:
+    run = load_run(save(tmp_path, "run", with_extra(verdict="WRONG", peak_fraction=554.8)))
+    assert run.cases[CASE].peak_fraction == 554.8
+
+
+def test_a_kept_run_of_another_gpu_than_its_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "baselines" / "nvidia-l4" / "runs"
+    with pytest.raises(PeakgateError, match="a run of nvidia-h200 among those of nvidia-l4"):
+        load_run(save(folder, "run", document()))
+    assert isinstance(read_session(folder / "run.json"), str)
+
+
+def test_a_forged_future_does_not_steady_a_regression_away(tmp_path: Path, capsys: Captured) -> None:
+    """Five files of 2099 once turned a case that is 10 % slower into a pass."""
+    base, new = document({CASE: 40.0}), document({CASE: 44.0}, day=2)
+    save(tmp_path / "runs", "base", base)
+    save(tmp_path / "runs", "new", new)
+    for number in range(5):
+        forged = document({CASE: 40.0 * (1 + 0.2 * (number % 2))}, commit="ab" * 20)
+        forged["datetime"] = f"2099-01-0{number + 1}T00:00:00+00:00"
+        save(tmp_path / "runs", f"forged{number}", forged)
+    assert main(["compare", "runs/base.json", "runs/new.json", "--runs", "runs", "--no-files"]) == 1
+    assert "SLOWER" in capsys.readouterr().out
+
+
+def test_nested_toml_floors_and_acknowledgements_are_one_line(capsys: Captured) -> None:
+    run = str(save(Path("runs"), "run", document()))
+    floors = Path("baselines/nvidia-h200/floors.toml")
+    floors.parent.mkdir(parents=True)
+    floors.write_text("a = " + "[" * 10_000)
+    assert main(["floors", run, run]) == 2
+    assert "not TOML" in capsys.readouterr().err
+
+
+def test_the_message_of_a_long_value_is_short(tmp_path: Path) -> None:
+    content = document(driver="9" * 50_000)
+    with pytest.raises(PeakgateError) as caught:
+        load_run(save(tmp_path, "run", content))
+    assert len(str(caught.value)) < 400
+    assert json.loads((tmp_path / "run.json").read_text())

@@ -1,0 +1,28 @@
+"""Text from files and from other people's code, made safe to print."""
+
+from __future__ import annotations
+
+import re
+
+COMMANDS = (
+    "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
+)
+CI_COMMAND = re.compile(rf"(?<!\S)::(?=\S)|::(?=(?:{COMMANDS})\b)|##(?=\w*\[)", re.IGNORECASE)
+"""What GitHub Actions, Azure Pipelines and TeamCity obey in a log: ``::name ...::`` and ``##[name]``. ``::`` inside a
+word, as in a test's node id, is left alone."""
+
+FORMULA = ("=", "+", "-", "@")
+
+
+def one_line(text: str) -> str:
+    """``text`` without line breaks, without control characters a terminal obeys, without commands a CI log obeys."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", plain)
+
+
+def cell(value: object) -> object:
+    """A value for a CSV cell: text in one line, with an apostrophe in front where a spreadsheet would compute it."""
+    if not isinstance(value, str):
+        return value
+    plain = one_line(value)
+    return f"'{plain}" if plain.lstrip().startswith(FORMULA) else plain

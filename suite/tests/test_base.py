@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from peakgate.common.errors import PeakgateError
+from peakgate.run.base import floors_at
+
+TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'
+
+
+def git(*arguments: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def floors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The floors of a repository at its tag ``base``."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(TEXT)
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "base")
+    git("tag", "base")
+    return path
+
+
+@pytest.mark.parametrize("change", ["lowered", "deleted", "folder gone", "a link"])
+def test_a_change_of_the_floors_does_not_reach_the_judge(floors: Path, change: str) -> None:
+    if change == "lowered":
+        floors.write_text(TEXT.replace("0.7", "0.1"))
+    else:
+        floors.unlink()
+    if change == "folder gone":
+        floors.parent.rmdir()
+        floors.parent.parent.rmdir()
+    elif change == "a link":
+        floors.symlink_to("/dev/null")
+    for baselines in (Path("baselines"), floors.parent.parent):
+        assert floors_at("base", baselines, "nvidia-h200").get("a.b") == 0.7
+
+
+def test_a_gpu_without_floors_at_the_base_has_none(floors: Path) -> None:
+    assert not floors_at("base", Path("baselines"), "nvidia-l4").present
+
+
+@pytest.mark.parametrize("ref", ["nowhere", "", "--all"])
+def test_a_ref_that_is_no_commit_is_refused(floors: Path, ref: str) -> None:
+    with pytest.raises(PeakgateError, match="no commit of that name"):
+        floors_at(ref, Path("baselines"), "nvidia-h200")
+
+
+def test_a_mistake_in_the_base_is_named_with_its_commit(floors: Path) -> None:
+    floors.write_text("schema = 9")
+    git("commit", "-q", "-a", "-m", "broken")
+    with pytest.raises(PeakgateError, match=r"^HEAD:baselines/nvidia-h200/floors.toml:1: schema is 9"):
+        floors_at("HEAD", Path("baselines"), "nvidia-h200")

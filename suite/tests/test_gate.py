@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peakgate.judge.gate import judge, judge_again
+from peakgate.judge.metrics import Metrics
+from peakgate.judge.peaks import Bound
+from peakgate.measure.sampling import Samples
+from peakgate.verdict import Verdict
+
+SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
+
+
+def measured(peak_fraction: float, bound: Bound = "memory") -> Metrics:
+    return Metrics(160.0, 3000.0, 0.0, peak_fraction, bound, None, None)
+
+
+@pytest.mark.parametrize("floor", [None, 0.7])
+def test_more_than_the_peak_is_wrong_with_and_without_a_floor(floor: float | None) -> None:
+    judgement = judge(SAMPLES, measured(554.82), floor)
+    assert judgement.verdict is Verdict.WRONG
+    assert "impossible" in judgement.reason
+
+
+def test_the_clock_may_account_for_two_percent_over_the_peak() -> None:
+    assert judge(SAMPLES, measured(1.019), 0.7).verdict is Verdict.PASS
+
+
+def test_a_transfer_passes_without_a_floor_and_is_judged_by_one_that_is_set() -> None:
+    assert judge(SAMPLES, measured(0.2, "link"), None).verdict is Verdict.PASS
+    assert judge(SAMPLES, measured(0.2, "link"), 0.5).verdict is Verdict.BELOW_FLOOR
+    assert judge(SAMPLES, measured(0.2), None).verdict is Verdict.NO_FLOOR
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3), st.floats(0.01, 1.0))
+def test_a_case_measured_again_is_below_its_floor_where_two_of_three_processes_are(
+    fractions: list[float], floor: float
+) -> None:
+    below = sum(fraction < floor for fraction in fractions)
+    expected = Verdict.BELOW_FLOOR if below >= 2 else Verdict.PASS
+    assert judge_again(fractions, floor).verdict is expected
+
+
+def test_two_processes_that_could_decide_are_too_few_to_pass_or_fail() -> None:
+    judgement = judge_again([0.6, None, 0.9], 0.7)
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert "only 2 of 3 processes" in judgement.reason
