@@ -181,7 +181,7 @@ def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict
         "verdict": judgement.verdict,
         "reason": judgement.reason,
     }
-    stats = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
+    stats: dict[str, Any] = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
     if measured.samples_s:
         stats |= {"data": list(measured.samples_s), "min": min(measured.samples_s), "max": max(measured.samples_s)}
     return {

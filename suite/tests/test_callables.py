@@ -298,6 +298,15 @@ def test_bad_input_is_exit_2_in_one_line(project, text, said):
     assert said in done.stdout + done.stderr
 
 
+def test_full_memory_leaves_the_case_undecided(project):
+    text = (
+        "def test_full(gpu_benchmark):\n    def full():\n        raise MemoryError('1 TB')\n    gpu_benchmark(full)\n"
+    )
+    done = bench(project(text))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "INCONCLUSIVE, not run: no room in memory (1 TB" in done.stdout
+
+
 STRANGER = (
     "pytest",
     "-q",
