@@ -17,13 +17,11 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.schema import SCHEMA
 from peakgate.judge.floors import Floors, load_floors
+from peakgate.judge.gate import OVER_PEAK
 from peakgate.project import config
 from peakgate.reports.foreign_formats import ForeignRun, Measured, read_foreign
 from peakgate.reports.runfile import NUMBERS, TEXTS, load_run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, exit_code
-
-OVER_PEAK = 1.02
-"""As of our own runs: a larger fraction of peak is impossible."""
 
 UNKNOWN = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""
@@ -158,7 +156,7 @@ def judge(measured: Measured, floor: float | None) -> Judgement:
             return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but no fraction of peak is known")
         return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known; {unchecked}")
     if fraction > OVER_PEAK:
-        return Judgement(Verdict.WRONG, f"{fraction:.3g} of peak is impossible: its bytes are more than it moves")
+        return Judgement(Verdict.IMPOSSIBLE, f"{fraction:.3g} of peak is impossible: its bytes are more than it moves")
     if floor is None:
         return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set; {unchecked}")
     verdict = Verdict.BELOW_FLOOR if fraction < floor else Verdict.PASS
@@ -183,7 +181,7 @@ def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict
         "verdict": judgement.verdict,
         "reason": judgement.reason,
     }
-    stats = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
+    stats: dict[str, Any] = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
     if measured.samples_s:
         stats |= {"data": list(measured.samples_s), "min": min(measured.samples_s), "max": max(measured.samples_s)}
     return {

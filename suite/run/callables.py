@@ -122,7 +122,12 @@ class GpuBenchmark:
         if self.called:
             raise PeakgateError(f"{self._node.nodeid}: gpu_benchmark measures one callable per test; parametrize")
         self.called = True
-        call = Call(function, args, kwargs)
+        try:
+            call = Call(function, args, kwargs)
+        except Exception as error:
+            if (full := _no_room(error)) is not None:
+                self._fail(case_of(self._node.nodeid), full)
+            raise
         session = self._session
         if session is None or session.device.kind == "cpu" or self._benchmark.disabled:
             return self._once(call)
@@ -137,7 +142,7 @@ class GpuBenchmark:
             launchable = CpuCall(case, call)
             launchable.run()
             proof = proving.first() if proving else None
-        except (WrongResult, NotAnArray, PeakgateError) as error:
+        except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
@@ -188,8 +193,10 @@ class GpuBenchmark:
         except (DeviceLost, Unmeasurable, PeakgateError) as error:
             self._fail(case, error)
         except Exception as error:
+            if (full := _no_room(error)) is not None:
+                self._fail(case, full)
             found = device.faulted(case, error)
-            if device.lost or isinstance(error, MemoryError) or isinstance(found, MemoryError):
+            if device.lost or isinstance(found, MemoryError):
                 self._fail(case, found)
             raise
         outcome = session.gate(launchable, proof, samples)
@@ -237,6 +244,12 @@ class GpuBenchmark:
             raise pytest.fail.Exception(
                 f"{outcome.case.id} on {slug}: {verdict}, {reason}{where}", pytrace=False
             ) from None
+
+
+def _no_room(error: Exception) -> MemoryError | None:
+    """An error as one of full memory, whichever framework raised it; None where it is another."""
+    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return MemoryError(str(error)) if full else None
 
 
 def _wrong(error: Exception) -> Exception:

@@ -277,7 +277,7 @@ def _session(options: argparse.Namespace) -> Session:
     if options.peakgate_baselines_from:
         floors = floors_at(options.peakgate_baselines_from, baselines, device.slug)
     else:
-        known_cases = {case.id for case in catalogue.cases(device.scale)}
+        known_cases = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
         floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [note] if note else []
     if _ab_part() == "pair":

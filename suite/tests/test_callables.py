@@ -330,6 +330,15 @@ def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project):
     assert "ended by SIGSEGV during a benchmark test" in done.stdout
 
 
+def test_full_memory_leaves_the_case_undecided(project):
+    text = (
+        "def test_full(gpu_benchmark):\n    def full():\n        raise MemoryError('1 TB')\n    gpu_benchmark(full)\n"
+    )
+    done = bench(project(text))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "INCONCLUSIVE, not run: no room in memory (1 TB" in done.stdout
+
+
 STRANGER = (
     "pytest",
     "-q",
