@@ -20,7 +20,7 @@ from peakgate.judge.floors import Floors, Origin, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runfile import CaseResult, Run
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 FEWEST_SESSIONS = 2
 SESSIONS_TO_TRUST = 5
@@ -105,8 +105,8 @@ def propose(runs: Sequence[Run], present: Floors) -> Proposals:
 
 def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
     """What the sessions say of each case that can have a floor; a run without a GPU's uuid counts as one more GPU."""
-    wrong = {case for run in runs for case, each in run.unmeasured.items() if each.verdict is Verdict.WRONG}
-    wrong |= {case for run in runs for case, each in run.cases.items() if each.verdict is Verdict.WRONG}
+    wrong = {case for run in runs for case, each in run.unmeasured.items() if each.verdict in FAULTY}
+    wrong |= {case for run in runs for case, each in run.cases.items() if each.verdict in FAULTY}
     decided: dict[str, list[tuple[Run, CaseResult]]] = {}
     for run in runs:
         for case, result in run.cases.items():

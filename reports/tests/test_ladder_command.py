@@ -148,8 +148,7 @@ def test_emulated_times_are_refused(capsys: Captured) -> None:
     content = whole_run()
     content["machine_info"]["gpu"]["slug"] = "cpu-emulator"
     content["peakgate"]["device"] = "cpu"
-    save(RUNS, "cpu", content)
-    assert main(["ladder", str(RUNS / "cpu.json")]) == 2
+    assert main(["ladder", str(save(RUNS.parents[1] / "cpu-emulator" / "runs", "cpu", content))]) == 2
     assert "emulated times are no figures" in capsys.readouterr().err
 
 
