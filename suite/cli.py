@@ -19,6 +19,7 @@ VERBS = {
     "compare": ("reports.command", "compare two saved runs"),
     "history": ("reports.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("reports.command", "write a page of one run"),
+    "import": ("reports.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
     "floors": ("reports.command", "propose floors from saved runs"),
     "keep": ("reports.command", "keep saved runs as references beside the floors"),
     "protect": ("reports.command", "fail a change that lowers a floor or edits a saved run without a reason"),
