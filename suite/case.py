@@ -110,10 +110,19 @@ def value_of(argument: Scalar | Struct) -> np.generic:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch must at least do: bytes through device memory, floating-point operations."""
+    """What one launch must at least do: bytes through device memory, floating-point operations.
+
+    ``peak_tflops`` is the peak for its operations where that is not the GPU's FP32 peak (on tensor cores); None: FP32.
+    """
 
     bytes: int
     flops: int = 0
+    peak_tflops: float | None = None
+
+    @property
+    def claimed(self) -> bool:
+        """Whether any work is claimed; without there is no peak to compare with."""
+        return bool(self.bytes or self.flops)
 
 
 @dataclass(frozen=True, slots=True)

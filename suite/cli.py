@@ -19,6 +19,7 @@ VERBS = {
     "compare": ("reports.comparison.command", "compare two saved runs"),
     "history": ("reports.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("reports.render.show", "write a page of one run"),
+    "import": ("reports.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
     "floors": ("reports.floors", "propose floors from saved runs"),
     "keep": ("reports.keep", "keep saved runs as references beside the floors"),
     "protect": ("reports.protect.command", "fail a change that lowers a floor or edits a saved run without a reason"),

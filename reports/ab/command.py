@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.progress import Progress
+from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.experiment import Budget, Choice, Means, run_experiment
 from peakgate.reports.ab.folders import Wanted, folders
@@ -122,8 +124,10 @@ def _ab(options: argparse.Namespace) -> ExitCode:
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured."""
     try:
-        with folders(base, head) as placed:
+        with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
+            for which, folder, environment in zip(Which, placed, environments, strict=True):
+                build_side(which, folder, environment, Path(scratch, f"{which}-build.log"))
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError(str(broken)) from None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
+from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
@@ -24,6 +25,9 @@ from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
 
 INTERRUPTED = "interrupted"
+
+FOREIGN = "foreign.json"
+"""Where a side's run notes modules of the project that it loaded from elsewhere."""
 
 MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
@@ -76,6 +80,9 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
         stack.callback(means.progress.clear)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
         environments = [side_environment(folder.path) for folder in folders]
+        for which, folder, environment in zip(Which, folders, environments, strict=True):
+            means.progress.show(f"building {which}: the project's own build")
+            build_side(which, folder, environment, means.out / f"{which}-build.log")
         sides = {
             which: stack.enter_context(SideProcesses(which, folder.path, environment, means.out / f"{which}.log"))
             for which, folder, environment in zip(Which, folders, environments, strict=True)
@@ -191,6 +198,7 @@ class _Experiment:
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
         finished = self._sides[which].run(arguments, {"PEAKGATE_AB": "proof" if stage is Stage.PROOF else "pair"}, log)
+        _refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED
         refused = _refused(verdicts / "bench.json") if measured else {}
         timed = measured and file.is_file() and file.stat().st_size > 0
@@ -219,6 +227,19 @@ class _Experiment:
         path = self._scratch / f"{name}.cases"
         path.write_text("\n".join(cases) + "\n", encoding="utf-8")
         return path
+
+
+def _refuse_foreign(which: Which, path: Path) -> None:
+    """PeakgateError where a side ran modules of the project that are not its own: it measured other code."""
+    if not path.is_file():
+        return
+    found = json.loads(path.read_text(encoding="utf-8"))
+    name, file = next(iter(found.items()))
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    raise PeakgateError(
+        f"{which}: module {name} is loaded from {file}, outside its tree{more}; name the folder that holds it in "
+        "pythonpath of [tool.peakgate], build what is compiled by `build`, or uninstall the editable install"
+    )
 
 
 def _refused(path: Path) -> dict[str, tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
     A PeakgateError names a commit or folder that does not exist.
     """
     found = [_resolve(wanted) for wanted in (base, head)]
+    inside = _project_inside() if any(isinstance(there, str) for there in found) else Path()
     made = any(isinstance(there, str) for there in found)
     with _pruned(made), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
         placed = []
@@ -48,7 +50,8 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
                 continue
             path = Path(scratch, side).resolve()
             _git("worktree", "add", "--detach", "--quiet", str(path), there)
-            placed.append(Folder(wanted.name, path, there))
+            _complete(path)
+            placed.append(Folder(wanted.name, _there(path / inside, wanted.name), there))
         yield placed[0], placed[1]
 
 
@@ -70,7 +73,7 @@ def _resolve(wanted: Wanted) -> Folder | str:
             raise PeakgateError(f"{wanted.name}: no folder of a project; give the root of a checked-out tree")
         return Folder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
-        root = Path(_git("rev-parse", "--show-toplevel"))
+        root = Path(_git("rev-parse", "--show-toplevel")) / _project_inside()
         return Folder("working tree", root.resolve(), _git("rev-parse", "--verify", "--quiet", "HEAD"))
     try:
         return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
@@ -82,6 +85,31 @@ def _resolve(wanted: Wanted) -> Folder | str:
         ) from None
 
 
+def _project_inside() -> Path:
+    """Where in its repository the project of the working directory is: a repository may hold several."""
+    root = Path(_git("rev-parse", "--show-toplevel")).resolve()
+    project = config.find(Path.cwd().resolve())
+    return project.root.relative_to(root) if project is not None and project.root.is_relative_to(root) else Path()
+
+
+def _there(path: Path, name: str) -> Path:
+    if not path.is_dir():
+        raise PeakgateError(f"{name}: has no folder {path.name} of this project; name a commit that has it")
+    return path
+
+
+def _complete(worktree: Path) -> None:
+    """Fetch what a checkout leaves out: submodules, and the files that Git LFS keeps, where it is installed."""
+    at = ("-C", str(worktree))
+    if (worktree / ".gitmodules").is_file():
+        allowed = ("-c", "protocol.file.allow=always")  # a submodule's address may be a folder of this machine
+        _git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
+    listed = _git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
+    attributes = (worktree / name for name in listed)
+    if shutil.which("git-lfs") and any("filter=lfs" in file.read_text(errors="replace") for file in attributes):
+        _git(*at, "lfs", "pull")
+
+
 def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
@@ -89,5 +117,6 @@ def _git(*arguments: str) -> str:
         raise PeakgateError(f"git cannot be run ({error.strerror}); install it, or give two folders") from None
     if done.returncode != 0:
         told = " ".join(done.stderr.split()) or f"exit {done.returncode}"
-        raise PeakgateError(f"git {' '.join(arguments[:2])}: {told}; run it in a git repository, or give two folders")
+        said = " ".join(word for word in arguments if word not in ("-C", "-c"))
+        raise PeakgateError(f"git {said[:120]}: {told}; run it in a git repository, or give two folders")
     return done.stdout.strip()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.case import Tier
-from peakgate.verdict import Verdict
+from peakgate.verdict import FAULTY, Verdict
 
 CLOCK_SKEW = timedelta(hours=1)
 """How far the clocks of the machine that measured and of this one may differ."""
@@ -85,8 +85,8 @@ def wrong_figures(
     relative_error: float | None,
     tolerance: float | None,
 ) -> str | None:
-    """A verdict that its own figures contradict; a case found WRONG may hold any figures."""
-    if verdict is Verdict.WRONG:
+    """A verdict that its own figures contradict; one found at fault may hold any figures."""
+    if verdict in FAULTY:
         return None
     if peak_fraction is not None and peak_fraction > OVER_PEAK:
         return f"{peak_fraction:.3g} of peak, which is impossible"

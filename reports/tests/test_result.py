@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from peakgate.reports.result import probability
+from peakgate.reports.result import WORST_FIRST, probability
+from peakgate.verdict import FAULTY, REGRESSIONS, Verdict
 
 
 @pytest.mark.parametrize(
@@ -10,3 +11,9 @@ from peakgate.reports.result import probability
 )
 def test_a_tail_too_far_out_to_be_known_is_given_as_a_bound(p_value: float, told: str) -> None:
     assert probability(p_value) == told
+
+
+def test_every_verdict_has_its_place_in_a_report_and_a_case_at_fault_comes_first() -> None:
+    assert sorted(WORST_FIRST) == sorted(Verdict)
+    assert set(WORST_FIRST[: len(FAULTY)]) == FAULTY
+    assert set(WORST_FIRST[: len(REGRESSIONS)]) == REGRESSIONS

@@ -187,7 +187,8 @@ def test_every_night_adds_a_run_to_the_history_and_judges_it_and_the_runner(
 ) -> None:
     history = tmp_path / "history"
     for day, factor in enumerate((1.0,) * 20 + (1.2,) * 5, start=1):
-        save(history / "main" / "nvidia-h200", f"{day:04d}", document(slower(PAD, factor), day=day))
+        taken = {"datetime": f"2025-11-{day:02d}T12:00:00+00:00"}  # a run of the future would be refused
+        save(history / "main" / "nvidia-h200", f"{day:04d}", document(slower(PAD, factor), day=day) | taken)
     job = run("nightly.yml", origin, tmp_path, {"github.sha": origin[2], "vars.PEAKGATE_HISTORY": str(history)})
     assert [line.split()[1] for line in calls(tmp_path)] == ["bench", "history", "selftest"]
     assert calls(tmp_path)[0].endswith("--device gpu:0 --tier full")

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+_LIMIT_PERSISTING_L2_BYTES = 6  # CUlimit
 
 
 def cuda_driver_version() -> int | None:
@@ -72,6 +73,15 @@ def driver_version() -> str | None:
         return Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").partition("\n")[0]
     except OSError:
         return None
+
+
+def persisting_l2_bytes() -> int:
+    """How much of the L2 the current context sets aside for persisting lines; 0 without a driver or a context."""
+    driver = _library()
+    reserved = ctypes.c_size_t()
+    if driver is None or driver.cuCtxGetLimit(ctypes.byref(reserved), _LIMIT_PERSISTING_L2_BYTES) != 0:
+        return 0
+    return reserved.value
 
 
 def reset_persisting_l2() -> None:

@@ -30,6 +30,10 @@ class DeviceLost(Exception):
     """The device takes no more launches because an earlier kernel faulted."""
 
 
+class Unmeasurable(Exception):
+    """A callable whose time cannot be taken, though its result may be right; the message says why and what to do."""
+
+
 class Launchable(Protocol):
     """One case on one device: built, its arguments in place."""
 

@@ -12,7 +12,7 @@ from peakgate.case import Array, Buffer, Case, Role, value_of
 from peakgate.device import operations
 from peakgate.device.guarded import GuardedArray, guarded_array
 from peakgate.device.interface import DeviceLost, KernelFault
-from peakgate.measure.sampling import Samples, SamplingPlan, undisturbed
+from peakgate.measure.sampling import Samples, SamplingPlan, gather
 
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice
@@ -128,31 +128,26 @@ class GpuLaunchable:
     def sample(self, plan: SamplingPlan) -> Samples:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
-        batches_us: list[list[float]] = []
-        clocks_mhz: list[float | None] = []
-        discarded = 0
         launch = self.launch
+
+        def batch(index: int) -> Sequence[tuple[float, float | None]]:
+            nonlocal launch
+            moved = self._moved()
+            if moved or index == 0:
+                launch = moved or self.launch
+                for _ in range(plan.warmup if index == 0 else 1):
+                    launch()  # loads the code, and fills the page tables' caches for the new place
+            return stream.batch(launch, plan.batch, hold=hold)
+
         try:
-            while not plan.done(batches_us, discarded):
-                moved = self._moved()
-                if moved or not batches_us:
-                    launch = moved or self.launch
-                    for _ in range(1 if batches_us else plan.warmup):
-                        launch()  # loads the code, and fills the page tables' caches for the new place
-                kept = []
-                for time_us, clock_mhz in stream.batch(launch, plan.batch, hold=hold):
-                    if undisturbed(clock_mhz, highest_mhz):
-                        kept.append(time_us)
-                        clocks_mhz.append(clock_mhz)
-                    else:
-                        discarded += 1
-                batches_us.append(kept)
+            return gather(
+                plan,
+                highest_mhz,
+                batch,
+                lambda: stream.method(held=hold, moved=launch is not self.launch),
+            )
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
-        times_us = tuple(time_us for batch in batches_us for time_us in batch)
-        return Samples(
-            times_us, tuple(clocks_mhz), discarded, stream.method(held=hold, moved=launch is not self.launch)
-        )
 
     def _moved(self) -> Launch | None:
         """The same launch on the same data elsewhere in memory; None where it stays where it is."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import cupy
@@ -17,6 +19,23 @@ FLUSH_FACTOR = 4
 """The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
 
 
+_FILLING_THREADS = 512
+"""Threads per block of the kernel that fills the GPU: a divisor of what every multiprocessor holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What happened to launches behind a kernel that filled the GPU, per launch.
+
+    ``waited``: a launch returned only after that kernel had given up. ``event_us`` is the time on the stream,
+    ``tail_us`` how long the device stayed busy after the stream was done, as the host saw it.
+    """
+
+    waited: bool
+    event_us: float
+    tail_us: float
+
+
 class SampleStream:
     """Queues batches of samples behind a hold and reads their times and SM clocks."""
 
@@ -29,6 +48,10 @@ class SampleStream:
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
         self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
         self._stamps = cupy.empty((largest_batch + 1, 3), cupy.uint64)
+        attributes = cupy.cuda.Device().attributes
+        per_multiprocessor = attributes["MaxThreadsPerMultiProcessor"] // _FILLING_THREADS
+        self._filling: int = attributes["MultiProcessorCount"] * per_multiprocessor
+        self._released = cupy.cuda.Event(disable_timing=True)
         self._starts = [cupy.cuda.Event() for _ in range(largest_batch)]
         self._stops = [cupy.cuda.Event() for _ in range(largest_batch)]
 
@@ -41,10 +64,13 @@ class SampleStream:
             + (", arrays elsewhere in memory for each batch" if moved else "")
         )
 
-    def batch(self, launch: Callable[[], None], count: int, *, hold: bool) -> list[tuple[float, float | None]]:
+    def batch(
+        self, launch: Callable[[], None], count: int, *, hold: bool, before: Callable[[], None] | None = None
+    ) -> list[tuple[float, float | None]]:
         """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
 
-        ``hold`` must be False for a launch that waits for the host: the host would wait for itself.
+        ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
+        queued ahead of each launch and is not timed.
         """
         self._stream.synchronize()
         driver.reset_persisting_l2()
@@ -53,6 +79,8 @@ class SampleStream:
             self._hold((1,), (1,), (np.uint64(self._flag_memory.ptr), np.uint64(HOLD_LIMIT_NS)))
         try:
             for index in range(count):
+                if before is not None:
+                    before()
                 self._stamp((1,), (1,), (self._stamps[index],))
                 self._flush.data.memset_async(0, self._flush.nbytes, self._stream)
                 self._starts[index].record(self._stream)
@@ -67,6 +95,31 @@ class SampleStream:
             (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
             for index, (start, stop) in enumerate(zip(self._starts[:count], self._stops[:count], strict=True))
         ]
+
+    def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
+        """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.
+
+        While that kernel runs no other can start, on any stream: what the launches do elsewhere comes to light after
+        it. None as the limit: nothing blocks the launches.
+        """
+        cupy.cuda.runtime.deviceSynchronize()
+        self._flag[0] = 0
+        if limit_ns is not None:
+            self._hold((self._filling,), (_FILLING_THREADS,), (np.uint64(self._flag_memory.ptr), np.uint64(limit_ns)))
+        self._released.record(self._stream)
+        self._starts[0].record(self._stream)
+        try:
+            for _ in range(count):
+                launch()
+            waited = limit_ns is not None and bool(self._released.done)
+            self._stops[0].record(self._stream)
+        finally:
+            self._flag[0] = 1
+        self._stops[0].synchronize()
+        finished = time.perf_counter()
+        cupy.cuda.runtime.deviceSynchronize()
+        tail_us = (time.perf_counter() - finished) * 1e6
+        return Trial(waited, cupy.cuda.get_elapsed_time(self._starts[0], self._stops[0]) * 1e3 / count, tail_us / count)
 
     def clock_mhz(self) -> float | None:
         """The SM clock over one flush."""

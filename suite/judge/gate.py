@@ -9,10 +9,9 @@ from peakgate.judge.metrics import Metrics
 from peakgate.measure.sampling import Samples
 from peakgate.verdict import Judgement, Verdict
 
-PEAK_TOLERANCE = 0.02
-"""A reading may lie this far above the peak. Peaks are derived from the highest clocks that the driver reports, and
-CUDA's events resolve half a microsecond; the best reading of an H200 in this project's saved runs is 0.984."""
-
+OVER_PEAK = 1.02
+"""A larger fraction of peak is impossible: the clock and the timer's steps account for 2 %, not more. The best reading
+of an H200 in this project's saved runs is 0.984."""
 
 PROCESSES = 3
 """A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
@@ -33,7 +32,7 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
             f"{samples.discarded} of {taken} samples ran throttled or disturbed and were discarded",
         )
     fraction = metrics.peak_fraction
-    if fraction is not None and fraction > 1 + PEAK_TOLERANCE:
+    if fraction is not None and fraction > OVER_PEAK:
         return Judgement(
             Verdict.IMPOSSIBLE,
             f"{fraction:.3g} of peak, and nothing exceeds the peak: the case claims more bytes or floating-point "
@@ -43,17 +42,17 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
         return Judgement(Verdict.INCONCLUSIVE, disturbance)
     if fraction is None:
         return Judgement(Verdict.NO_FLOOR, "right; speed not judged, no peak is claimed on this device")
-    return _against_floor(fraction, floor, samples, transfer=metrics.bound == "link")
+    return _against_floor(fraction, floor, samples, metrics)
 
 
-def _against_floor(fraction: float, floor: float | None, samples: Samples, *, transfer: bool) -> Judgement:
+def _against_floor(fraction: float, floor: float | None, samples: Samples, metrics: Metrics) -> Judgement:
     clock = samples.median_sm_clock_mhz
     how = f"{len(samples.times_us)} samples" + (f", {clock:.0f} MHz" if clock is not None else "")
-    if floor is None and transfer:
+    if floor is not None:
+        return _against(fraction, floor, how)
+    if metrics.bound == "link":
         return Judgement(Verdict.PASS, f"{fraction:.3g} of peak, a transfer has no floor ({how})")
-    if floor is None:
-        return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set ({how})")
-    return _against(fraction, floor, how)
+    return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set ({how})")
 
 
 def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:

@@ -38,10 +38,10 @@ def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[st
     tflops = case.work.flops / time_us / 1e6
     peak_fraction: float | None = None
     bound: Bound | None = None
-    least = peaks.least_time_us(case.work, case.roof) if peaks is not None else None
+    least = peaks.least_time_us(case.work, case.roof) if peaks is not None and case.work.claimed else None
     if least is not None:
         peak_fraction, bound = least[0] / time_us, least[1]
-    roof = matching_roof(case, roofs)
+    roof = matching_roof(case, roofs) if case.work.claimed else None
     rate = tflops if case.roof == "fma" else gbs
     return Metrics(time_us, gbs, tflops, peak_fraction, bound, rate / roofs[roof] if roof else None, roof)
 

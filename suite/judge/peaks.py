@@ -31,7 +31,7 @@ class Peaks:
         if roof == "link":
             return (work.bytes / self.link_gbs / 1e3, "link") if self.link_gbs else None
         memory_us = work.bytes / self.memory_gbs / 1e3
-        compute_us = work.flops / self.fp32_tflops / 1e6
+        compute_us = work.flops / (work.peak_tflops or self.fp32_tflops) / 1e6
         return (memory_us, "memory") if memory_us >= compute_us else (compute_us, "compute")
 
 

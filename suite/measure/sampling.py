@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 THROTTLED_BELOW = 0.90
@@ -76,6 +76,32 @@ class Samples:
         """Whether enough samples ran undisturbed."""
         taken = len(self.times_us) + self.discarded
         return bool(self.times_us) and self.discarded <= MOST_DISCARDED * taken
+
+
+def gather(
+    plan: SamplingPlan,
+    highest_sm_clock_mhz: float | None,
+    batch: Callable[[int], Sequence[tuple[float, float | None]]],
+    method: Callable[[], str],
+) -> Samples:
+    """Take batches until the plan is satisfied, and keep the undisturbed samples.
+
+    ``batch(index)`` measures one: (microseconds, SM clock in MHz or None) of each sample. ``method()`` is read last.
+    """
+    batches_us: list[list[float]] = []
+    clocks_mhz: list[float | None] = []
+    discarded = 0
+    while not plan.done(batches_us, discarded):
+        kept = []
+        for time_us, clock_mhz in batch(len(batches_us)):
+            if undisturbed(clock_mhz, highest_sm_clock_mhz):
+                kept.append(time_us)
+                clocks_mhz.append(clock_mhz)
+            else:
+                discarded += 1
+        batches_us.append(kept)
+    times_us = tuple(time_us for taken in batches_us for time_us in taken)
+    return Samples(times_us, tuple(clocks_mhz), discarded, method())
 
 
 def relative_error(batches_us: Sequence[Sequence[float]]) -> float:

@@ -13,8 +13,10 @@
     plugins = ["my_plugin"]        # pytest plug-ins that the benchmark tests need
     build = "make -j"              # builds the project's own code, once per side of an A/B
     build_timeout_s = 600
+    requires = ">=0.2"             # which versions of Peakgate can read and run this project
 
-Every key is optional; these are the defaults, but for the lists, which are empty, and ``build``, which is none.
+Every key is optional; these are the defaults, but for the lists, which are empty, and ``build`` and ``requires``,
+which are none.
 """
 
 from __future__ import annotations
@@ -22,15 +24,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from peakgate.common.errors import PeakgateError
 from peakgate.common.toml import TomlFile, read_toml
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 _PATHS, _LISTS = ("kernels", "baselines", "out"), ("benchmarks", "include", "options", "pythonpath", "plugins")
-KEYS = (*_PATHS, *_LISTS, "build", "build_timeout_s")
+KEYS = (*_PATHS, *_LISTS, "build", "build_timeout_s", "requires")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG0
 
 
 def _project(root: Path, path: Path | None, file: TomlFile, settings: Mapping[str, Any]) -> Project:
+    _check_version(file, settings.get("requires"))
     file.allow(settings, KEYS)
     for key in _PATHS:
         if key in settings and not (isinstance(settings[key], str) and settings[key]):
@@ -137,3 +142,16 @@ def _project(root: Path, path: Path | None, file: TomlFile, settings: Mapping[st
         build=build,
         build_timeout_s=float(timeout_s),
     )
+
+
+def _check_version(file: TomlFile, required: object) -> None:
+    """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
+    if required is None:
+        return
+    try:
+        wanted = SpecifierSet(required if isinstance(required, str) else "?")
+    except InvalidSpecifier:
+        file.refuse("requires", f'requires is {required!r}; expected versions of peakgate, ">=0.2" say')
+    installed = metadata.version("peakgate")
+    if not wanted.contains(installed, prereleases=True):
+        file.refuse("requires", f"the project requires peakgate {wanted}, this is {installed}; install one that fits")

@@ -1,9 +1,12 @@
-"""``peakgate init``: make a repository a project, with an example of a kernel. Asks nothing, overwrites nothing."""
+"""``peakgate init``: make a repository a project, with examples and, on request, a workflow. Overwrites nothing."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
@@ -12,11 +15,16 @@ from peakgate.project import config
 from peakgate.verdict import ExitCode
 
 TEMPLATES = Path(__file__).with_name("templates")
-EXAMPLE = ("kernels/scale/family.py", "kernels/scale/scale.cu")
+KERNEL = ("scale/family.py", "scale/scale.cu")
+BENCHMARK = "bench_scale.py"
 SETTINGS = """[tool.peakgate]
-kernels = "kernels"      # a folder per family
-baselines = "baselines"  # floors and reference runs
+kernels = "kernels"            # a folder per family
+benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchmark
+baselines = "baselines"        # floors and reference runs
 """
+WORKFLOWS = {"github": ".github/workflows/peakgate.yml", "gitlab": "peakgate.gitlab-ci.yml"}
+PINNED = re.compile(r"""git\+[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
+"""What a workflow may install: a commit by its whole number, or a file by its hash."""
 IGNORED = (".peakgate/", ".benchmarks/")
 
 
@@ -24,17 +32,27 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Write what is missing, say what was written and what comes next."""
     parser = argparse.ArgumentParser(
         prog="peakgate init",
-        description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and one kernel with "
-        "its family.py as an example where there are no kernels yet. Nothing that is there is overwritten.",
+        description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "
+        "one kernel with its family.py and one benchmark test, where there are none yet. Nothing is overwritten.",
     )
-    parser.parse_args(arguments)
+    for name, path in WORKFLOWS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"also write {path}: the gate of a change")
+    parser.add_argument(
+        "--peakgate",
+        metavar="ADDRESS",
+        help="what the workflow installs: git+URL@COMMIT or URL#sha256=HASH (default: where this one came from)",
+    )
+    options = parser.parse_args(arguments)
+    wanted = [name for name in WORKFLOWS if getattr(options, name)]
+    address = _pinned(options.peakgate) if wanted else ""
     root = Path.cwd()
     above = config.find(root)
     if above is not None and above.root != root:
         raise PeakgateError(
             f"{root}: is inside the project {above.root}; run `peakgate init` in a repository of its own"
         )
-    written = [*_settings(root, above), *_ignored(root), *_example(root)]
+    written = [*_settings(root, above), *_ignored(root), *_examples(root)]
+    written += [made for name in wanted for made in _workflow(root, name, address)]
     for path in written:
         print(f"written: {path}")  # noqa: T201
     print("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")  # noqa: T201
@@ -46,7 +64,8 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
         return []
     path = root / config.PYPROJECT
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + SETTINGS)
+    settings = SETTINGS.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
+    write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
 
 
@@ -60,9 +79,42 @@ def _ignored(root: Path) -> list[str]:
     return [path.name]
 
 
-def _example(root: Path) -> list[str]:
-    if config.current().kernels.exists():
+def _examples(root: Path) -> list[str]:
+    project = config.current()
+    wanted = {} if project.kernels.exists() else {project.kernels / name: name for name in KERNEL}
+    if project.benchmarks and not project.benchmarks[0].exists():
+        wanted[project.benchmarks[0] / BENCHMARK] = BENCHMARK
+    for path, name in wanted.items():
+        write_whole(path, (TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
+    return [str(path.relative_to(root)) for path in wanted]
+
+
+def _workflow(root: Path, name: str, address: str) -> list[str]:
+    path = root / WORKFLOWS[name]
+    if path.exists():
         return []
-    for name in EXAMPLE:
-        write_whole(root / name, (TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
-    return list(EXAMPLE)
+    write_whole(path, (TEMPLATES / f"{name}.yml").read_text(encoding="utf-8").replace("@PEAKGATE@", address))
+    return [WORKFLOWS[name]]
+
+
+def _pinned(address: str | None) -> str:
+    """The address a workflow installs from, which must name a commit or a hash."""
+    found = address if address is not None else _origin()
+    if found is None:
+        raise PeakgateError(
+            "--github, --gitlab: this peakgate was not installed from a commit or a hashed file; say what the workflow "
+            "installs with --peakgate git+URL@COMMIT or URL#sha256=HASH"
+        )
+    if not PINNED.fullmatch(found):
+        raise PeakgateError(f"--peakgate {found}: expected git+URL@ and 40 hex digits, or URL#sha256= and 64")
+    return found
+
+
+def _origin() -> str | None:
+    """Where the installed package came from, as pip recorded it (PEP 610): a commit, a hashed file, or None."""
+    recorded = json.loads(metadata.distribution("peakgate").read_text("direct_url.json") or "{}")
+    address = str(recorded.get("url", ""))
+    if commit := recorded.get("vcs_info", {}).get("commit_id"):
+        return f"git+{address}@{commit}"
+    digest = recorded.get("archive_info", {}).get("hashes", {}).get("sha256")
+    return f"{address}#sha256={digest}" if digest and address.startswith("http") else None

@@ -2,8 +2,8 @@
 
 Prints one JSON object, case id to ``{"code": ..., "contract": ...}``, for the GPU that is there or the architecture
 named with ``--capability 9.0``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-compile; a case of the device's own operations has the operation's name in ``operation`` instead: no code of ours tells
-whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
+compile; a case of the device's own operations, or of a benchmark test, has ``operation`` instead, its name: no code of
+ours says whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
 tolerance, and the reference's output on the edge-size problems. A case whose code and contract are equal on two
 commits cannot differ.
 """
@@ -25,10 +25,15 @@ from peakgate.case import Buffer, Case, Role, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import input_array
-from peakgate.project import catalogue
+from peakgate.project import catalogue, config
+from peakgate.run.benchmark_tests import collected
+from peakgate.run.given import OPERATION
 from peakgate.verdict import ExitCode
 
 Identity = dict[str, Any]
+
+CALLABLE: Identity = {"operation": OPERATION, "contract": OPERATION}
+"""Of every benchmark test: no machine code is known, so it is always measured."""
 
 
 def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, Identity]:
@@ -101,6 +106,7 @@ def main(arguments: list[str]) -> int:
     try:
         capability = parse_capability(options.capability)
         found = identities(catalogue.cases(Scale.BENCH, Tier(options.tier)), capability)
+        found |= dict.fromkeys(collected(config.current(), found), CALLABLE)
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(found, indent=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import platform
@@ -20,13 +19,16 @@ from peakgate.case import Case, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.schema import SCHEMA
+from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device
 from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
-from peakgate.run import record, table
+from peakgate.run import benchmark_tests, record, table
 from peakgate.run.base import floors_at
+from peakgate.run.foreign import ForeignModules
+from peakgate.run.given import case_of
 from peakgate.run.journal import Finished, finished
 from peakgate.run.link import AB_VARIABLE, FRESH, Link
 from peakgate.run.publish import VERDICT_FILE
@@ -53,14 +55,15 @@ class KernelRun:
     def __init__(self, pytest_config: pytest.Config) -> None:
         """Open device and floors early, so that a mistake is reported before anything runs."""
         self._options = pytest_config.option
-        self._out: Path = self._options.peakgate_out or config.current().out
+        self.out: Path = self._options.peakgate_out or config.current().out
         self.link = Link(self._options.peakgate_link)
         journal = self._options.peakgate_journal
         self.before = finished(journal) if journal else Finished()
         self.session = _session(self._options)
         self.session.expect = self.link.expect
         self.session.launch_limit_s = self._options.peakgate_launch_limit
-        self.cases = {case.id: case for case in _wanted(self.session, self._options.peakgate_cases)}
+        self.cases, listed = _wanted(self.session, self._options.peakgate_cases)
+        self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
@@ -79,6 +82,9 @@ class KernelRun:
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
+        pytest_config.pluginmanager.register(run.tests, benchmark_tests.NAME)
+        if _ab_part():
+            pytest_config.pluginmanager.register(ForeignModules(config.required(), run.out))
         pytest_config.pluginmanager.register(_BriefMachine() if _ab_part() else run.status)
 
     @pytest.hookimpl(tryfirst=True)
@@ -88,9 +94,8 @@ class KernelRun:
         if session.config.option.collectonly or not self._selected:
             return
         run = self.session
-        run.whole = {case.id for case in self._selected} >= {
-            case.id for case in catalogue.cases(run.device.scale, run.tier)
-        }
+        tier = {case.id for case in catalogue.cases(run.device.scale, run.tier)}
+        run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
         run.wall_s["start"] = self._wall_s()
         if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
             _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
@@ -159,7 +164,8 @@ class KernelRun:
         about = record.run_info(self.session, self.entries, self.skipped, self._partial())
         output_json["peakgate"] = about | {"restarts": list(self.before.restarts)}
         for benchmark in output_json["benchmarks"]:
-            benchmark["fullname"] = f"peakgate::{benchmark['name']}"
+            own = benchmark["name"].startswith("test_kernel[")
+            benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
@@ -192,7 +198,7 @@ class KernelRun:
         if self.link.supervised:
             self.link.send(finished=verdict)
         else:
-            write_whole(self._out / VERDICT_FILE, json.dumps(verdict, indent=1))
+            write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
@@ -216,12 +222,13 @@ class KernelRun:
         terminalreporter.ensure_newline()
         closing = record.closing_lines(session, self.entries, self._partial())
         terminalreporter.write_line(table.render(rows, closing, width=width, colour=colour))
-        terminalreporter.write_line(f"verdicts: {config.near(self._out) / VERDICT_FILE}")
+        terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
     def _selection(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
-        chosen = [getattr(function, "callspec", None) for function in functions]
-        return [self.cases[spec.params["case_id"]] for spec in chosen if spec is not None and "case_id" in spec.params]
+        chosen = [str(function.callspec.params["case_id"]) for function in functions if function.path == BENCH_FILE]
+        tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.tests.ids]
+        return [self.cases[case_id] for case_id in chosen] + tests
 
     def _partial(self) -> str | None:
         """What was selected and not finished, in one line; None where nothing is left."""
@@ -270,7 +277,7 @@ def _session(options: argparse.Namespace) -> Session:
     if options.peakgate_baselines_from:
         floors = floors_at(options.peakgate_baselines_from, baselines, device.slug)
     else:
-        known_cases = {case.id for case in catalogue.cases(device.scale)}
+        known_cases = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
         floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [note] if note else []
     if _ab_part() == "pair":
@@ -285,21 +292,22 @@ def _session(options: argparse.Namespace) -> Session:
     )
 
 
-def _wanted(session: Session, listed: Path | None) -> list[Case]:
-    """The tier's cases, or those a file lists, in the file's order."""
+def _wanted(session: Session, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+    """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
+
+    Where the project has benchmark tests, an id that no family has may be one of theirs.
+    """
     if listed is None:
-        return catalogue.cases(session.device.scale, session.tier)
+        return {case.id: case for case in catalogue.cases(session.device.scale, session.tier)}, None
     known = {case.id: case for case in catalogue.cases(session.device.scale)}
     try:
-        wanted = listed.read_text(encoding="utf-8").split()
+        wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
     except OSError as error:
         raise PeakgateError(f"--cases {listed}: {error.strerror}; expected a file of case ids, one a line") from None
     for case_id in wanted:
-        if case_id not in known:
-            near = difflib.get_close_matches(case_id, known, 1)
-            hint = f", did you mean {near[0]!r}?" if near else ""
-            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{hint}")
-    return [known[case_id] for case_id in dict.fromkeys(wanted)]
+        if case_id not in known and not config.required().benchmarks:
+            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, known)}")
+    return {case_id: known[case_id] for case_id in wanted if case_id in known}, wanted
 
 
 def _seconds_since_start_of(process: int) -> float:

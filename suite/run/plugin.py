@@ -1,13 +1,24 @@
-"""The pytest plug-in: inert in any test run but that of ``peakgate bench``, and cheap to load.
+"""The pytest plug-in: the fixture ``gpu_benchmark``, and what ``peakgate bench`` runs. Inert otherwise, cheap to load.
 
-Every option carries ``peakgate`` in its name; ``peakgate bench`` translates its own short ones.
+Every other name carries ``peakgate``; ``peakgate bench`` translates its own short options.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from peakgate.run.callables import GpuBenchmark
+    from peakgate.run.replay import ReplayTimer
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+MARKER = (
+    "peakgate(bytes=, flops=, peak_tflops=, reference=, tolerance=, outputs=, stream=, fresh=): "
+    "the work of gpu_benchmark's callable and what must come out of it"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,7 +44,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Take part in the run where ``peakgate bench`` asks for it."""
+    config.addinivalue_line("markers", MARKER)
     if config.option.peakgate:
         from peakgate.run.kernel_run import KernelRun  # noqa: PLC0415  (a stranger's test run must not pay for it)
 
         KernelRun.begin(config)
+
+
+@pytest.fixture
+def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
+    """The clock of ``gpu_benchmark``: it plays back what the GPU's events measured."""
+    from peakgate.run.replay import install_timer  # noqa: PLC0415  (as above)
+
+    return install_timer(request)
+
+
+@pytest.fixture
+def gpu_benchmark(
+    request: pytest.FixtureRequest, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture
+) -> GpuBenchmark:
+    """Prove, time and judge a callable on the GPU: ``gpu_benchmark(function, *args, **kwargs)`` gives its result.
+
+    ``pytest.mark.peakgate`` or its methods ``work`` and ``expect`` say what it must do and what must come out.
+    """
+    from peakgate.run.benchmark_tests import fixture  # noqa: PLC0415  (as above)
+
+    return fixture(request, peakgate_timer, benchmark)

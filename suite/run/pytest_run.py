@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from peakgate.project import config
 from peakgate.verdict import ExitCode
 
 KERNELS = Path(__file__).with_name("bench_kernels.py")
@@ -52,6 +53,12 @@ def fixed_arguments(root: Path) -> list[str]:
     fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
     fixed += ["-p", "no:faulthandler", "--peakgate"]
+    project = config.find(root)
+    if project is not None and project.benchmarks:
+        from peakgate.run import benchmark_tests  # noqa: PLC0415  (families alone do without)
+
+        benchmark_tests.prepend(project)
+        fixed += benchmark_tests.pytest_arguments(project)
     return [*fixed, "--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
 
 

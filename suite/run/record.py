@@ -18,6 +18,7 @@ Entry = dict[str, Any]
 def extra_info(outcome: Outcome) -> dict[str, Any]:
     """One benchmark's ``extra_info``; None where a figure is not known or not claimed."""
     case, figures, resources, samples = outcome.case, outcome.metrics, outcome.resources, outcome.samples
+    claimed = case.work.claimed
     return {
         "case": case.id,
         "family": case.family,
@@ -28,11 +29,12 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "dtype": case.dtype,
         "tier": case.tier.value,
         "host_bound": case.stage.host_bound,
-        "bytes": case.work.bytes,
-        "flops": case.work.flops,
+        "bytes": case.work.bytes if claimed else None,
+        "flops": case.work.flops if claimed else None,
+        "peak_tflops": case.work.peak_tflops,
         "time_us": _rounded(figures.time_us if figures else None, 4),
-        "gbs": _rounded(figures.gbs if figures else None, 2),
-        "tflops": _rounded(figures.tflops if figures else None, 4),
+        "gbs": _rounded(figures.gbs if figures and claimed else None, 2),
+        "tflops": _rounded(figures.tflops if figures and claimed else None, 4),
         "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),
         "bound": figures.bound if figures else None,
         "roof_fraction": _rounded(figures.roof_fraction if figures else None, 5),

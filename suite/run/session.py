@@ -11,7 +11,7 @@ from typing import Any
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable
+from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable, Unmeasurable
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
@@ -154,11 +154,11 @@ class Session:
             raise WrongResult(result.mismatch)
         return Proof(result.error, probes)
 
-    def sample(self, launchable: Launchable) -> Samples:
-        """Time a case that was proven right."""
+    def sample(self, launchable: Launchable, launch_s: float | None = None) -> Samples:
+        """Time a case that was proven right; ``launch_s`` is what a launch took, by default the last checked one."""
         case = launchable.case
         with self._timed("sample"):
-            limit_s = sampling_limit_s(self._limit_s(case), self._launch_s, self.plan)
+            limit_s = sampling_limit_s(self._limit_s(case), self._launch_s if launch_s is None else launch_s, self.plan)
             self.expect("sampling", limit_s, case.id)
             return launchable.sample(self.plan)
 
@@ -214,6 +214,8 @@ class Session:
         """Keep a case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
         said = " ".join(str(error).split())
         match error:
+            case Unmeasurable():
+                verdict, reason = Verdict.INCONCLUSIVE, said
             case DeviceLost():
                 verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"
             case MemoryError():

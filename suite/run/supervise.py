@@ -206,15 +206,15 @@ class _Watched:
             while True:
                 try:
                     left = self._step.until - time.monotonic()
-                    if left <= 0:
-                        timed_out = not self._interrupted
-                        break
-                    if selector.select(left):
+                    if selector.select(max(left, 0.0)):
                         data = os.read(self._reading, 1 << 16)
                         if not data:
                             break
                         for event in self._lines.feed(data):
                             self._take(event)
+                    elif left <= 0:  # what it sent while we were stopped comes first
+                        timed_out = not self._interrupted
+                        break
                 except KeyboardInterrupt:
                     if not self._interrupt():
                         break
@@ -223,8 +223,8 @@ class _Watched:
 
     def _take(self, event: dict[str, Any]) -> None:
         if "step" in event:
-            step = _step(str(event["step"]), float(event["limit_s"]), event["case"])
-            self._step = step if not self._interrupted else self._step
+            if not self._interrupted:
+                self._step = _step(str(event["step"]), float(event["limit_s"]), event["case"])
         elif "finished" in event:
             self._verdict = event["finished"]
         elif "refused" in event:

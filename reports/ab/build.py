@@ -1,0 +1,63 @@
+"""The project's own build, once per side, in its folder and within its time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from peakgate.project import config
+from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.process import SideBroken, last_words
+from peakgate.reports.ab.schedule import Which
+
+SCRATCH = ".peakgate/tmp"
+"""Where a build's temporary files go: inside its side."""
+
+
+def build_side(which: Which, folder: Folder, environment: Mapping[str, str], log: Path) -> float:
+    """Run the project's ``build`` command in the side's folder; how many seconds that took, 0 without a command.
+
+    All output goes to ``log``. SideBroken where the command fails, or does not end within ``build_timeout_s``: it and
+    all it started are ended then.
+    """
+    project = config.find(folder.path)
+    if project is None or project.build is None:
+        return 0.0
+    scratch = project.root / SCRATCH
+    scratch.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(  # noqa: S602  (a command line of the project's own settings)
+            project.build,
+            shell=True,
+            cwd=project.root,
+            env=dict(environment) | {"TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(project.build_timeout_s)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            limit = f"build_timeout_s of {project.build_timeout_s:g} s"
+            raise SideBroken(
+                which, f"its build `{project.build}` did not end within {limit} (all of it: {log})"
+            ) from None
+        except BaseException:
+            _end(process)
+            raise
+    if code != 0:
+        said = last_words(log.read_text(encoding="utf-8", errors="replace"))
+        raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")
+    return time.monotonic() - start
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,227 @@
+"""``peakgate import``: what another tool measured, as run files that floors, compare and history read."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.common.schema import SCHEMA
+from peakgate.judge.floors import Floors, load_floors
+from peakgate.judge.gate import OVER_PEAK
+from peakgate.project import config
+from peakgate.reports.foreign_formats import ForeignRun, Measured, read_foreign
+from peakgate.reports.runs.runfile import NUMBERS, TEXTS, load_run
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, exit_code
+
+UNKNOWN = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
+"""Facts of a GPU that no such file says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file as it was read."""
+
+    path: Path
+    document: Mapping[str, Any]
+    sha256: str
+    changed: datetime
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
+    options = _parser(verb).parse_args(arguments)
+    project = config.current()
+    verdicts: list[Verdict] = []
+    for path in options.files:
+        source = _read(path)
+        try:
+            runs = read_foreign(source.document, path.parent)
+        except PeakgateError as error:
+            raise PeakgateError(f"{path}: {error}") from None
+        for run in runs:
+            slug = _slug(path, run, options.gpu)
+            floors = load_floors(options.baselines / slug / "floors.toml")
+            written, judged = _document(source, run, slug, floors, options)
+            target = _write(written, options.out or project.runs / slug / "imported", path, slug)
+            verdicts += [judgement.verdict for judgement in judged.values()]
+            _say(target, judged)
+    return exit_code(verdicts, strict=options.strict)
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"peakgate {verb}",
+        description="Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. What such a file does "
+        "not say (driver, results checked or not) is recorded as unknown.",
+        epilog="exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--gpu", help="the GPU's name, where the file does not say it (Google Benchmark's never does)")
+    parser.add_argument("--commit", help="the commit that was measured (default: unknown)")
+    parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
+    parser.add_argument("--partial", action="store_true", help="a selection of the benchmarks: others are not missing")
+    parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
+    parser.add_argument(
+        "--baselines", type=Path, default=config.current().baselines, help="folder with <gpu>/floors.toml"
+    )
+    parser.add_argument("--strict-gate", dest="strict", action="store_true", help="exit 3 where a case has no floor")
+    return parser
+
+
+def _read(path: Path) -> Source:
+    try:
+        data = path.read_bytes()
+        changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        document = json.loads(data)
+    except OSError as error:
+        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name a JSON file") from None
+    except (ValueError, RecursionError) as error:
+        raise PeakgateError(f"{path}: not JSON ({error}); nvbench writes it with --json FILE") from None
+    if not isinstance(document, dict):
+        raise PeakgateError(f"{path}: no table at the top level; name the JSON of nvbench or Google Benchmark")
+    return Source(path, document, hashlib.sha256(data).hexdigest(), changed)
+
+
+def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
+    name = run.gpu.get("name") or given
+    if not name:
+        raise PeakgateError(
+            f"{path}: {run.tool} does not say on which GPU it ran; name it with --gpu 'NVIDIA H200', say"
+        )
+    return re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
+
+
+def _document(
+    source: Source, run: ForeignRun, slug: str, floors: Floors, options: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, Judgement]]:
+    path = source.path
+    judged: dict[str, Judgement] = {}
+    for measured in run.measured:
+        if measured.case in judged:
+            raise PeakgateError(f"{path}: two benchmarks are the case {measured.case}; rename one of them")
+        judged[measured.case] = judge(measured, floors.get(measured.case))
+    timed = [measured for measured in run.measured if measured.median_s is not None]
+    if not timed:
+        raise PeakgateError(f"{path}: no benchmark in it has a time")
+    taken, said_by = _moment(source, options.date, run.taken)
+    verdicts = [judgement.verdict for judgement in judged.values()]
+    gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN), "slug": slug}
+    document = {
+        "machine_info": {"gpu": gpu},
+        "commit_info": {"id": options.commit, "dirty": False},
+        "benchmarks": [_benchmark(measured, judged[measured.case], floors) for measured in timed],
+        "datetime": taken.isoformat(),
+        "version": None,
+        "peakgate_schema": SCHEMA,
+        "peakgate": {
+            "device": "gpu",
+            "tier": None,
+            "whole": run.whole and not options.partial,
+            "verdicts": {verdict.value: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)},
+            "not_measured": [
+                {"case": measured.case, "verdict": Verdict.INCONCLUSIVE, "reason": measured.problem}
+                for measured in run.measured
+                if measured.median_s is None
+            ],
+            "imported": {
+                "tool": run.tool,
+                "version": run.version,
+                "file": path.name,
+                "sha256": source.sha256,
+                "datetime_from": said_by,
+            },
+        },
+    }
+    return document, judged
+
+
+def judge(measured: Measured, floor: float | None) -> Judgement:
+    """Judge an imported case against its floor; nothing is known of its results."""
+    unchecked = "results not checked by Peakgate"
+    if measured.problem is not None:
+        return Judgement(Verdict.INCONCLUSIVE, measured.problem)
+    fraction = measured.peak_fraction
+    if fraction is None:
+        if floor is not None:
+            return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but no fraction of peak is known")
+        return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known; {unchecked}")
+    if fraction > OVER_PEAK:
+        return Judgement(Verdict.IMPOSSIBLE, f"{fraction:.3g} of peak is impossible: its bytes are more than it moves")
+    if floor is None:
+        return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set; {unchecked}")
+    verdict = Verdict.BELOW_FLOOR if fraction < floor else Verdict.PASS
+    return Judgement(verdict, f"{fraction:.3g} of peak, floor {floor:.3g}; {unchecked}")
+
+
+def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
+    assert measured.median_s is not None
+    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS, "bytes", "flops"))
+    info |= {
+        "case": measured.case,
+        "family": measured.family,
+        "stage": measured.stage,
+        "size": measured.size,
+        "time_us": measured.median_s * 1e6,
+        "gbs": None if measured.bytes_per_s is None else measured.bytes_per_s / 1e9,
+        "peak_fraction": measured.peak_fraction,
+        "bound": None if measured.peak_fraction is None else "memory",
+        "floor": floors.get(measured.case),
+        "sm_clock_mhz": None if measured.sm_clock_hz is None else measured.sm_clock_hz / 1e6,
+        "sampling": measured.how,
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+    }
+    stats: dict[str, Any] = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
+    if measured.samples_s:
+        stats |= {"data": list(measured.samples_s), "min": min(measured.samples_s), "max": max(measured.samples_s)}
+    return {
+        "name": measured.case,
+        "fullname": f"peakgate::{measured.case}",
+        "group": measured.family,
+        "extra_info": info,
+        "stats": stats,
+    }
+
+
+def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetime, str]:
+    """When a file was measured, and who says so."""
+    for text, said_by in ((given, "--date"), (own, "the file")):
+        if text is not None:
+            try:
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                raise PeakgateError(f"{source.path}: {said_by} says {text!r}, not an ISO date and time") from None
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
+    return source.changed, "the file's time stamp"
+
+
+def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> Path:
+    """Write the run file once; PeakgateError where another one is there."""
+    stamp = datetime.fromisoformat(str(document["datetime"])).strftime("%Y%m%dT%H%M%S")
+    digest = document["peakgate"]["imported"]["sha256"][:8]
+    target = folder / f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{slug}-{digest}.json"
+    text = json.dumps(document, indent=1) + "\n"
+    if target.exists() and target.read_text(encoding="utf-8") != text:
+        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten")
+    write_whole(target, text)
+    load_run(target)
+    return target
+
+
+def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
+    for case, judgement in judged.items():
+        if judgement.verdict in REGRESSIONS | UNDECIDED:
+            sys.stdout.write(f"{case}: {judgement.verdict}, {judgement.reason}\n")
+    verdicts = [judgement.verdict for judgement in judged.values()]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+    sys.stdout.write(f"{len(verdicts)} cases: {counts}; {config.near(target)}\n")

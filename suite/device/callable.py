@@ -1,0 +1,166 @@
+"""A callable on the GPU: on one stream for every framework, its behaviour found out, its calls sampled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cupy
+from peakgate.build.cubin import Resources
+from peakgate.case import Array, Case
+from peakgate.device.call import Call
+from peakgate.device.driver import persisting_l2_bytes
+from peakgate.device.interface import DeviceLost, Unmeasurable
+from peakgate.device.stream import SampleStream, Trial
+from peakgate.measure.sampling import Samples, SamplingPlan, gather
+
+if TYPE_CHECKING:
+    from peakgate.device.gpu import GpuDevice
+
+TRIAL_LIMIT_NS = 200_000_000
+"""So long a trial blocks the GPU for calls that wait for the host."""
+
+TRIALS = 3
+LEAST_TAIL_US, LEAST_TAIL_SHARE = 2.0, 0.05
+"""Work on other streams is noticed from this much time per call after the stream is done, and this share of it."""
+
+EARLY_SHARE, EARLY_US = 0.7, 3.0
+"""A sample shorter than this share of a call behind a full GPU, less so many microseconds: work ran ahead of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a callable does besides launching on its stream.
+
+    ``batch`` is how many calls can be queued at once; ``event_us`` a call's time with a GPU that was full before it.
+    """
+
+    waits_for_host: bool
+    batch: int
+    event_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Handle:
+    """A stream by its handle, in CUDA's stream protocol."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def stream_handle(call: Call, wanted: object = None) -> int:
+    """The stream a callable works on: the one named, one among its arguments, the current one of CuPy or PyTorch.
+
+    0, the legacy default stream, is where work goes by default in all of them.
+    """
+    given = [wanted, *call.args, *call.kwargs.values()]
+    for candidate in given:
+        if candidate is not None and hasattr(type(candidate), "__cuda_stream__"):
+            return int(candidate.__cuda_stream__()[1])
+    handle = int(cupy.cuda.get_current_stream().ptr)
+    torch = sys.modules.get("torch")
+    if not handle and torch is not None and torch.cuda.is_initialized():
+        handle = int(torch.cuda.current_stream().cuda_stream)
+    return handle
+
+
+@contextmanager
+def one_stream(device: GpuDevice, handle: int, largest_batch: int) -> Iterator[SampleStream]:
+    """Make a stream current for every framework that is imported; gives what samples on it."""
+    with ExitStack() as stack:
+        if not handle:
+            yield device.sample_stream(largest_batch)
+            return
+        stack.enter_context(cupy.cuda.Stream.from_external(_Handle(handle)))
+        torch: Any = sys.modules.get("torch")
+        if torch is not None:
+            stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(handle)))
+        yield SampleStream(device.facts.l2_bytes, largest_batch)
+
+
+def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
+    """Whether a callable that ran before waits for the host, and how many of its calls can be queued at once.
+
+    Unmeasurable where work of it goes on after its stream is done.
+    """
+    for _ in range(plan.warmup):
+        call.rewind()
+        call.run()
+    alone = stream.trial(call.run, 1, limit_ns=TRIAL_LIMIT_NS)
+    batch = plan.batch
+    if not alone.waited and stream.trial(call.run, batch, limit_ns=TRIAL_LIMIT_NS).waited:
+        batch = 1  # more launches than the driver queues
+    limit_ns = None if alone.waited else TRIAL_LIMIT_NS
+    trials = [stream.trial(call.run, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    idle = [stream.trial(_nothing, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    _refuse_other_streams(trials, idle)
+    return Behaviour(alone.waited, batch, min(trial.event_us for trial in trials))
+
+
+def _refuse_other_streams(trials: Sequence[Trial], idle: Sequence[Trial]) -> None:
+    tail_us = min(trial.tail_us for trial in trials) - min(trial.tail_us for trial in idle)
+    event_us = min(trial.event_us for trial in trials)
+    if tail_us > max(LEAST_TAIL_US, LEAST_TAIL_SHARE * event_us):
+        raise Unmeasurable(
+            f"works on other streams: the GPU is busy for {tail_us:.1f} µs after the measured stream is done "
+            f"({event_us:.1f} µs); launch on the current stream, or let it wait for the other one"
+        )
+
+
+def _nothing() -> None:
+    """A call without work."""
+
+
+class CallableLaunchable:
+    """One callable as a case on the GPU; its arrays stay where the user put them."""
+
+    resources: Resources | None = None
+    fingerprint: str | None = None
+    inputs: Sequence[Array] = ()
+    outputs: Sequence[Array] = ()
+
+    def __init__(self, device: GpuDevice, case: Case, call: Call, stream: SampleStream, behaviour: Behaviour) -> None:
+        self.case = case
+        self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
+
+    def run(self) -> None:
+        """Run the call once from where it starts and wait for all of the GPU."""
+        if self._device.lost:
+            raise DeviceLost(self._device.lost)
+        self._call.rewind()
+        self._call.run()
+        cupy.cuda.runtime.deviceSynchronize()
+
+    def sample(self, plan: SamplingPlan) -> Samples:
+        """Time calls; Unmeasurable where a part of their work ran before they were timed.
+
+        What a call changes is put back before each sample, which is not timed. Where the process reserves L2 for
+        persisting lines, they are reset before each sample, one at a time.
+        """
+        hold = not self._behaviour.waits_for_host
+        before = self._call.rewind if self._call.changed else None
+        notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if before else [])
+        if not hold:
+            notes.append("the stream is not blocked, because the callable waits for the host")
+
+        def batch(_: int) -> Sequence[tuple[float, float | None]]:
+            count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
+            return self._stream.batch(self._call.run, count, hold=hold, before=before)
+
+        taken = gather(
+            plan,
+            self._device.facts.sm_clock_max_mhz,
+            batch,
+            lambda: ", ".join([self._stream.method(held=hold, moved=False), *notes]),
+        )
+        if hold and taken.times_us and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US:
+            raise Unmeasurable(
+                f"works on other streams: {taken.median_us:.1f} µs on the measured stream, "
+                f"{self._behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
+            )
+        return taken

@@ -1,0 +1,302 @@
+"""Tests that use ``gpu_benchmark`` in a run: which they are, by which case ids, and what comes of each."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import pytest
+from peakgate.case import Case, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.common.toml import nearest
+from peakgate.device.driver import gpu_count
+from peakgate.judge.floors import load_floors
+from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.run.callables import GpuBenchmark
+from peakgate.run.given import case_of, given_by
+from peakgate.run.replay import ReplayTimer
+from peakgate.run.session import Outcome, Session
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from pytest_benchmark.fixture import BenchmarkFixture
+
+FIXTURE = "gpu_benchmark"
+SETTINGS = Path(__file__).with_name("bench.toml")
+NAME = "peakgate-benchmark-tests"
+SKIPS = "peakgate-skips"
+
+FRAMEWORKS = frozenset({"cupy", "cupyx", "cupy_backends", "torch", "triton", "numba", "numba_cuda", "cuda", "jax"})
+"""What fails without a GPU: a test that one of these stops is skipped there."""
+
+
+def pytest_arguments(project: Project) -> list[str]:
+    """What makes pytest collect the project's benchmark tests; nothing where there are none.
+
+    The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
+    """
+    if not project.benchmarks:
+        return []
+    ignored = ("Benchmark fixture was not used at all", "Not saving anything")
+    filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
+    arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
+    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # strictness is for our own tests
+    arguments += ["-o", "python_files=test_*.py bench_*.py", "-o", "python_functions=test_* bench_*"]
+    return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
+
+
+def prepend(project: Project) -> None:
+    """Let families, benchmark tests and plug-ins import from the project's ``pythonpath``."""
+    for folder in reversed(project.pythonpath):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+
+
+def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[str, str]:
+    """Node id to case id of the tests that use the fixture; PeakgateError where two ids are spelled alike."""
+    found: dict[str, str] = {}
+    owners = dict.fromkeys(taken, "a kernel family")
+    for item in items:
+        if FIXTURE not in getattr(item, "fixturenames", ()):
+            continue
+        given_by(item)
+        case_id = case_of(item.nodeid).id
+        if case_id in owners:
+            raise PeakgateError(
+                f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
+                "parameters ids= of letters, digits, '_', '.' and '-'"
+            )
+        owners[case_id] = found[item.nodeid] = case_id
+        owners[case_id] = item.nodeid
+    return found
+
+
+def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
+    """The case ids of the project's benchmark tests, which are collected and not run.
+
+    PeakgateError where one cannot be collected, or its id is another's. What collecting prints goes to stderr.
+    """
+    if not project.benchmarks:
+        return []
+    prepend(project)
+    gathered = _Gathered(kernels)
+    arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", str(SETTINGS)]
+    plugins = ["--disable-plugin-autoload", "-p", "peakgate.run.plugin", "-p", "benchmark"]
+    with contextlib.redirect_stdout(sys.stderr):
+        pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
+    if gathered.problem:
+        raise PeakgateError(gathered.problem)
+    return list(gathered.ids.values())
+
+
+class _Collecting:
+    """A plug-in that notes what could not be collected: ``problem``, one line about the first."""
+
+    problem: str | None = None
+    some_skipped = False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and self.problem is None:
+            told = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines() if line.strip()]
+            self.problem = f"{report.nodeid}: cannot be collected: {' '.join(told[-1:])}"
+        self.some_skipped |= report.skipped
+
+
+class _Gathered(_Collecting):
+    """A plug-in that keeps the ids of the tests that were collected."""
+
+    def __init__(self, kernels: Collection[str]) -> None:
+        self._kernels = kernels
+        self.ids: dict[str, str] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        try:
+            self.ids = case_ids(items, self._kernels)
+        except PeakgateError as error:
+            self.problem = self.problem or str(error)
+
+
+class Run(Protocol):
+    """What a run offers its benchmark tests."""
+
+    session: Session
+    skipped: dict[str, str]
+
+    def keep(self, outcome: Outcome) -> object:
+        """Keep what came of a case."""
+        ...
+
+    def take_over(self, case: Case) -> tuple[Mapping[str, Any], Sequence[float]] | None:
+        """The entry and the samples of a case that an earlier process of the run finished."""
+        ...
+
+
+class BenchmarkTests(_Collecting):
+    """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
+
+    ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
+    """
+
+    def __init__(self, run: Run, listed: Collection[str] | None) -> None:
+        self._run, self._listed = run, listed
+        self._kernels = {case.id for case in catalogue.cases(run.session.device.scale)}
+        self._used: dict[str, GpuBenchmark] = {}
+        self._done: set[str] = set()
+        self.ids: dict[str, str] = {}
+
+    def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
+        """The fixture of one test; from here on its case is answerable for what happens to the process."""
+        self._run.session.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
+        made = self._used[node.nodeid] = GpuBenchmark(node, self._run.session, benchmark, timer)
+        return made
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
+        if self.problem:
+            raise pytest.UsageError(self.problem)
+        try:
+            self.ids = case_ids(items, self._kernels)
+            self._check_floors()
+            self._check_listed()
+        except PeakgateError as error:
+            raise pytest.UsageError(str(error)) from None
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        foreign = 0
+        for item in items:
+            case_id = self.ids.get(item.nodeid)
+            if case_id is not None:
+                item.extra_keyword_matches.add(case_id)
+            elif not _is_kernel(item):
+                foreign += item.name != "test_kernel[NOTSET]"
+                dropped.append(item)
+                continue
+            wanted = case_id is None or self._listed is None or case_id in self._listed
+            (kept if wanted else dropped).append(item)
+        if foreign:
+            self._run.session.notes.append(f"{foreign} tests without {FIXTURE} were not run")
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Take over what an earlier process of this run measured, instead of running the test again."""
+        fixture = self._used.get(pyfuncitem.nodeid)
+        known = self._run.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
+        if fixture is None or known is None:
+            return None
+        self._done.add(pyfuncitem.nodeid)
+        fixture.take_over(*known)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep what came of a test; one that failed outside its measurement, or measured nothing, is WRONG."""
+        report = yield
+        case_id = self.ids.get(item.nodeid)
+        ended = report.failed or report.skipped or call.when == "call"
+        if case_id is None or item.nodeid in self._done or not ended:
+            return report
+        self._done.add(item.nodeid)
+        if report.skipped:
+            self._run.skipped[case_id] = str(call.excinfo.value) if call.excinfo else "skipped"
+            return report
+        fixture = self._used.get(item.nodeid)
+        outcome, session = fixture.outcome if fixture else None, self._run.session
+        if report.failed and call.excinfo is not None:
+            said = " ".join(call.excinfo.exconly().split())
+            if outcome is None:
+                outcome = session.failed(case_of(item.nodeid), PeakgateError(f"the test fails: {said}"))
+            elif outcome.judgement.verdict not in REGRESSIONS | UNDECIDED:
+                judgement = Judgement(Verdict.WRONG, f"the test fails after its measurement: {said}")
+                outcome = replace(outcome, judgement=judgement, metrics=None, samples=None)
+                item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
+        elif outcome is None and not (fixture and fixture.called):
+            outcome = session.failed(case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}"))
+            report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
+        if outcome is not None:
+            self._run.keep(outcome)
+        return report
+
+    def _check_listed(self) -> None:
+        known = {*self._kernels, *self.ids.values()}
+        for case_id in self._listed or ():
+            if case_id not in known:
+                raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}")
+
+    def _check_floors(self) -> None:
+        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
+        if not self.some_skipped and self._run.session.floors.present:
+            load_floors(self._run.session.floors.path, known_cases={*self._kernels, *self.ids.values()})
+
+
+def _is_kernel(item: pytest.Item) -> bool:
+    spec = getattr(item, "callspec", None)
+    return (
+        spec is not None and isinstance(spec.params.get("case_id"), str) and item.path.parent == Path(__file__).parent
+    )
+
+
+class SkippedWithoutGpu:
+    """Where no GPU answers, a test that a GPU framework stops is skipped with what it said."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except Exception as error:
+            if FIXTURE in pyfuncitem.fixturenames and _from_framework(error):
+                pytest.skip(f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            raise
+
+
+def _from_framework(error: Exception) -> bool:
+    """Whether a GPU framework raised it, or is what could not be imported."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
+        return True
+    if type(error).__module__.partition(".")[0] in FRAMEWORKS:
+        return True
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in FRAMEWORKS
+
+
+def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
+    """The fixture of one test, in a run of ``peakgate bench`` and in anybody's."""
+    plugins = request.config.pluginmanager
+    tests = plugins.get_plugin(NAME)
+    if not gpu_count() and not plugins.has_plugin(SKIPS):
+        plugins.register(SkippedWithoutGpu(), SKIPS)
+    if not isinstance(tests, BenchmarkTests):
+        own = None if benchmark.disabled or not gpu_count() else _own_session(request.config)
+        return GpuBenchmark(request.node, own, benchmark, timer)
+    return tests.fixture(request.node, benchmark, timer)
+
+
+_OWN_SESSION = pytest.StashKey[Session]()
+
+
+def _own_session(pytest_config: pytest.Config) -> Session:
+    """The session of a pytest run that is not ours: the first GPU, the floors of the project at hand."""
+    if _OWN_SESSION not in pytest_config.stash:
+        from peakgate.device.choose import open_device  # noqa: PLC0415  (a run without a GPU needs no device)
+
+        project = config.current()
+        device, _ = open_device("gpu")
+        floors = load_floors(project.baselines / device.slug / "floors.toml")
+        session = Session(device, floors, Tier.GATE, wants_roofs=False)
+        session.begin([])
+        pytest_config.stash[_OWN_SESSION] = session
+    return pytest_config.stash[_OWN_SESSION]

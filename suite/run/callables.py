@@ -1,0 +1,282 @@
+"""``gpu_benchmark``: any callable as a case, proven right, timed and judged as a kernel is."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+from peakgate.build.cubin import Resources
+from peakgate.case import Array, Buffer, Case, Role
+from peakgate.common.errors import PeakgateError
+from peakgate.device.arrays import wait_for
+from peakgate.device.call import Call, NotAnArray
+from peakgate.device.driver import gpu_count
+from peakgate.device.interface import DeviceLost, KernelFault, Unmeasurable
+from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.run.given import case_of, given_by
+from peakgate.run.proving import Proving
+from peakgate.run.record import extra_info
+from peakgate.run.replay import ReplayTimer, replay
+from peakgate.run.session import Outcome, Proof, Session, WrongResult
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from pytest_benchmark.fixture import BenchmarkFixture
+
+ON_CPU = "wall time of one call on the CPU"
+
+
+class CpuCall:
+    """A callable on the CPU as a session's launchable: it runs once, and that is its one sample."""
+
+    resources: Resources | None = None
+    fingerprint: str | None = None
+    inputs: Sequence[Array] = ()
+    outputs: Sequence[Array] = ()
+
+    def __init__(self, case: Case, call: Call) -> None:
+        self.case = case
+        self.wall_us = 0.0
+        self._call = call
+
+    def run(self) -> None:
+        """Call it once, and note what that changed."""
+        start = time.perf_counter()
+        self._call.run()
+        wait_for(self._call.arrays)
+        self.wall_us = (time.perf_counter() - start) * 1e6
+        self._call.learn()
+
+    def sample(self, plan: SamplingPlan) -> Samples:  # noqa: ARG002  (for devices whose speed is judged)
+        """The time of the run."""
+        return Samples((self.wall_us,), (None,), 0, ON_CPU)
+
+
+class GpuBenchmark:
+    """The fixture: call it as pytest-benchmark's ``benchmark``.
+
+    ``group``, ``extra_info``, ``name`` and ``stats`` are pytest-benchmark's own. ``session`` is None where no GPU
+    answers and no run of ``peakgate bench`` is under way.
+    """
+
+    def __init__(
+        self, node: pytest.Item, session: Session | None, benchmark: BenchmarkFixture, timer: ReplayTimer
+    ) -> None:
+        self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
+        self._given = given_by(node)
+        self.outcome: Outcome | None = None
+        self.called = False
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the device at hand: CuPy, or NumPy where no GPU answers."""
+        if self._session is not None:
+            return self._session.device.xp
+        return importlib.import_module("cupy") if gpu_count() else np
+
+    @property
+    def group(self) -> str | None:
+        group: str | None = self._benchmark.group
+        return group
+
+    @group.setter
+    def group(self, group: str | None) -> None:
+        self._benchmark.group = group
+
+    @property
+    def extra_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = self._benchmark.extra_info
+        return info
+
+    @property
+    def name(self) -> str:
+        return str(self._benchmark.name)
+
+    @property
+    def stats(self) -> Any:
+        return self._benchmark.stats
+
+    def work(self, bytes: object = None, flops: object = None, peak_tflops: float | None = None) -> GpuBenchmark:  # noqa: A002
+        """Say what one call must at least do; see ``Given``."""
+        self._given = replace(self._given, bytes=bytes, flops=flops, peak_tflops=peak_tflops)
+        return self
+
+    def expect(
+        self, reference: object, *, tolerance: float | None = None, outputs: object = None, fresh: bool = True
+    ) -> GpuBenchmark:
+        """Say what must come out; see ``Given``."""
+        self._given = replace(self._given, reference=reference, tolerance=tolerance, outputs=outputs, fresh=fresh)
+        return self
+
+    def on(self, stream: object) -> GpuBenchmark:
+        """Say which stream the callable works on: an object with ``__cuda_stream__``."""
+        self._given = replace(self._given, stream=stream)
+        return self
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Prove, time and judge one callable; its result. The test fails where the verdict does."""
+        if self.called:
+            raise PeakgateError(f"{self._node.nodeid}: gpu_benchmark measures one callable per test; parametrize")
+        self.called = True
+        try:
+            call = Call(function, args, kwargs)
+        except Exception as error:
+            if (full := _no_room(error)) is not None:
+                self._fail(case_of(self._node.nodeid), full)
+            raise
+        session = self._session
+        if session is None or session.device.kind == "cpu" or self._benchmark.disabled:
+            return self._once(call)
+        return self._measured(call, session)
+
+    def _once(self, call: Call) -> Any:
+        """Run it once and check it, without a GPU or without timing."""
+        case = case_of(self._node.nodeid)
+        try:
+            case = self._case(call)
+            proving = self._proving(call, case)
+            launchable = CpuCall(case, call)
+            launchable.run()
+            proof = proving.first() if proving else None
+        except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
+            self._fail(case, _wrong(error))
+        session, disabled = self._session, self._benchmark.disabled
+        if session is not None and session.device.kind == "cpu" and not disabled:
+            samples = session.sample(launchable)
+            outcome = session.gate(launchable, proof, samples)
+            self._keep(replace(outcome, judgement=_judged_on_cpu(proof)), samples)
+        else:
+            replay(self._benchmark, self._timer, [launchable.wall_us])
+            self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
+        return call.result
+
+    def _measured(self, call: Call, session: Session) -> Any:
+        from peakgate.device.callable import CallableLaunchable, find_out, one_stream, stream_handle  # noqa: PLC0415
+        from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
+
+        device = session.device
+        assert isinstance(device, GpuDevice)
+        case = case_of(self._node.nodeid)
+        if device.lost:
+            self._fail(case, DeviceLost(device.lost))
+        if (other := call.elsewhere(device.facts.index)) is not None:
+            measured = f"an array is on GPU {other}, the run measures gpu:{device.facts.index}"
+            self._fail(case, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES"))
+        try:
+            with one_stream(device, stream_handle(call, self._given.stream), session.plan.batch) as stream:
+                case = self._case(call)
+                proving = self._proving(call, case) if session.checks else None
+                call.run()  # compiles what is compiled at the first call
+                device.xp.cuda.runtime.deviceSynchronize()
+                call.learn()
+                proof = proving.first() if proving else None
+                behaviour = find_out(stream, call, session.plan)
+                case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
+                launchable = CallableLaunchable(device, case, call, stream, behaviour)
+                start = time.perf_counter()
+                launchable.run()
+                samples = session.sample(launchable, time.perf_counter() - start)
+                session.expect("a benchmark test", HOST_LIMIT_S, case.id)
+                if proving:
+                    proving.check("when it was timed: ")
+                    fresh = proving.on_fresh_inputs(launchable.run)
+                    samples = replace(samples, method=f"{samples.method}, {fresh}")
+                launchable.run()
+                if proving:
+                    proving.check("after it was timed: ")
+        except (WrongResult, NotAnArray) as error:
+            self._fail(case, _wrong(error))
+        except (DeviceLost, Unmeasurable, PeakgateError) as error:
+            self._fail(case, error)
+        except Exception as error:
+            if (full := _no_room(error)) is not None:
+                self._fail(case, full)
+            found = device.faulted(case, error)
+            if device.lost or isinstance(found, MemoryError):
+                self._fail(case, found)
+            raise
+        outcome = session.gate(launchable, proof, samples)
+        self._keep(replace(outcome, judgement=_judged(outcome)), samples)
+        return call.result
+
+    def _case(self, call: Call) -> Case:
+        buffers = tuple(Buffer(Role.IN, (size,), "uint8") for size in call.nbytes)  # their sizes choose the roof
+        return replace(case_of(self._node.nodeid), work=self._given.work(call), arguments=buffers)
+
+    def _proving(self, call: Call, case: Case) -> Proving | None:
+        return None if self._given.reference is None else Proving(call, self._given, case)
+
+    def _keep(self, outcome: Outcome, samples: Samples) -> None:
+        """Show what came of the case in its benchmark; fail the test where the verdict does."""
+        self.outcome = outcome
+        if self._benchmark.group is None:
+            self._benchmark.group = outcome.case.family
+        users = dict(self._benchmark.extra_info)
+        self._benchmark.extra_info.update(extra_info(outcome) | users)
+        replay(self._benchmark, self._timer, samples.times_us)
+        self._raise_for(outcome)
+
+    def take_over(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
+        """Show what an earlier process of the run measured; fail the test where its verdict does."""
+        self._benchmark.group = entry["family"]
+        if times_us:
+            self._benchmark.extra_info.update(entry)
+            replay(self._benchmark, self._timer, times_us)
+        if entry["verdict"] in REGRESSIONS | UNDECIDED:
+            raise pytest.fail.Exception(f"{entry['case']}: {entry['verdict']}, {entry['reason']}", pytrace=False)
+
+    def _fail(self, case: Case, error: Exception) -> NoReturn:
+        if self._session is not None:
+            self.outcome = self._session.failed(case, error)
+            self._raise_for(self.outcome)
+        raise pytest.fail.Exception(f"{case.id}: {Verdict.WRONG}, {error}", pytrace=False) from None
+
+    def _raise_for(self, outcome: Outcome) -> None:
+        assert self._session is not None
+        verdict, reason = outcome.judgement.verdict, outcome.judgement.reason
+        if verdict in REGRESSIONS | UNDECIDED:
+            where = f"; {self._session.floors.path}" if outcome.floor is not None else ""
+            slug = self._session.device.slug
+            raise pytest.fail.Exception(
+                f"{outcome.case.id} on {slug}: {verdict}, {reason}{where}", pytrace=False
+            ) from None
+
+
+def _no_room(error: Exception) -> MemoryError | None:
+    """An error as one of full memory, whichever framework raised it; None where it is another."""
+    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return MemoryError(str(error)) if full else None
+
+
+def _wrong(error: Exception) -> Exception:
+    if isinstance(error, NotAnArray):
+        return KernelFault(
+            f"gives a {error}, whose values may be computed when they are asked for; return plain arrays or numbers"
+        )
+    return error
+
+
+def _judged(outcome: Outcome) -> Judgement:
+    """The judgement of a callable: one that waits for the host, or claims no work, is held to no floor."""
+    case, judgement = outcome.case, outcome.judgement
+    if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
+        return judgement
+    unchecked = "" if outcome.proof is not None else "; result not checked, no reference is given"
+    if case.stage.host_bound:
+        return Judgement(Verdict.NO_FLOOR, f"waits for the host, whose time is in it: recorded, not judged{unchecked}")
+    if not case.work.claimed:
+        if outcome.floor is not None:
+            return Judgement(
+                Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but no bytes or flops are given"
+            )
+        return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: `peakgate ab` alone judges it{unchecked}")
+    return replace(judgement, reason=judgement.reason + unchecked)
+
+
+def _judged_on_cpu(proof: Proof | None) -> Judgement:
+    right = "right" if proof is not None else "not checked, no reference is given"
+    return Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")

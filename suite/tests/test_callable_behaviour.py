@@ -1,0 +1,120 @@
+"""What is found out of a callable before it is sampled, with a stream that plays back trials; needs CuPy, no GPU."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy", exc_type=ImportError)
+
+from peakgate.device import callable as measured
+from peakgate.device.call import Call
+from peakgate.device.interface import DeviceLost, Unmeasurable
+from peakgate.device.stream import Trial
+from peakgate.measure.sampling import SamplingPlan
+from peakgate.run.given import case_of
+
+PLAN = SamplingPlan(min_samples=4, max_samples=12)
+
+
+class Stream:
+    """Plays back trials by a rule of count and limit, and samples of one length."""
+
+    def __init__(self, trial, time_us=100.0):
+        self._trial, self._time_us = trial, time_us
+        self.batches = []
+
+    def trial(self, launch, count, *, limit_ns):
+        launch()
+        return self._trial(launch, count, limit_ns)
+
+    def batch(self, launch, count, *, hold, before=None):
+        self.batches.append((count, hold))
+        for _ in range(count):
+            if before is not None:
+                before()
+            launch()
+        return [(self._time_us, None)] * count
+
+    @staticmethod
+    def method(*, held, moved):
+        return "held" if held else "not held"
+
+
+def idle(launch):
+    return launch is measured._nothing
+
+
+def launchable(call, stream, behaviour, *, lost=None):
+    device = SimpleNamespace(facts=SimpleNamespace(sm_clock_max_mhz=2000.0), lost=lost)
+    return measured.CallableLaunchable(device, case_of("a.py::b"), call, stream, behaviour)
+
+
+@pytest.fixture(autouse=True)
+def _no_driver(monkeypatch):
+    monkeypatch.setattr(measured, "persisting_l2_bytes", lambda: 0)
+
+
+def test_a_callable_that_only_launches_is_sampled_in_blocked_batches():
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 0.0 if idle(launch) else 90.0, 1.0))
+    behaviour = measured.find_out(stream, Call(lambda: None, (), {}), PLAN)
+    assert behaviour == measured.Behaviour(False, PLAN.batch, 90.0)
+    samples = launchable(Call(lambda: None, (), {}), stream, behaviour).sample(PLAN)
+    assert samples.median_us == 100.0
+    assert set(stream.batches) == {(PLAN.batch, True)}
+
+
+def test_one_that_waits_for_the_host_is_sampled_unblocked_and_the_record_says_so():
+    stream = Stream(lambda launch, count, limit_ns: Trial(limit_ns is not None and not idle(launch), 90.0, 1.0))
+    behaviour = measured.find_out(stream, Call(lambda: None, (), {}), PLAN)
+    assert behaviour.waits_for_host
+    samples = launchable(Call(lambda: None, (), {}), stream, behaviour).sample(PLAN)
+    assert {hold for _, hold in stream.batches} == {False}
+    assert "waits for the host" in samples.method
+
+
+def test_one_of_more_launches_than_the_driver_queues_is_sampled_one_at_a_time():
+    stream = Stream(lambda launch, count, limit_ns: Trial(count > 1, 90.0, 1.0))
+    assert measured.find_out(stream, Call(lambda: None, (), {}), PLAN) == measured.Behaviour(False, 1, 90.0)
+
+
+def test_work_that_goes_on_after_the_stream_is_refused_in_one_line():
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 3.0, 1.0 if idle(launch) else 140.0))
+    with pytest.raises(Unmeasurable, match=r"works on other streams: the GPU is busy for 139\.0 µs"):
+        measured.find_out(stream, Call(lambda: None, (), {}), PLAN)
+
+
+def test_work_that_ran_ahead_of_the_sample_is_refused():
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 130.0, 1.0), time_us=2.0)
+    behaviour = measured.find_out(stream, Call(lambda: None, (), {}), PLAN)
+    with pytest.raises(Unmeasurable, match=r"2\.0 µs on the measured stream, 130\.0 µs where nothing runs ahead"):
+        launchable(Call(lambda: None, (), {}), stream, behaviour).sample(PLAN)
+
+
+def test_where_l2_is_reserved_for_persisting_lines_samples_come_one_at_a_time(monkeypatch):
+    monkeypatch.setattr(measured, "persisting_l2_bytes", lambda: 1 << 20)
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0))
+    launchable(Call(lambda: None, (), {}), stream, measured.Behaviour(False, 6, 90.0)).sample(PLAN)
+    assert {count for count, _ in stream.batches} == {1}
+
+
+def test_what_a_call_changes_is_put_back_before_each_sample():
+    x = np.zeros(3)
+    seen = []
+
+    def count(array):
+        seen.append(float(array[0]))
+        array += 1
+
+    call = Call(count, (x,), {})
+    call.run()
+    call.learn()
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0))
+    found = launchable(call, stream, measured.Behaviour(False, 6, 90.0)).sample(PLAN)
+    assert set(seen) == {0.0}
+    assert "changed arrays put back before each sample" in found.method
+
+
+def test_after_a_lost_device_nothing_runs():
+    with pytest.raises(DeviceLost, match="gone"):
+        launchable(Call(lambda: None, (), {}), None, measured.Behaviour(False, 6, 0.0), lost="gone").run()

@@ -1,0 +1,375 @@
+"""``gpu_benchmark`` without a GPU: what it checks, what it calls a case, what a run of the project makes of it."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peakgate.case import ID_PATTERN, Work
+from peakgate.common.errors import PeakgateError
+from peakgate.device import arrays
+from peakgate.device.call import Call, NotAnArray
+from peakgate.judge.metrics import metrics
+from peakgate.judge.peaks import Peaks
+from peakgate.measure.sampling import Samples
+from peakgate.run.given import Given, case_of, case_parts
+from peakgate.run.proving import Proving, compare
+from peakgate.run.session import WrongResult
+
+CASE = case_of("bench_a.py::test_b")
+
+
+def proving(call, **given_values):
+    return Proving(call, Given(**given_values), CASE)
+
+
+def proven(call, **given_values):
+    found = proving(call, **given_values)
+    call.run()
+    call.learn()
+    return found, found.first()
+
+
+def test_a_test_is_a_case_of_its_file_with_its_parameters_as_the_size():
+    case = case_of("benchmarks/bench_ops.py::TestX::test_y[8192-f32/x]")
+    assert case.id == "benchmarks-bench_ops.TestX.test_y-8192-f32_x"
+    assert (case.family, case.size) == ("benchmarks-bench_ops", "8192-f32_x")
+
+
+@given(st.text(min_size=1).filter(lambda text: "\x00" not in text), st.text())
+def test_every_node_id_becomes_a_case_id_in_the_alphabet(name, parameters):
+    assert ID_PATTERN.fullmatch(case_of(f"a/bench_b.py::test_{name}[{parameters}]").id)
+    assert all(character not in "".join(case_parts(f"a.py::{name}")) for character in "/[] ")
+
+
+def test_arguments_closures_and_partials_show_their_arrays():
+    held, given_array, other = np.ones(3), np.ones(4), np.ones(5)
+    seen = arrays.visible_arrays(lambda x, y: held + x, (given_array, [other]), {"z": {"deep": held}})
+    assert {id(array) for array in seen} == {id(held), id(given_array), id(other)}
+
+
+def test_outputs_are_what_is_declared_returned_or_changed():
+    x, out = np.arange(4.0), np.zeros(4)
+
+    def fill(target, source):
+        target[...] = source + 1
+
+    call = Call(fill, (out, x), {})
+    call.run()
+    call.learn()
+    assert call.outputs() == [out] or call.outputs()[0] is out
+    assert call.outputs(lambda target, source: source)[0] is x
+    returning = Call(lambda: (x, {"a": 2.0}), (), {})
+    returning.run()
+    assert returning.outputs()[0] is x
+    assert returning.outputs()[1] == 2.0
+
+
+def test_a_right_result_is_proven_with_its_error_and_a_wrong_one_named_by_element():
+    x = np.arange(4.0, dtype="float32")
+    _, proof = proven(Call(lambda a: a * 2, (x,), {}), reference=lambda a: a + a)
+    assert proof.error == 0.0
+    with pytest.raises(WrongResult, match=r"output 0 \[1\] is 1, expected 2"):
+        proven(Call(lambda a: a, (x,), {}), reference=lambda a: a + a)
+
+
+def test_a_cached_result_is_wrong_on_fresh_inputs_and_the_inputs_come_back():
+    x = np.arange(1.0, 9.0)
+    before = x.copy()
+    kept = {}
+    call = Call(lambda a: kept.setdefault("sum", a.sum()), (x,), {})
+    found, _ = proven(call, reference=lambda a: a.sum())
+    with pytest.raises(WrongResult, match="on fresh inputs: "):
+        found.on_fresh_inputs(call.run)
+    assert (x == before).all()
+
+
+def test_a_cached_histogram_of_integers_is_found_although_a_permutation_leaves_it():
+    x = np.arange(64) % 7
+    kept = {}
+    call = Call(lambda a: kept.setdefault("bins", np.bincount(a, minlength=7)), (x,), {})
+    found, _ = proven(call, reference=lambda a: np.bincount(a, minlength=7))
+    with pytest.raises(WrongResult, match="on fresh inputs: "):
+        found.on_fresh_inputs(call.run)
+
+
+def test_an_honest_callable_is_right_on_fresh_inputs():
+    x, w = np.linspace(-1, 1, 30), np.arange(30) % 5
+    call = Call(lambda a, b: a * b, (x, w), {})
+    found, _ = proven(call, reference=lambda a, b: b * a)
+    assert found.on_fresh_inputs(call.run) == "checked on fresh inputs"
+
+
+def test_without_arrays_nothing_can_be_changed_and_the_record_says_so():
+    call = Call(lambda: 3.0, (), {})
+    found, _ = proven(call, reference=3.0)
+    assert found.on_fresh_inputs(call.run) == "not checked on fresh inputs, none could be changed"
+
+
+def test_a_changed_input_is_wrong_and_an_output_array_is_not():
+    x, out = np.arange(4.0), np.empty(4)
+    with pytest.raises(WrongResult, match="changes an array that its reference reads"):
+        proven(Call(lambda a: np.add(a, 1, out=a), (x,), {}), reference=lambda a: a + 1)
+    with pytest.raises(WrongResult, match="changes an array that its reference reads"):
+        proven(Call(lambda a: (a + 1, a.fill(0))[0], (x,), {}), reference=lambda a: a + 1)
+    proven(Call(lambda: np.add(x, 1, out=out), (), {}), reference=lambda: x + 1)
+    proven(Call(lambda a: np.add(a, 1, out=a), (x,), {}), reference=lambda a: a + 1, outputs=lambda a: a)
+
+
+def test_what_a_kernel_style_callable_changes_besides_its_output_is_asked_for():
+    x, out = np.arange(1.0, 5.0), np.empty(4)
+
+    def kernel(target, source):
+        target[...] = source + 1
+        source.fill(0)
+
+    with pytest.raises(WrongResult, match="2 outputs, but the reference gives 1; outputs= names"):
+        proven(Call(kernel, (out, x), {}), reference=lambda target, source: source + 1)
+    x[...] = 7
+    with pytest.raises(WrongResult, match="changes an array that its reference reads"):
+        proven(Call(kernel, (out, x), {}), reference=lambda t, s: s + 1, outputs=lambda t, s: t)
+
+
+class Lazy(np.ndarray):
+    """Computes when it is asked."""
+
+
+def test_a_result_of_another_type_is_not_read():
+    call = Call(lambda: np.zeros(3).view(Lazy), (), {})
+    call.run()
+    with pytest.raises(NotAnArray, match="Lazy"):
+        call.outputs()
+
+
+def test_infinities_and_nan_have_to_stand_where_the_reference_has_them():
+    wanted = np.array([np.inf, np.nan, 1.0])
+    assert compare(CASE, wanted.copy(), wanted) == (0.0, None)
+    assert compare(CASE, np.array([1.0, np.nan, 1.0]), wanted)[1] is not None
+    assert compare(CASE, np.array([-np.inf, np.nan, 1.0]), wanted)[1] is not None
+    assert compare(CASE, np.zeros(2), wanted)[1] == "output 0 has shape (2,), expected (3,)"
+
+
+@given(st.sampled_from(["float16", "float32", "float64", "complex64", "int32", "uint8", "bool"]), st.integers(2, 200))
+def test_renewed_elements_stay_within_their_own_bounds(dtype, count):
+    array = (np.arange(count) + 1).astype(dtype)
+    before = array.copy()
+    assert arrays.renew(array, 3)
+    if array.dtype.kind in "iub":
+        assert sorted(array.tolist()) == sorted(before.tolist())
+    else:
+        assert np.abs(array).max() <= np.abs(before).max()
+        assert np.abs(array).min() >= np.abs(before).min() / 2 * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True, "many"])
+def test_work_that_is_no_whole_number_is_refused(bad):
+    with pytest.raises(PeakgateError, match="bytes is"):
+        Given(bytes=bad).work(Call(int, (), {}))
+
+
+def test_work_may_be_a_function_of_the_arguments():
+    x = np.ones(8, "float32")
+    assert Given(bytes=lambda a: 2 * a.nbytes, flops=8.0).work(Call(int, (x,), {})) == Work(64, 8)
+
+
+def test_without_work_there_is_no_fraction_of_peak_and_a_peak_of_ones_own_replaces_fp32s():
+    samples, peaks = Samples((10.0,), (None,), 0, ""), Peaks(1000.0, 50.0, "")
+    assert metrics(CASE, samples, peaks, {"copy_1GiB": 900.0}).peak_fraction is None
+    assert metrics(CASE, samples, peaks, {"copy_1GiB": 900.0}).roof is None
+    least = peaks.least_time_us(Work(0, 10**9, peak_tflops=500.0), "copy")
+    assert least is not None
+    assert least[0] == pytest.approx(2.0)
+
+
+TESTS = """
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("n", [8, 16])
+@pytest.mark.peakgate(bytes=lambda x: 2 * x.nbytes, reference=lambda x: 2 * x)
+def bench_double(gpu_benchmark, n):
+    gpu_benchmark.extra_info["mine"] = n
+    assert gpu_benchmark(lambda x: x + x, gpu_benchmark.xp.ones(n)).shape == (n,)
+
+
+def test_wrong(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: x + 1)(lambda x: x, np.ones(3))
+
+
+def test_fails_later(gpu_benchmark):
+    assert gpu_benchmark(lambda: 1) == 2
+
+
+def test_never_calls(gpu_benchmark):
+    pass
+
+
+def test_needs_a_gpu(gpu_benchmark):
+    import torch_that_is_not_there
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project of benchmark tests alone."""
+
+    def write(text):
+        (tmp_path / "benchmarks").mkdir()
+        (tmp_path / "peakgate.toml").write_text('benchmarks = ["benchmarks"]')
+        (tmp_path / "benchmarks" / "bench_ops.py").write_text(text)
+        return tmp_path
+
+    return write
+
+
+def run(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env=os.environ | {"NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def bench(folder, *arguments):
+    return run(folder, "peakgate", "bench", "--device=cpu", f"--benchmark-json={folder / 'run.json'}", *arguments)
+
+
+def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong(project):
+    folder = project(TESTS.replace("torch_that_is_not_there", "cupy.nothing"))
+    done = bench(folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    saved = json.loads((folder / "run.json").read_text())
+    entries = {entry["extra_info"]["case"]: entry for entry in saved["benchmarks"]}
+    assert sorted(entries) == ["benchmarks-bench_ops.bench_double-16", "benchmarks-bench_ops.bench_double-8"]
+    first = entries["benchmarks-bench_ops.bench_double-8"]
+    assert first["extra_info"]["verdict"] == "NO_FLOOR"
+    assert first["extra_info"]["mine"] == 8
+    assert first["extra_info"]["bytes"] == 128
+    assert first["group"] == "benchmarks-bench_ops"
+    assert first["fullname"] == "peakgate::benchmarks-bench_ops.bench_double-8"
+    wrong = {entry["case"].rpartition(".")[2]: entry for entry in saved["peakgate"]["not_measured"]}
+    assert {entry["verdict"] for entry in wrong.values()} == {"WRONG"}
+    assert wrong["test_wrong"]["reason"] == "output 0 [0] is 1, expected 2"
+    assert "after its measurement" in wrong["test_fails_later"]["reason"]
+    assert "never calls gpu_benchmark" in wrong["test_never_calls"]["reason"]
+
+
+def test_cases_are_selected_by_id_from_a_file_and_by_k(project):
+    folder = project(TESTS)
+    (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
+    assert "1 cases on cpu-emulator: 1 NO_FLOOR" in bench(folder, "--cases=ids").stdout
+    assert "1 cases on cpu-emulator: 1 NO_FLOOR" in bench(folder, "-k", "bench_ops.bench_double-16").stdout
+    saved = json.loads((folder / "run.json").read_text())
+    assert saved["peakgate"]["whole"] is False
+    (folder / "ids").write_text("benchmarks-bench_ops.bench_double-9\n")
+    done = bench(folder, "--cases=ids")
+    assert done.returncode == 2
+    assert "no case is named 'benchmarks-bench_ops.bench_double-9', did you mean" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "import pytest\n@pytest.mark.parametrize('n', ['a/b', 'a_b'])\ndef test_x(gpu_benchmark, n): ...\n",
+            "its case id benchmarks-bench_ops.test_x-a_b is that of benchmarks/bench_ops.py::test_x[a/b] too",
+        ),
+        ("import nothing_of_that_name\n", "cannot be collected: ModuleNotFoundError"),
+        (
+            "import pytest\n@pytest.mark.peakgate(byts=3)\ndef test_x(gpu_benchmark): ...\n",
+            "got 'byts', did you mean 'bytes'?",
+        ),
+    ],
+    ids=["two ids alike", "an import that fails", "a misspelt keyword"],
+)
+def test_bad_input_is_exit_2_in_one_line(project, text, said):
+    done = bench(project(text))
+    assert done.returncode == 2
+    assert said in done.stdout + done.stderr
+
+
+CRASHES = """
+import os
+import signal
+
+import numpy as np
+
+
+def test_a(gpu_benchmark):
+    gpu_benchmark(lambda x: x + 1, np.ones(3))
+
+
+def test_crashes(gpu_benchmark):
+    gpu_benchmark(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+
+
+def test_b(gpu_benchmark):
+    gpu_benchmark(lambda x: x + 1, np.ones(3))
+"""
+
+
+def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project):
+    folder = project(CRASHES)
+    done = bench(folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    saved = json.loads((folder / "run.json").read_text())
+    assert len(saved["benchmarks"]) == 2
+    assert [(entry["case"], entry["verdict"]) for entry in saved["peakgate"]["not_measured"]] == [
+        ("benchmarks-bench_ops.test_crashes", "CRASHED")
+    ]
+    assert "ended by SIGSEGV during a benchmark test" in done.stdout
+
+
+def test_full_memory_leaves_the_case_undecided(project):
+    text = (
+        "def test_full(gpu_benchmark):\n    def full():\n        raise MemoryError('1 TB')\n    gpu_benchmark(full)\n"
+    )
+    done = bench(project(text))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "INCONCLUSIVE, not run: no room in memory (1 TB" in done.stdout
+
+
+STRANGER = (
+    "pytest",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-o",
+    "python_functions=bench_* test_*",
+    "benchmarks/bench_ops.py",
+)
+
+
+def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(project):
+    folder = project(TESTS)
+    for more in ([], ["--benchmark-disable"]):
+        done = run(folder, *STRANGER, *more)
+        assert "benchmarks-bench_ops.test_wrong: WRONG, output 0 [0] is 1, expected 2" in done.stdout
+        assert "3 failed, 3 passed" in done.stdout
+
+
+def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(project):
+    if importlib.util.find_spec("torch"):
+        pytest.skip("torch is installed here")
+    done = run(project("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
+    assert "no GPU answers: ModuleNotFoundError: No module named 'torch'" in done.stdout
+
+
+def test_the_plug_in_imports_nothing_of_ours_in_a_strangers_run(tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n\ndef test_it():\n"
+        "    ours = [name for name in sys.modules if name.partition('.')[0] in ('peakgate', 'cupy', 'rich', 'numpy')]\n"
+        "    assert set(ours) <= {'peakgate', 'peakgate.run', 'peakgate.run.plugin'}, ours\n"
+    )
+    done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
+    assert done.returncode == 0, done.stdout

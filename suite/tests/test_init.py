@@ -1,0 +1,72 @@
+"""``peakgate init``: examples that run, and workflows that install what they name."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from peakgate.cli import main
+from peakgate.project import config
+
+COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
+
+
+@pytest.fixture(autouse=True)
+def _repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path):
+    assert main(["init"]) == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "peakgate", "bench", "--device=cpu", "--benchmark-json=run.json", "-k", "bench_scale"],
+        cwd=tmp_path,
+        env=os.environ | {"NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    saved = json.loads((tmp_path / "run.json").read_text())
+    assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-16777216"
+    assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
+    assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
+
+
+def test_what_is_there_is_left_and_a_folder_of_benchmarks_is_not_taken_for_ours(tmp_path, capsys):
+    (tmp_path / "benchmarks").mkdir()
+    assert main(["init"]) == 0
+    assert config.current().benchmarks == (tmp_path / "gpu_benchmarks",)
+    capsys.readouterr()
+    assert main(["init"]) == 0
+    assert "nothing to write" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("github", ".github/workflows/peakgate.yml"), ("gitlab", "peakgate.gitlab-ci.yml")]
+)
+def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, file):
+    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    text = (tmp_path / file).read_text()
+    assert f'PEAKGATE: "peakgate[cuda13,reports] @ {COMMIT}"' in text
+    assert "@PEAKGATE@" not in text
+    (tmp_path / file).write_text("mine")
+    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    assert (tmp_path / file).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["peakgate", "peakgate==0.2", "git+https://example.org/p@main", 'https://e.org/p.whl#sha256="', COMMIT + ";x"],
+)
+def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, address):
+    assert main(["init", "--github", "--peakgate", address]) == 2
+    assert "expected git+URL@ and 40 hex digits" in capsys.readouterr().err
+    assert not (tmp_path / ".github").exists()
+
+
+def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr("peakgate.project.init._origin", lambda: None)
+    assert main(["init", "--gitlab"]) == 2
+    assert "say what the workflow installs with --peakgate" in capsys.readouterr().err
