@@ -40,7 +40,7 @@ def test_every_kernel_file_is_a_stage_and_every_stage_has_its_file(family: Famil
     on_disk = {path.name for path in (KERNELS / family.name).glob("*.cu")}
     listed = {stage.source.name for stage in family.stages if stage.source is not None}
 
-    assert on_disk - listed == set(), f"files without a stage in suite/families/{family.name}.py"
+    assert on_disk - listed == set(), f"files without a stage in kernels/{family.name}/family.py"
     assert listed - on_disk == set(), f"stages without a file in kernels/{family.name}"
 
 

@@ -18,26 +18,32 @@ OTHERS = {"SyntaxError", "floors.toml", "invalid peer certificate", "UnknownIssu
 """Words of Python, of a path and of uv."""
 
 
-def troubleshooting() -> str:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    return text.partition("## Troubleshooting\n")[2].partition("\n## ")[0]
+PAGE = ROOT / "suite" / "troubleshooting.md"
 
 
 @cache
-def told() -> str:
+def sources() -> str:
     """Every source in small letters, texts over several lines in one piece; kinds of defects are enum members."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     return re.sub(r'"\s*\n\s*f?"', "", text).replace("_", " ").lower()
 
 
 def messages() -> list[str]:
-    rows = [line.split(" | ")[0] for line in troubleshooting().splitlines() if line.startswith("| `")]
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    rows = [line.split(" | ")[0] for line in lines if line.startswith("| `")]
     return [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+
+
+def test_every_row_of_the_page_quotes_a_message() -> None:
+    tables = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    rows = [line for line in tables if not line.startswith(("| message |", "| --- |"))]
+    assert len(rows) > 40
+    assert all(line.startswith("| `") for line in rows)
 
 
 @pytest.mark.parametrize("message", messages())
 def test_a_message_that_the_docs_explain_is_one_the_code_gives(message: str) -> None:
-    source = told()
+    source = sources()
     literal = re.split(r"…|: |, (?=[A-Z])|^[A-Z_]+,", message)
     for piece in (each.strip(" ,:;()") for each in literal):
         if piece and piece not in OTHERS:
@@ -45,7 +51,35 @@ def test_a_message_that_the_docs_explain_is_one_the_code_gives(message: str) -> 
 
 
 def test_every_section_of_the_docs_fits_a_page() -> None:
-    for name in ("README.md", "CONTRIBUTING.md"):
+    for name in ("README.md", "CONTRIBUTING.md", "suite/troubleshooting.md", "suite/own-repository.md"):
         sections = re.split(r"^##+ ", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
         for section in sections:
             assert len(section.splitlines()) <= 60, section.splitlines()[0]
+
+
+def test_the_rules_for_contributors_stay_short() -> None:
+    assert (ROOT / "CONTRIBUTING.md").stat().st_size <= 4000
+
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("", "suite", "reports", "baselines", "kernels", ".github")
+    for path in (ROOT / folder).glob("**/*.md" if folder else "*.md")
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
+    for target, section in LINK.findall((ROOT / page).read_text(encoding="utf-8")):
+        found = (ROOT / page).parent / target if target else ROOT / page
+        assert found.exists(), f"{page}: {target}"
+        if section:
+            titles = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert section in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_readme_leads_to_every_page_that_describes_a_folder() -> None:
+    linked = {target for target, _ in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))}
+    folders = {page for page in PAGES if page.count("/") == 1 and not page.startswith("README")}
+    assert folders | {"reports/injected/README.md", "CONTRIBUTING.md"} <= linked

@@ -25,7 +25,7 @@ baselines = "baselines"        # floors and reference runs
 WORKFLOWS = {"github": ".github/workflows/peakgate.yml", "gitlab": "peakgate.gitlab-ci.yml"}
 PINNED = re.compile(r"""git\+[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
 """What a workflow may install: a commit by its whole number, or a file by its hash."""
-IGNORED = (".peakgate/", ".benchmarks/")
+IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from peakgate.sanitize import tool
@@ -14,7 +13,6 @@ pytestmark = [
     pytest.mark.skipif(tool.find() is None, reason="compute-sanitizer is not on PATH"),
 ]
 
-ROOT = Path(__file__).parents[2]
 DEFECTS = {
     "memcheck": ("past_end", "out[i + 1] = in[i];"),
     "racecheck": ("racing", "__shared__ float tile[256]; tile[i] = in[i]; out[i] = tile[255 - i];"),
@@ -38,11 +36,10 @@ FAMILY = Family("flawed", "injected defects", STAGES, cases, lambda case: iter((
 
 
 def sanitize(tmp_path, *arguments):
-    settings = os.environ | {"PEAKGATE_FAMILIES": str(tmp_path), "PEAKGATE_CACHE": str(tmp_path / "cache")}
     return subprocess.run(
-        [sys.executable, "-m", "peakgate.sanitize", "-k", "flawed.", f"--out={tmp_path}", *arguments],
-        cwd=ROOT,
-        env=settings,
+        [sys.executable, "-m", "peakgate", "sanitize", "-k", "flawed.", f"--out={tmp_path}", *arguments],
+        cwd=tmp_path,
+        env=os.environ | {"PEAKGATE_CACHE": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         check=False,
@@ -50,10 +47,13 @@ def sanitize(tmp_path, *arguments):
 
 
 def test_every_tool_finds_the_defect_injected_for_it_and_no_other(tmp_path):
-    (tmp_path / "flawed.py").write_text(FAMILY)
+    (tmp_path / "peakgate.toml").write_text("")
+    flawed = tmp_path / "kernels" / "flawed"
+    flawed.mkdir(parents=True)
+    (flawed / "family.py").write_text(FAMILY)
     for name, body in DEFECTS.values():
         entry = f'extern "C" __global__ void {name}(float* out, const float* in)'
-        (tmp_path / f"{name}.cu").write_text(f"{entry} {{ int i = threadIdx.x; {body} }}\n")
+        (flawed / f"{name}.cu").write_text(f"{entry} {{ int i = threadIdx.x; {body} }}\n")
     done = sanitize(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
