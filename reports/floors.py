@@ -192,7 +192,7 @@ def check_enough(sessions: int) -> None:
     if sessions < SESSIONS_TO_TRUST:
         raise PeakgateError(
             f"--write: {sessions} sessions say too little about the spread between sessions; measure "
-            f"{SESSIONS_TO_TRUST - sessions} more with `nox -s bench` and give all of them"
+            f"{SESSIONS_TO_TRUST - sessions} more with `peakgate bench` and give all of them"
         )
 
 

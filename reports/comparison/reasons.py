@@ -46,7 +46,7 @@ def several_gpus(runs: Sequence[Run]) -> str:
     apart = percent(100 * math.expm1(noise.BETWEEN_GPUS))
     return (
         f"the runs are not {known}of one and the same GPU: GPUs of one model may differ by {apart} in a case, so no"
-        " smaller change of a case is flagged; to detect one, measure both sides on one GPU (`nox -s ab`)"
+        " smaller change of a case is flagged; to detect one, measure both sides on one GPU (`peakgate ab`)"
     )
 
 

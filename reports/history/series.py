@@ -102,7 +102,7 @@ def _chosen(sessions: Iterable[Session], slug: str | None) -> str:
         raise PeakgateError(f"there are runs of {' and '.join(judged)}; choose one with --gpu")
     if not judged:
         only = "only emulated runs, whose times are not judged" if there else "no saved run"
-        raise PeakgateError(f"{only}: measure on a GPU with `nox -s bench`, or name a folder of runs with --runs")
+        raise PeakgateError(f"{only}: measure on a GPU with `peakgate bench`, or name a folder of runs with --runs")
     return slug or judged[0]
 
 

@@ -45,7 +45,7 @@ def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float) 
     elif before.commit == after.commit:
         facts.append("within one commit: environment")
     else:
-        command = f"nox -s ab -- {good.commit[:12]} {bad.commit[:12]}"
+        command = f"peakgate ab {good.commit[:12]} {bad.commit[:12]}"
     return Step(good, bad, sessions.index(bad) - sessions.index(good) - 1, tuple(facts), command)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 class VerdictConsole(Console):
     """A console without number colours that goes silent when the pipe is closed, where rich would exit with 1.
 
-    After ``nox -s history | head``, 1 would mean a regression, and the reports would not be written.
+    After ``peakgate history | head``, 1 would mean a regression, and the reports would not be written.
     """
 
     def __init__(self, *, markup: bool = True) -> None:

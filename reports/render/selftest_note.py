@@ -68,10 +68,10 @@ def _load(path: Path) -> SavedSelftest:
             tight_floors=len(record["floors_too_tight"]),
         )
     except (OSError, RecursionError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `nox -s selftest` again") from None
+        raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `peakgate selftest` again") from None
     if kind != ("selftest", SCHEMA):
         raise PeakgateError(
             f"{path}: {kind[0]} of schema {kind[1]}, not a selftest of schema {SCHEMA}; delete it or run"
-            " `nox -s selftest` again"
+            " `peakgate selftest` again"
         )
     return quoted

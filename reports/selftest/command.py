@@ -97,7 +97,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         runs = runs[-max(options.sessions, 1) :]
     if len(runs) < FEWEST_SESSIONS:
         raise PeakgateError(
-            f"selftest: {len(runs)} sessions, at least {FEWEST_SESSIONS} are needed, better 10; `nox -s selftest`"
+            f"selftest: {len(runs)} sessions, at least {FEWEST_SESSIONS} are needed, better 10; `peakgate selftest`"
             " measures them"
         )
     check_alike(runs)

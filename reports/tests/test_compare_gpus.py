@@ -124,7 +124,7 @@ def test_runs_that_are_not_known_to_be_of_one_gpu_are_of_several(
     assert row(result).verdict is Verdict.SAME
     assert shift(result).resolvable > noise.BETWEEN_GPUS
     said = "the runs are not of one" if known else "the runs are not known to be of one"
-    assert [note for note in result.notes if note.startswith(said) and note.endswith("on one GPU (`nox -s ab`)")]
+    assert [note for note in result.notes if note.startswith(said) and note.endswith("on one GPU (`peakgate ab`)")]
 
 
 def test_on_one_gpu_nothing_is_added(saved: Saved) -> None:

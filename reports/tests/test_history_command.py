@@ -51,7 +51,7 @@ def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(tmp_pat
     assert main(["history", "--runs", str(runs), "--out", "out"]) == 1
     shown = capsys.readouterr().out
     assert f"1.05x slower   {PAD}" in shown
-    assert "to settle it: nox -s ab -- 0e0e0e0e0e0e 0f0f0f0f0f0f" in shown
+    assert "to settle it: peakgate ab 0e0e0e0e0e0e 0f0f0f0f0f0f" in shown
     told = json.loads(Path("out/history.json").read_text())
     assert (told["verdict"], told["exit_code"], told["counts"]) == ("SLOWER", 1, {"SLOWER": 1, "SAME": 14})
     worst = told["rows"][0]
@@ -125,7 +125,7 @@ def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_p
     shown = capsys.readouterr().out
     assert "1.05x slower in the last 5 sessions of GPU-e01a041c than in 9 before" in shown
     assert "    ▁▁▁▁▁▁▁███████  160 to 168 µs" in shown
-    assert "to settle it: nox -s ab -- 0e0e0e0e0e0e 101010101010" in shown
+    assert "to settle it: peakgate ab 0e0e0e0e0e0e 101010101010" in shown
     assert "22 earlier changes of driver or GPU" in shown
     told = json.loads(Path("out/history.json").read_text())
     assert told["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}

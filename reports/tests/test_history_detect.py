@@ -213,7 +213,7 @@ def test_a_plain_step_lies_between_two_neighbours_and_names_the_command() -> Non
     step = found(slowed(quiet(), 7, 9, 0.05))["a.stage007"].step
     assert step is not None
     assert (step.before.path, step.after.path, step.between) == ("0030.json", "0031.json", 0)
-    assert step.command == "nox -s ab -- 1e1e1e1e1e1e 1f1f1f1f1f1f"
+    assert step.command == "peakgate ab 1e1e1e1e1e1e 1f1f1f1f1f1f"
 
 
 def test_a_faint_step_is_given_a_wider_range_that_holds_it() -> None:
@@ -237,7 +237,7 @@ def test_sessions_of_uncommitted_changes_are_walked_past_to_a_commit() -> None:
     sessions = [session(number, dirty=number in {19, 20, 21}) for number in range(28)]
     step = locate("a", sessions, log_time, 0.005)
     assert (step.before.path, step.after.path, step.between) == ("0018.json", "0022.json", 3)
-    assert step.command == "nox -s ab -- 121212121212 161616161616"
+    assert step.command == "peakgate ab 121212121212 161616161616"
 
 
 def test_without_a_clean_commit_on_both_sides_there_is_no_command() -> None:

@@ -14,7 +14,7 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
     """Every small case that has a kernel of its own and ``text`` in its id, with its probes; equal launches once.
 
     Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
-    when no case is left.
+    when no case is left, or no family is given and there is no project.
     """
     chosen = [
         case
@@ -22,6 +22,8 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
         if case.stage.source is not None and text in case.id
     ]
     if not chosen:
+        if listed is None:
+            config.required()
         raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
     distinct: dict[Any, Case] = {}
     for case in chosen:

@@ -38,3 +38,10 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "peakgate compare needs scipy, which is not installed; pip install 'peakgate[reports]'\n"
+
+
+@pytest.mark.parametrize("verb", ["bench", "check", "mutants", "sanitize"])
+def test_outside_a_project_the_error_names_init(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([verb]) == 2
+    assert "no project here or above" in capsys.readouterr().err
