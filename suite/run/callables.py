@@ -149,6 +149,8 @@ class GpuBenchmark:
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
             samples = session.sample(launchable)
+            if proving:
+                launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
             self._keep(replace(outcome, judgement=_judged_on_cpu(proof)), samples)
         else:
@@ -201,6 +203,8 @@ class GpuBenchmark:
             if device.lost or isinstance(found, MemoryError):
                 self._fail(case, found)
             raise
+        if proving:
+            launchable.case = replace(case, tolerance=proving.tolerance)
         outcome = session.gate(launchable, proof, samples)
         self._keep(replace(outcome, judgement=_judged(outcome)), samples)
         return call.result

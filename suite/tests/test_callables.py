@@ -265,6 +265,7 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert first["extra_info"]["verdict"] == "NO_FLOOR"
     assert first["extra_info"]["mine"] == 8
     assert first["extra_info"]["bytes"] == 128
+    assert first["extra_info"]["tolerance"] == 1e-12, "that of its float64 output, by which readers judge its error"
     assert first["group"] == "benchmarks-bench_ops"
     assert first["fullname"] == "peakgate::benchmarks-bench_ops.bench_double-8"
     wrong = {entry["case"].rpartition(".")[2]: entry for entry in saved["peakgate"]["not_measured"]}
