@@ -39,6 +39,8 @@ def launch(emulator: Any, case: Case, source: Path | None = None, *, schedule: i
     for argument in case.arguments:
         if isinstance(argument, Scalar):
             arguments.append(np.int32(argument.value))
+        elif isinstance(argument, Struct):
+            raise TypeError(argument)
         elif argument.role is Role.IN:
             arguments.append(next(left))
         else:
