@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from family_modules import sgemm
-from peakgate.case import Case, Role, Scalar
+from peakgate.case import Case, Role, Scalar, Struct
 from sgemm_builds import BUILDS, FOLDER, all_cases, error, random_matrices, shape_of
 
 probes = sgemm.probes
