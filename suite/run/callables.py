@@ -45,6 +45,7 @@ class CpuCall:
 
     def run(self) -> None:
         """Call it once, and note what that changed."""
+        wait_for(self._call.arrays)  # the reference and the copies: the callable's stream may not wait for theirs
         start = time.perf_counter()
         self._call.run()
         wait_for(self._call.arrays)
@@ -124,6 +125,7 @@ class GpuBenchmark:
         self.called = True
         try:
             call = Call(function, args, kwargs)
+            wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:
                 self._fail(case_of(self._node.nodeid), full)

@@ -17,6 +17,7 @@ from peakgate.device.call import Call, NotAnArray
 from peakgate.judge.metrics import metrics
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples
+from peakgate.run.callables import CpuCall
 from peakgate.run.given import Given, case_of, case_parts
 from peakgate.run.proving import Proving, compare
 from peakgate.run.session import WrongResult
@@ -175,6 +176,15 @@ def test_work_that_is_no_whole_number_is_refused(bad):
 def test_work_may_be_a_function_of_the_arguments():
     x = np.ones(8, "float32")
     assert Given(bytes=lambda a: 2 * a.nbytes, flops=8.0).work(Call(int, (x,), {})) == Work(64, 8)
+
+
+def test_a_call_that_runs_once_starts_after_what_was_queued_before_it_and_ends_before_its_changes_are_read(monkeypatch):
+    order = []
+    monkeypatch.setattr("peakgate.run.callables.wait_for", lambda _: order.append("wait"))
+    call = Call(lambda: order.append("call"), (), {})
+    monkeypatch.setattr(call, "learn", lambda: order.append("learn"))
+    CpuCall(case_of("x.py::test_x"), call).run()
+    assert order == ["wait", "call", "wait", "learn"]
 
 
 def test_without_work_there_is_no_fraction_of_peak_and_a_peak_of_ones_own_replaces_fp32s():
