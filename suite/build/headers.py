@@ -115,9 +115,12 @@ def _using(names: Iterable[str]) -> str:
 
 def _limits_of_floats() -> str:
     """<cfloat>'s macros where libcu++'s header does not define them under NVRTC, as CUDA 13.0's does not."""
-    found = {"FLT": (np.finfo(np.float32), "f", 24, 38), "DBL": (np.finfo(np.float64), "", 53, 308)}
     lines = []
-    for name, (info, suffix, mantissa_bits, exponent) in found.items():
+    for name, dtype, suffix, mantissa_bits, exponent in (
+        ("FLT", "float32", "f", 24, 38),
+        ("DBL", "float64", "", 53, 308),
+    ):
+        info = np.finfo(dtype)
         values = {
             "MAX": f"{float(info.max)!r}{suffix}",
             "MIN": f"{float(info.tiny)!r}{suffix}",

@@ -46,6 +46,7 @@ class CpuCall:
 
     def run(self) -> None:
         """Call it once, and note what that changed."""
+        wait_for(self._call.arrays)  # the reference and the copies: the callable's stream may not wait for theirs
         start = time.perf_counter()
         self._call.run()
         wait_for(self._call.arrays)
@@ -125,6 +126,7 @@ class GpuBenchmark:
         self.called = True
         try:
             call = Call(function, args, kwargs)
+            wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:
                 self._fail(case_of(self._node.nodeid), full)
@@ -148,6 +150,8 @@ class GpuBenchmark:
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
             samples = session.sample(launchable)
+            if proving:
+                launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
             self._keep(replace(outcome, judgement=_judged_on_cpu(proof)), samples)
         else:
@@ -200,6 +204,8 @@ class GpuBenchmark:
             if device.lost or isinstance(found, MemoryError):
                 self._fail(case, found)
             raise
+        if proving:
+            launchable.case = replace(case, tolerance=proving.tolerance)
         outcome = session.gate(launchable, proof, samples)
         self._keep(replace(outcome, judgement=_judged(outcome)), samples)
         return call.result

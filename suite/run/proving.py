@@ -26,6 +26,8 @@ class Proving:
     def __init__(self, call: Call, given: Given, case: Case) -> None:
         """Compute the reference; to be done before the callable runs for the first time."""
         self._call, self._given, self._case = call, given, case
+        self.tolerance = 0.0
+        """The largest that an output was compared with."""
         self._expected = call.expected(given.reference)
 
     def first(self) -> Proof:
@@ -69,7 +71,9 @@ class Proving:
             )
         worst = 0.0
         for index, ((output, dtype), wanted) in enumerate(zip(outputs, expected, strict=True)):
-            error, wrong = compare(replace(self._case, tolerance=self._tolerance(dtype)), output, wanted)
+            allowed = self._tolerance(dtype)
+            self.tolerance = max(self.tolerance, allowed)
+            error, wrong = compare(replace(self._case, tolerance=allowed), output, wanted)
             if wrong is not None:
                 raise WrongResult(f"{when}{wrong.replace('output 0', f'output {index}', 1)}")
             worst = max(worst, error)

@@ -17,6 +17,7 @@ from peakgate.device.call import Call, NotAnArray
 from peakgate.judge.metrics import metrics
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples
+from peakgate.run.callables import CpuCall
 from peakgate.run.given import Given, case_of, case_parts
 from peakgate.run.proving import Proving, compare
 from peakgate.run.session import WrongResult
@@ -177,6 +178,15 @@ def test_work_may_be_a_function_of_the_arguments():
     assert Given(bytes=lambda a: 2 * a.nbytes, flops=8.0).work(Call(int, (x,), {})) == Work(64, 8)
 
 
+def test_a_call_that_runs_once_starts_after_what_was_queued_before_it_and_ends_before_its_changes_are_read(monkeypatch):
+    order = []
+    monkeypatch.setattr("peakgate.run.callables.wait_for", lambda _: order.append("wait"))
+    call = Call(lambda: order.append("call"), (), {})
+    monkeypatch.setattr(call, "learn", lambda: order.append("learn"))
+    CpuCall(case_of("x.py::test_x"), call).run()
+    assert order == ["wait", "call", "wait", "learn"]
+
+
 def test_without_work_there_is_no_fraction_of_peak_and_a_peak_of_ones_own_replaces_fp32s():
     samples, peaks = Samples((10.0,), (None,), 0, ""), Peaks(1000.0, 50.0, "")
     assert metrics(CASE, samples, peaks, {"copy_1GiB": 900.0}).peak_fraction is None
@@ -255,6 +265,7 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert first["extra_info"]["verdict"] == "NO_FLOOR"
     assert first["extra_info"]["mine"] == 8
     assert first["extra_info"]["bytes"] == 128
+    assert first["extra_info"]["tolerance"] == 1e-12, "that of its float64 output, by which readers judge its error"
     assert first["group"] == "benchmarks-bench_ops"
     assert first["fullname"] == "peakgate::benchmarks-bench_ops.bench_double-8"
     wrong = {entry["case"].rpartition(".")[2]: entry for entry in saved["peakgate"]["not_measured"]}
