@@ -21,6 +21,7 @@ from peakgate.project import catalogue, config
 from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark
 from peakgate.run.given import case_of, given_by
+from peakgate.run.journal import Finished
 from peakgate.run.replay import ReplayTimer
 from peakgate.run.session import Outcome, Session
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
@@ -127,6 +128,7 @@ class Run(Protocol):
 
     session: Session
     skipped: dict[str, str]
+    before: Finished
 
     def keep(self, outcome: Outcome) -> object:
         """Keep what came of a case."""
@@ -209,7 +211,12 @@ class BenchmarkTests(_Collecting):
             return report
         self._done.add(item.nodeid)
         if report.skipped:
-            self._run.skipped[case_id] = str(call.excinfo.value) if call.excinfo else "skipped"
+            reason = str(call.excinfo.value) if call.excinfo else "skipped"
+            if case_id in self._run.before.again:  # a skip does not undo that it was below its floor
+                judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
+                self._run.keep(self._run.session.unmeasured(case_of(item.nodeid), judgement))
+            else:
+                self._run.skipped[case_id] = reason
             return report
         fixture = self._used.get(item.nodeid)
         outcome, session = fixture.outcome if fixture else None, self._run.session

@@ -17,6 +17,7 @@ from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import DeviceLost, KernelFault, Unmeasurable
+from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.given import case_of, given_by
@@ -271,7 +272,7 @@ def _judged(outcome: Outcome) -> Judgement:
     case, judgement = outcome.case, outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement
-    unchecked = "" if outcome.proof is not None else "; result not checked, no reference is given"
+    unchecked = "" if outcome.proof is not None else UNCHECKED
     if case.stage.host_bound:
         return Judgement(Verdict.NO_FLOOR, f"waits for the host, whose time is in it: recorded, not judged{unchecked}")
     if not case.work.claimed:

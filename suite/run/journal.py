@@ -8,13 +8,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable
+from peakgate.run import again
 
 NAME = "bench.journal"
 KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
@@ -49,7 +50,8 @@ class Journal:
     def resume(self, key: Mapping[str, Any]) -> int:
         """Continue the run that is in it; how many cases it finished. PeakgateError says what is not as it was.
 
-        A case that it could not decide is measured again.
+        A case that it could not decide is measured again; one below its floor is measured in as many processes as in
+        a run that was not interrupted, and is not finished before.
         """
         before = (self.records[0].get(KEY) or {}) if self.records else key
         changed = [name for name in key if key[name] is None or before.get(name) != key[name]]
@@ -60,9 +62,10 @@ class Journal:
             )
         kept = [record for record in self.records[1:] if not _undecided(record)]
         self.clear()
-        done = sum(CASE in record for record in kept)
-        for record in ({KEY: dict(key)}, *kept, {RESTART: f"resumed with {done} finished cases"}):
+        for record in ({KEY: dict(key)}, *kept):
             self.append(record)
+        done = len(self.cases) - len(self.again)
+        self.append({RESTART: f"resumed with {done} finished cases"})
         return done
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -78,8 +81,17 @@ class Journal:
 
     @property
     def cases(self) -> list[str]:
-        """The ids of the finished cases."""
-        return [record[CASE] for record in self.records if CASE in record]
+        """The ids of the cases that were measured, each once."""
+        return list(_by_case(self.records))
+
+    def cases_since(self, count: int) -> list[str]:
+        """The ids of the cases in the records after the first ``count``."""
+        return [record[CASE] for record in self.records[count:] if CASE in record]
+
+    @property
+    def again(self) -> list[str]:
+        """The ids of the cases below their floor that the next process measures again."""
+        return [case for case, records in _by_case(self.records).items() if again.wanted(records)]
 
     def close(self, *, keep: bool) -> None:
         """Close it; keep the file where there is something to resume."""
@@ -90,9 +102,15 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What earlier processes of a run left: records by case, the roofs they measured, why there had to be another."""
+    """What earlier processes of a run left: records by case, the roofs they measured, why there had to be another.
+
+    ``cases`` are those that need no more measuring; ``again`` those to be measured again, below their floor so far;
+    ``below`` those finished ones that several processes measured.
+    """
 
     cases: Mapping[str, Any] = field(default_factory=dict)
+    again: Collection[str] = ()
+    below: Collection[str] = ()
     roofs: Mapping[str, float] | None = None
     restarts: Sequence[str] = ()
 
@@ -100,11 +118,24 @@ class Finished:
 def finished(path: Path) -> Finished:
     """Read a journal for the process that takes its cases over."""
     records = _read(path)
+    found = _by_case(records)
+    to_do = {case for case, each in found.items() if again.wanted(each)}
     return Finished(
-        {record[CASE]: record for record in records if CASE in record},
+        {case: again.settled(each) for case, each in found.items() if case not in to_do},
+        to_do,
+        {case for case, each in found.items() if len(each) > 1 and case not in to_do},
         next((record[ROOFS] for record in records if ROOFS in record), None),
         [record[RESTART] for record in records if RESTART in record],
     )
+
+
+def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The records of each case, one per process that measured it, in order."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        if CASE in record:
+            found.setdefault(record[CASE], []).append(record)
+    return found
 
 
 def _undecided(record: Mapping[str, Any]) -> bool:

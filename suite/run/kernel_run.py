@@ -23,14 +23,15 @@ from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device
 from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
+from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
-from peakgate.run import benchmark_tests, record, table
+from peakgate.run import again, benchmark_tests, record, table
 from peakgate.run.base import floors_at
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
 from peakgate.run.journal import Finished, finished
-from peakgate.run.link import AB_VARIABLE, FRESH, Link
+from peakgate.run.link import AB_VARIABLE, AGAIN, FRESH, Link
 from peakgate.run.publish import VERDICT_FILE
 from peakgate.run.session import Outcome, Session, no_room
 from peakgate.run.status_line import StatusLine
@@ -67,6 +68,7 @@ class KernelRun:
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
+        self._below = self._measured_again = False
         self._exit_code = os.EX_SOFTWARE
         self.status = StatusLine(pytest_config)
 
@@ -99,6 +101,9 @@ class KernelRun:
         run.wall_s["start"] = self._wall_s()
         if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
             _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
+        if self.before.below:
+            told = again.counted(len(self.before.below), len(self._selected))
+            run.notes.append(f"{told}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))
         try:
@@ -123,6 +128,8 @@ class KernelRun:
         self.entries.append(entry)
         times_us = outcome.samples.times_us if outcome.samples else ()
         self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
+        self._below |= outcome.judgement.verdict is Verdict.BELOW_FLOOR
+        self._measured_again |= outcome.case.id in self.before.again
         if self.session.device.lost and self.link.supervised:
             os._exit(FRESH)  # clean-up would meet the lost context again
         return entry, times_us
@@ -169,7 +176,14 @@ class KernelRun:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Save the run; turn the verdicts into the exit code, and hand both over where a caller can read them."""
+        """Save the run; turn the verdicts into the exit code, and hand both over where a caller can read them.
+
+        Not where cases are below their floor: fresh processes measure them again, and the last one saves the run.
+        """
+        if self._again_first(session.exitstatus):
+            self.status.pytest_sessionfinish()
+            sys.stdout.flush()
+            os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
         self.link.expect("saving the run", HOST_LIMIT_S)
         try:
             yield
@@ -223,6 +237,14 @@ class KernelRun:
         closing = record.closing_lines(session, self.entries, self._partial())
         terminalreporter.write_line(table.render(rows, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
+
+    def _again_first(self, status: int) -> bool:
+        """Whether this run is not to be saved yet, because cases below their floor were or will be measured again."""
+        if not self.link.supervised or status not in _ENDED:
+            return False
+        if status == pytest.ExitCode.INTERRUPTED:
+            return bool(self.before.again)
+        return self._below or self._measured_again
 
     def _selection(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]

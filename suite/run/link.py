@@ -13,6 +13,9 @@ for one that repeats it and only times them. Such a run has no supervisor: the A
 FRESH = 75  # EX_TEMPFAIL
 """Exit code of a measuring process whose GPU context is lost: the finished cases are handed over, go on without it."""
 
+AGAIN = 76
+"""Exit code of a measuring process after which cases below their floor are measured again, or were."""
+
 
 class Link:
     """The measuring side. Without a descriptor nobody supervises this process, and nothing is sent."""

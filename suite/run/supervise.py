@@ -4,6 +4,9 @@ The measuring process says through a pipe which step of which case begins and ho
 finished case, which is journaled. It ends itself after a fault of the GPU; it is killed, with all it started, when a
 step takes too long. The next process finds the finished cases in the journal and takes them over, so that the last one
 writes one whole run file. No case is run in a process of its own: a run without faults starts one process.
+
+Cases below their floor are measured again in two fresh processes; a last one takes the median processes' figures over
+(``again``) and writes the run file.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, START_LIMIT_S
 from peakgate.project.config import Project
-from peakgate.run import inputs, lock
+from peakgate.run import again, inputs, lock
 from peakgate.run.journal import CASE, KEY, RESTART, Journal
-from peakgate.run.link import FRESH, Lines
+from peakgate.run.link import AGAIN, FRESH, Lines
 from peakgate.run.publish import Places, storage_folder, write_verdict
 from peakgate.verdict import ExitCode, Verdict
 
@@ -99,31 +102,49 @@ class _Supervisor:
         self.uuid = lock.device_uuid(ours.device or "auto")
         self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
         self.resumable = True
+        self._earlier = 0  # records of the journal when the process at hand began
 
     def run(self, arguments: Sequence[str]) -> int:
         """Measure until all cases are finished; the exit code."""
         if self._ours.resume:
             done = self._journal.resume(self._key)
-            sys.stderr.write(f"resumed: {done} finished cases are taken over\n")
+            below = len(self._journal.again)
+            more = f", {below} below their floor are measured again" if below else ""
+            sys.stderr.write(f"resumed: {done} finished cases are taken over{more}\n")
         else:
             self._journal.clear()
         unexplained, prebuild = 0, True
         while True:
+            self._earlier = len(self._journal.records)
             ended = self._watch(arguments if prebuild else ["--peakgate-no-prebuild", *arguments])
             if ended.verdict is not None:
                 return self._finish(ended.verdict)
             if ended.interrupted:
                 return ExitCode.INTERRUPTED
+            if ended.code == AGAIN and self._measured(ended):
+                self._announce_again()
+                continue
             if _refused(ended):
                 self.resumable = ended.code != ExitCode.BAD_INPUT
                 return ended.code or os.EX_SOFTWARE  # it said why itself, but gave no verdict
-            if ended.code == FRESH and ended.step.case is None:
-                self._journal.append({RESTART: f"{self._journal.cases[-1]}: took the GPU's context with it"})
+            if ended.code == FRESH and (measured := self._measured(ended)):
+                self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
             else:
                 unexplained += self._blame(ended)
             if unexplained > MOST_UNEXPLAINED:
                 raise CannotDecide(f"not measured: {_how(ended)} {unexplained} times; --resume continues")
             prebuild = prebuild and ended.step.name != "build"
+
+    def _measured(self, ended: Ended) -> list[str]:
+        """The cases that a process measured and ended after; without any, a next process would do no better."""
+        return [] if ended.step.case else self._journal.cases_since(self._earlier)
+
+    def _announce_again(self) -> None:
+        """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
+        if below := self._journal.again:
+            told = f"{again.counted(len(below), len(self._journal.cases))}; measured again in a fresh process"
+            sys.stderr.write(f"{told}\n")
+            self._journal.append({RESTART: told})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
         """One measuring process, from its start to its end."""
@@ -152,7 +173,7 @@ class _Supervisor:
         what = f"{step.case or 'no case'}: {_how(ended)}"
         sys.stderr.write(f"\n{what}; going on in a fresh process\n")
         self._journal.append({RESTART: what})
-        if step.case is None or step.case in self._journal.cases:
+        if step.case is None or step.case in self._journal.cases_since(self._earlier):
             return 1
         if ended.timed_out:
             verdict, reason = Verdict.TIMEOUT, f"{step.name} did not end within {step.limit_s:.0f} s"
@@ -252,7 +273,7 @@ def _step(name: str, limit_s: float, case: str | None = None) -> Step:
 
 def _refused(ended: Ended) -> bool:
     """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
-    if ended.timed_out or ended.code < 0 or ended.code == FRESH:
+    if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
         return False
     return ended.step.case is None or ended.code == os.EX_SOFTWARE
 

@@ -138,6 +138,26 @@ def test_a_foreign_process_on_the_gpu_leaves_the_cases_undecided_and_is_named(tm
     assert all(reason.startswith("foreign process ") for _, reason in judged(tmp_path).values())
 
 
+def test_a_case_below_its_floor_is_judged_by_the_median_of_three_processes(tmp_path):
+    run(tmp_path / "first", "-k", "a_copy or z_copy", f"--benchmark-json={tmp_path / 'first.json'}")
+    slug = json.loads((tmp_path / "first" / "bench.json").read_text())["device"]
+    copy = json.loads((tmp_path / "first.json").read_text())["benchmarks"][0]["extra_info"]
+    floors = tmp_path / "baselines" / slug / "floors.toml"
+    floors.parent.mkdir(parents=True)
+    floor = min(1.1 * copy["peak_fraction"], 1.0)
+    floors.write_text(f'schema = 1\ngpu = "{slug}"\n[floors]\n"{copy["case"]}" = {floor}\n')
+    given = (f"--baselines={tmp_path / 'baselines'}", f"--benchmark-json={tmp_path / 'run.json'}")
+    done, _ = run(tmp_path / "again", "-k", "a_copy or z_copy", *given)
+    assert done.returncode == 1
+    verdicts = judged(tmp_path / "again")
+    assert verdicts["a_copy"][0] == "BELOW_FLOOR"
+    assert "median of 3 processes: " in verdicts["a_copy"][1]
+    assert verdicts["z_copy"][0] == "NO_FLOOR"
+    fractions = [float(word) for word in verdicts["a_copy"][1].rstrip(")").rpartition(": ")[2].split(", ")]
+    saved = json.loads((tmp_path / "run.json").read_text())["benchmarks"][0]["extra_info"]
+    assert saved["peak_fraction"] == pytest.approx(sorted(fractions)[1], rel=0.01)
+
+
 def test_checking_again_costs_under_15_percent_of_a_gate_run(tmp_path):
     run(tmp_path, project=ROOT)
     (saved,) = tmp_path.glob("saved/*/0001_*.json")

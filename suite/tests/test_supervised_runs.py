@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.reports.runs.runfile import load_run
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = Path(__file__).parent / "hostile"
@@ -218,6 +220,95 @@ def test_after_a_lost_context_the_verdict_is_written_and_a_supervised_run_goes_o
     assert verdicts(tmp_path) == {"a_copy": "CRASHED", "z_copy": "NO_FLOOR"}
     restarts = json.loads((tmp_path / "bench.json").read_text())["restarts"]
     assert restarts == ([] if ab else ["hostile.a_copy-1024: took the GPU's context with it"])
+
+
+BELOW_ITS_FLOOR = """
+import dataclasses, sys
+from pathlib import Path
+sys.path.insert(0, {hostile!r})
+from family import FAMILY, case
+import peakgate.run.session as session
+real, taken = session.metrics, Path({taken!r})
+def metrics(case, samples, peaks, roofs):
+    with taken.open("a") as file:
+        file.write(case.stage.name + "\\n")
+    count = taken.read_text().split().count(case.stage.name)
+    fraction = {fractions!r}[count - 1] if case.stage.name == "a_copy" else 0.9
+    {then}
+    return dataclasses.replace(real(case, samples, peaks, roofs), peak_fraction=fraction, bound="memory")
+session.metrics = metrics
+def cases(scale):
+    yield case("a_copy", 1024)
+    yield case("z_copy", 1024)
+FAMILY = dataclasses.replace(FAMILY, cases=cases, probes=lambda of: iter(()))
+"""
+
+
+def below_its_floor(tmp_path, fractions, *arguments, then="pass"):
+    """A run whose a_copy has these fractions of a pretended peak in one process after the other, at a floor of 0.7."""
+    folder = tmp_path / "project" / "kernels" / "below"
+    floors = tmp_path / "baselines" / EMULATOR_SLUG / "floors.toml"
+    for parent in (folder, floors.parent):
+        parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "project" / "peakgate.toml").write_text("")
+    cases = "".join(f'"hostile.{name}-1024" = 0.7\n' for name in ("a_copy", "z_copy"))
+    floors.write_text(f'schema = 1\ngpu = "{EMULATOR_SLUG}"\n[floors]\n{cases}')
+    family = BELOW_ITS_FLOOR.format(
+        hostile=str(HOSTILE / "kernels" / "hostile"), taken=str(tmp_path / "taken"), fractions=fractions, then=then
+    )
+    (folder / "family.py").write_text(family)
+    given = (f"--baselines={tmp_path / 'baselines'}", f"--benchmark-json={tmp_path / 'run.json'}", *arguments)
+    return run(tmp_path, *given, project=tmp_path / "project")
+
+
+@pytest.mark.parametrize(
+    ("fractions", "median", "code", "verdict"),
+    [([0.6, 0.9, 0.8], 0.8, 0, "PASS"), ([0.6, 0.9, 0.5], 0.6, 1, "BELOW_FLOOR")],
+)
+def test_the_median_of_three_processes_judges_a_case_below_its_floor(tmp_path, fractions, median, code, verdict):
+    done = below_its_floor(tmp_path, fractions)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert (tmp_path / "taken").read_text().split() == ["a_copy", "z_copy", "a_copy", "a_copy"]
+    told = json.loads((tmp_path / "bench.json").read_text())
+    (below, other) = told["cases"]
+    each = ", ".join(map(str, fractions))
+    assert below["verdict"] == verdict
+    assert below["reason"] == f"{median} of peak, floor 0.7 (median of 3 processes: {each})"
+    assert other["verdict"] == "PASS"
+    assert "1 of 2 cases below their floor at first; more than a quarter" in told["restarts"][0]
+    saved = load_run(tmp_path / "run.json").cases["hostile.a_copy-1024"]
+    assert saved.peak_fraction == median, "what every reader accepts"
+    assert done.stdout.count("2 cases on ") == 1, "one table, of the last process"
+    assert "judged by the median of 3 processes" in done.stdout
+    assert not (tmp_path / "bench.journal").exists()
+
+
+def test_a_case_that_crashes_its_process_when_measured_again_is_at_fault(tmp_path):
+    done = below_its_floor(tmp_path, [0.6, 0.9, 0.9], then="import os; count == 2 and os.abort()")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert verdicts(tmp_path) == {"a_copy": "CRASHED", "z_copy": "PASS"}
+
+
+def test_what_is_interrupted_while_cases_are_measured_again_passes_nothing_and_can_be_resumed(tmp_path):
+    fractions = [0.6, 0.9, 0.8, 0.85]
+    stop = (
+        f"import os, signal; fraction = {fractions}[count - 1]; count == 2 and case.stage.name == 'z_copy' and "
+        "(os.kill(os.getppid(), signal.SIGINT), signal.pause())"
+    )
+    (tmp_path / "project").mkdir()
+    for words in ("init -q", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m empty"):
+        subprocess.run(["git", *words.split()], cwd=tmp_path / "project", check=True)
+    done = below_its_floor(tmp_path, fractions, then=stop)
+    assert done.returncode == 130, done.stdout + done.stderr
+    assert list(tmp_path.glob("*.json")) == [], "a_copy is above its floor in one process of two"
+    done = below_its_floor(tmp_path, fractions, "--resume", then=stop)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resumed: 0 finished cases are taken over, 2 below their floor are measured again" in done.stderr
+    judged = json.loads((tmp_path / "bench.json").read_text())["cases"]
+    assert [case["reason"].partition("(")[2] for case in judged] == [
+        "median of 3 processes: 0.6, 0.9, 0.8)",
+        "median of 3 processes: 0.6, 0.8, 0.85)",
+    ]
 
 
 def test_a_gate_never_resumes(tmp_path):

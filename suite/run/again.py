@@ -1,0 +1,71 @@
+"""What became of a case over the processes of a run: one that was below its floor is judged by the median of three.
+
+A record is what the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's
+verdict on a process that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from peakgate.judge.gate import PROCESSES, UNCHECKED, judge_again
+from peakgate.verdict import FAULTY, Verdict
+
+Record = Mapping[str, Any]
+
+DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
+"""Verdicts that compare a fraction of peak with a floor."""
+
+MANY = 0.25
+"""Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
+
+
+def wanted(records: Sequence[Record]) -> bool:
+    """Whether the next process measures this case again: below its floor at first, and too few processes so far."""
+    if _verdict(records[0]) is not Verdict.BELOW_FLOOR or _fault(records) is not None:
+        return False
+    return len(records) < PROCESSES
+
+
+def settled(records: Sequence[Record]) -> Record:
+    """The one record that stands for a case: of a case below its floor, that of the median process.
+
+    It carries the verdict of the median and a reason that names each process's fraction of peak. A fault in any process
+    stands. Where a process could not decide the case is INCONCLUSIVE, with the figures of the first.
+    """
+    if len(records) == 1 or _verdict(records[0]) is not Verdict.BELOW_FLOOR:
+        return records[-1]
+    if (fault := _fault(records)) is not None:
+        return fault
+    fractions = [_fraction(record) for record in records]
+    judgement = judge_again(fractions, records[0]["extra_info"]["floor"])
+    chosen = records[0]
+    if judgement.verdict in DECIDED:
+        chosen = sorted(records, key=lambda record: float(record["extra_info"]["peak_fraction"]))[len(records) // 2]
+    entry = chosen["extra_info"]
+    unchecked = UNCHECKED if entry["relative_error"] is None else ""
+    judged = {"verdict": judgement.verdict.value, "reason": judgement.reason + unchecked}
+    return {**chosen, "extra_info": {**entry, **judged}}
+
+
+def counted(below: int, of: int) -> str:
+    """How many cases were below their floor, for a person; with advice where that is more than a quarter of them."""
+    many = "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)" if below > MANY * of else ""
+    return f"{below} of {of} cases below their floor at first{many}"
+
+
+def _verdict(record: Record) -> Verdict:
+    return Verdict((record.get("extra_info") or record)["verdict"])
+
+
+def _fault(records: Sequence[Record]) -> Record | None:
+    return next((record for record in records if _verdict(record) in FAULTY), None)
+
+
+def _fraction(record: Record) -> float | None:
+    """The fraction of peak, as the run file rounds it; None of a process that could not decide."""
+    if _verdict(record) not in DECIDED:
+        return None
+    fraction: float | None = record["extra_info"]["peak_fraction"]
+    return fraction
