@@ -167,6 +167,13 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def stranger(session: nox.Session) -> None:
+    """Install the wheel into an empty environment and use it in an empty repository, without a GPU."""
+    requirements(session, "nox")
+    session.run("bash", ".ci/stranger", external=True)
+
+
+@nox.session(default=False)
 def speed(session: nox.Session) -> None:
     """Time the reports on kept and synthetic runs, a minute long."""
     install(session, "reports")

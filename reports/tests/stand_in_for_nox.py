@@ -27,7 +27,11 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "-f":
         FILE.extend(arguments[:2])
         arguments = arguments[2:]
+    if arguments[0] == "-R":
+        arguments = arguments[1:]
     assert arguments[0] == "-s"
+    if arguments[-1] == "--install-only":
+        return _known(arguments[1:-1])
     options, _, given = " ".join(arguments[1:]).partition(" -- ")
     sessions = options.split()
     return int(any([_session(session, given.split()) for session in sessions if session in RUN] + [_known(sessions)]))
@@ -35,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 def _known(sessions: list[str]) -> int:
     """Whether nox has them all; those that are not run here are only looked up."""
-    others = [session for session in sessions if session not in RUN]
+    others = [session for session in sessions if session not in RUN or "--install-only" in sys.argv]
     return _ends([*NOX, *FILE, "--list", "-s", *others]) if others else 0
 
 
