@@ -68,7 +68,7 @@ def _code(base: CaseResult, new: CaseResult) -> list[str]:
             found.append(f"{name} {before:g} to {after:g}")
     if base.occupancy is not None and new.occupancy is not None and base.occupancy != new.occupancy:
         limits = f", limited by {new.occupancy_limiter}" if new.occupancy_limiter else ""
-        found.append(f"occupancy {base.occupancy:.0%} to {new.occupancy:.0%}{limits}")
+        found.append(f"occupancy {100 * base.occupancy:.0f} % to {100 * new.occupancy:.0f} %{limits}")
     if not found and base.fingerprint and new.fingerprint:
         found.append("other machine code, same registers, shared memory and occupancy")
     return found

@@ -52,7 +52,7 @@ def test_the_floors_of_committed_runs_are_those_that_were_proposed(kept: Any) ->
 
 
 def compared(base: str, new: str) -> dict[str, Any]:
-    archive = Archive([RUNS.parents[1]])
+    archive = Archive([RUNS])
     sides = apart(side(base), side(new))
     found = compare(*sides, find_history(archive, sides))
     return {

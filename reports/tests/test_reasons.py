@@ -29,7 +29,7 @@ def test_what_the_compiler_allots_is_told_with_occupancy_and_its_limit(result: C
     assert causes(result, new) == [
         "registers 32 to 64",
         "spilled bytes 0 to 16",
-        "occupancy 100% to 50%, limited by registers",
+        "occupancy 100 % to 50 %, limited by registers",
     ]
 
 

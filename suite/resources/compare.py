@@ -136,7 +136,9 @@ def _occupancy_moved(before: Mapping[str, Occupancy], after: Mapping[str, Occupa
             parts.append(f"block {block} is no longer launched")
         elif new.fraction != old.fraction:
             limit = f"limited by {new.limiter}" if new.fraction else f"no block fits, {new.limiter}"
-            parts.append(f"occupancy {old.fraction:.1%} -> {new.fraction:.1%} at block {block} ({limit})")
+            parts.append(
+                f"occupancy {100 * old.fraction:.1f} % -> {100 * new.fraction:.1f} % at block {block} ({limit})"
+            )
             lost = lost or new.fraction < old.fraction
         elif new.limiter != old.limiter:
             parts.append(f"occupancy at block {block} is now limited by {new.limiter}, was by {old.limiter}")

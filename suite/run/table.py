@@ -122,4 +122,4 @@ def _family_table(family: str, rows: Sequence[Row], width: int) -> Table:
 
 
 def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{fraction * 100:.1f}%"
+    return "" if fraction is None else f"{fraction * 100:.1f} %"

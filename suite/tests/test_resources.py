@@ -99,14 +99,14 @@ def test_new_spills_are_told_with_what_else_moved():
 
 def test_lost_occupancy_names_block_and_limit():
     before, after = survey(roof__copy=usage()), survey(roof__copy=usage(40, fraction=0.75, limiter="registers"))
-    line = "occupancy 100.0% -> 75.0% at block 256 (limited by registers); registers 32 -> 40"
+    line = "occupancy 100.0 % -> 75.0 % at block 256 (limited by registers); registers 32 -> 40"
     assert told(before, after) == [f"roof.copy on sm_90: LOST_OCCUPANCY, {line}"]
     assert judged(before, after) is ExitCode.REGRESSION
 
 
 def test_a_block_that_fits_no_longer_says_why():
     before, after = survey(roof__copy=usage()), survey(roof__copy=usage(fraction=0.0, limiter="shared"))
-    assert "occupancy 100.0% -> 0.0% at block 256 (no block fits, shared)" in told(before, after)[0]
+    assert "occupancy 100.0 % -> 0.0 % at block 256 (no block fits, shared)" in told(before, after)[0]
 
 
 @pytest.mark.parametrize(

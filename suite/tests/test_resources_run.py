@@ -62,7 +62,7 @@ def test_lost_occupancy_fails_the_gate_and_an_update_accepts_it(source, tmp_path
     run("--update")
     source.write_text(SHARED_HUNGRY)
     assert run() is ExitCode.REGRESSION
-    assert "LOST_OCCUPANCY, occupancy 100.0% -> " in capsys.readouterr().out
+    assert "LOST_OCCUPANCY, occupancy 100.0 % -> " in capsys.readouterr().out
     verdict = json.loads((tmp_path / "out" / "resources.json").read_text())
     assert verdict["exit_code"] == 1
     assert {finding["kind"] for finding in verdict["findings"]} == {"LOST_OCCUPANCY"}
