@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from peakgate.device.driver import gpu_count
+
+
+def pytest_configure() -> None:
+    """Take interrupts: a shell's background job ignores them, and so would every process that a test interrupts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
