@@ -75,6 +75,11 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     """Hunt every mutant and hold the survivors to their list."""
     reasons = survivors.read(config.current().baselines / survivors.FILE)
     mutants, unused = hunt.targets(chosen.text)
+    if not mutants:
+        raise PeakgateError(
+            f"no barrier, guard or clamp to delete in the files of {config.near(config.current().kernels)}"
+            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show"
+        )
     tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
     hunted: list[hunt.Hunted] = []
     for number, answer in workers.run(tasks, chosen.jobs):
