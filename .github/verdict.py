@@ -20,9 +20,9 @@ def judge(paths: Sequence[Path]) -> int:
     """Annotate the job with what each file says; the exit code of the worst."""
     found = []
     for path in paths:
-        code, told = _read(path)
+        code, reported = _read(path)
         kind, title = MEANINGS[code]
-        sys.stdout.write(f"::{kind} title=Peakgate: {title}::{_escaped(f'{path.stem}: {told}')}\n")
+        sys.stdout.write(f"::{kind} title=Peakgate: {title}::{_escaped(f'{path.stem}: {reported}')}\n")
         found.append(code)
     return max(found, key=list(MEANINGS).index)
 

@@ -213,7 +213,7 @@ def _check(runs: Sequence[Run], present: Floors) -> None:
         raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU")
     if len(runs) < FEWEST_SESSIONS:
         raise PeakgateError(
-            f"{runs[0].path}: one session cannot tell a floor from luck; give at least {FEWEST_SESSIONS},"
+            f"{runs[0].path}: one session cannot separate a floor from luck; give at least {FEWEST_SESSIONS},"
             f" better {SESSIONS_TO_TRUST}"
         )
     if present.gpu not in {None, slugs[0]}:

@@ -182,8 +182,8 @@ def _repetitions(name: str, entries: Sequence[Mapping[str, Any]]) -> Measured:
     names = (_spelled(family).replace(".", "_"), "google-benchmark", _spelled(arguments.replace("/", "-")))
     failed = [entry for entry in entries if entry.get("error_occurred") or entry.get("skipped")]
     if failed:
-        told = failed[0].get("error_message") or failed[0].get("skip_message") or "no reason is given"
-        return Measured(*names, problem=f"failed or skipped: {told}")
+        reported = failed[0].get("error_message") or failed[0].get("skip_message") or "no reason is given"
+        return Measured(*names, problem=f"failed or skipped: {reported}")
     single = [entry for entry in entries if entry.get("run_type", "iteration") == "iteration"]
     clock = "manual time" if "manual_time" in name else "wall time"
     if single:

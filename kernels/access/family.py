@@ -47,7 +47,7 @@ SMALL_COUNT, SMALL_SHAPE = (3001,), (45, 70)
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Entry:
     """A stage, how its problems are set up, and which there are; ``knob`` is the prefix of its knob in a case id."""
 
     stage: Stage
@@ -109,90 +109,90 @@ def _stage(name: str, lesson: str) -> Stage:
     return Stage(name, lesson, source=HERE / f"{name}.cu")
 
 
-def _tile_rung(name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False) -> Rung:
+def _tile_entry(name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False) -> Entry:
     setup = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
-    return Rung(_stage(name, lesson), setup, _tiles(*pads), _SMALL_TILES, "pad")
+    return Entry(_stage(name, lesson), setup, _tiles(*pads), _SMALL_TILES, "pad")
 
 
-def _transfer_rung(name: str, lesson: str, *, host_bound: bool = False) -> Rung:
+def _transfer_entry(name: str, lesson: str, *, host_bound: bool = False) -> Entry:
     stage = Stage(f"transfer_{name}", lesson, operation=name, host_bound=host_bound)
     problems = tuple(replace(problem, gate=problem.gate and not host_bound) for problem in _TRANSFERS)
-    return Rung(stage, setups.transfer, problems, _SMALL_TRANSFERS)
+    return Entry(stage, setups.transfer, problems, _SMALL_TRANSFERS)
 
 
-RUNGS = (
-    Rung(_stage("one_per_thread", "One element a thread, side by side."), setups.one_per_thread, _PLAIN, _SMALL_PLAIN),
-    Rung(
+ENTRIES = (
+    Entry(_stage("one_per_thread", "One element a thread, side by side."), setups.one_per_thread, _PLAIN, _SMALL_PLAIN),
+    Entry(
         _stage("grid_stride", "A fixed grid walks over the array."),
         setups.grid_stride,
         _GRIDS,
         (Problem(SMALL_COUNT, knob=3),),
         "g",
     ),
-    Rung(
+    Entry(
         _stage("offset", "Warps begin inside a sector: one more each, shared with the neighbour."),
         setups.offset,
         _OFFSETS,
         (Problem(SMALL_COUNT, knob=1), Problem(SMALL_COUNT, knob=31), Problem(SMALL_COUNT, knob=1, dtype=DOUBLE)),
         "o",
     ),
-    Rung(
+    Entry(
         _stage("stride", "Sectors are moved whole: 1 / stride of them is useful, down to one element each."),
         setups.stride,
         _STRIDES,
         (Problem(SMALL_COUNT, knob=3), Problem(SMALL_COUNT, knob=8), Problem(SMALL_COUNT, knob=4, dtype=DOUBLE)),
         "s",
     ),
-    Rung(
+    Entry(
         _stage("stride_column", "A matrix walked down its columns."),
         setups.stride_column,
         _MATRICES,
         _SMALL_MATRICES,
         probe_extents=PROBE_SHAPES,
     ),
-    Rung(
+    Entry(
         _stage("stride_smem", "The same walk inside a shared tile: rows to and from memory."),
         setups.stride_smem,
         _MATRICES,
         _SMALL_MATRICES,
         probe_extents=PROBE_SHAPES,
     ),
-    _tile_rung("shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
-    _tile_rung("shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
-    _tile_rung("shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
-    _tile_rung("shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
-    _tile_rung("shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
-    Rung(_stage("aos_one", "One field of four in an array of structures."), setups.aos_one, _PLAIN, _SMALL_PLAIN),
-    Rung(_stage("soa_one", "One field of four in a structure of arrays."), setups.soa_one, _PLAIN, _SMALL_PLAIN),
-    Rung(_stage("aos_all", "All fields in an array of structures."), setups.aos_all, _PLAIN, _SMALL_PLAIN),
-    Rung(
+    _tile_entry("shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
+    _tile_entry("shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
+    _tile_entry("shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
+    _tile_entry("shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
+    _tile_entry("shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
+    Entry(_stage("aos_one", "One field of four in an array of structures."), setups.aos_one, _PLAIN, _SMALL_PLAIN),
+    Entry(_stage("soa_one", "One field of four in a structure of arrays."), setups.soa_one, _PLAIN, _SMALL_PLAIN),
+    Entry(_stage("aos_all", "All fields in an array of structures."), setups.aos_all, _PLAIN, _SMALL_PLAIN),
+    Entry(
         _stage("aos_all_aligned", "The same, aligned: a record in 16-byte pieces."),
         partial(setups.aos_all, asked=1),
         _PLAIN,
         _SMALL_PLAIN,
     ),
-    Rung(_stage("soa_all", "All fields in a structure of arrays."), setups.soa_all, _PLAIN, _SMALL_PLAIN),
-    _transfer_rung("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
-    _transfer_rung("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
-    _transfer_rung("d2h_pageable", "Device to host, staged.", host_bound=True),
-    _transfer_rung("d2h_pinned", "Device to host, straight into pinned memory."),
+    Entry(_stage("soa_all", "All fields in a structure of arrays."), setups.soa_all, _PLAIN, _SMALL_PLAIN),
+    _transfer_entry("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
+    _transfer_entry("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
+    _transfer_entry("d2h_pageable", "Device to host, staged.", host_bound=True),
+    _transfer_entry("d2h_pinned", "Device to host, straight into pinned memory."),
 )
-_RUNGS = {rung.stage.name: rung for rung in RUNGS}
+_ENTRIES = {entry.stage.name: entry for entry in ENTRIES}
 
 
-def _case(rung: Rung, problem: Problem) -> Case:
-    setup = rung.setup(problem)
+def _case(entry: Entry, problem: Problem) -> Case:
+    setup = entry.setup(problem)
     x, y = problem.block
     return Case(
         family=NAME,
-        stage=rung.stage,
+        stage=entry.stage,
         launch=setup.launch,
         arguments=setup.arguments,
         work=setup.work,
         reference=setup.reference,
         size=problem.size or TYPE_LABELS[problem.dtype],
         block="" if problem.block == BLOCK else str(x) if y == 1 else f"{x}x{y}",
-        variant=f"{rung.knob}{problem.knob}" if rung.knob else "",
+        variant=f"{entry.knob}{problem.knob}" if entry.knob else "",
         defines=setup.defines,
         dtype=problem.dtype,
         roof=setup.roof,
@@ -203,20 +203,20 @@ def _case(rung: Rung, problem: Problem) -> Case:
 
 def cases(scale: Scale) -> Iterator[Case]:
     """Every stage on its problems."""
-    for rung in RUNGS:
+    for entry in ENTRIES:
         if scale is Scale.SMALL:
-            yield from (_case(rung, _labelled(problem)) for problem in rung.small)
+            yield from (_case(entry, _labelled(problem)) for problem in entry.small)
         else:
-            yield from (_case(rung, problem) for problem in rung.bench)
+            yield from (_case(entry, problem) for problem in entry.bench)
 
 
 def probes(case: Case) -> Iterator[Case]:
     """The case's build, block and knob on ragged extents: shorter than a warp, off every block and tile by some."""
-    rung = _RUNGS[case.stage.name]
+    entry = _ENTRIES[case.stage.name]
     x, y, _ = case.launch.block
-    knob = int(case.variant.removeprefix(rung.knob)) if rung.knob else 0
-    for extent in rung.probe_extents:
-        yield _case(rung, _labelled(Problem(extent, (x, y), knob, case.dtype)))
+    knob = int(case.variant.removeprefix(entry.knob)) if entry.knob else 0
+    for extent in entry.probe_extents:
+        yield _case(entry, _labelled(Problem(extent, (x, y), knob, case.dtype)))
 
 
 def _labelled(problem: Problem) -> Problem:
@@ -228,7 +228,7 @@ def _labelled(problem: Problem) -> Problem:
 FAMILY = Family(
     name=NAME,
     summary="how the pattern of accesses decides what memory delivers",
-    stages=tuple(rung.stage for rung in RUNGS),
+    stages=tuple(entry.stage for entry in ENTRIES),
     cases=cases,
     probes=probes,
     headlines={"offset": "f32-o1", "stride": "f32-s8"},

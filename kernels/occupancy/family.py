@@ -79,7 +79,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Entry:
     """A stage and its shapes. The kernel takes an array of n floats for each of ``roles``, and n."""
 
     stage: Stage
@@ -177,58 +177,58 @@ def _staged_bytes(block: int, elements: int) -> int:
     return block * elements * FLOAT_BYTES
 
 
-RUNGS = (
-    Rung(
+ENTRIES = (
+    Entry(
         _stage("multiply", "One float a thread: bandwidth follows occupancy."),
         _block_steps(1),
         product_of_inputs,
         (Role.OUT, Role.IN, Role.IN),
     ),
-    Rung(
+    Entry(
         _stage("multiply_float4", "Four floats a thread: half the occupancy is enough."),
         _block_steps(4),
         product_of_inputs,
         (Role.OUT, Role.IN, Role.IN),
     ),
-    Rung(
+    Entry(
         _stage("square", "In place, with the proposed block size and with others."),
         _square_shapes(),
         squared,
         (Role.INOUT,),
     ),
-    Rung(
+    Entry(
         _stage("registers", "Occupancy bought with spilled registers."),
         _register_steps(),
         partial(minus_largest, block=BLOCK, values=REGISTER_VALUES),
         small_count=REGISTERS_SMALL_COUNT,
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
-    Rung(
+    Entry(
         _stage("shared_limited", "One float a thread, fewer and fewer blocks a SM."),
         _shared_steps(1),
         squared,
     ),
-    Rung(
+    Entry(
         _stage("shared_limited_float4", "Four floats a thread, fewer and fewer blocks a SM."),
         _shared_steps(4),
         squared,
     ),
-    Rung(_stage("direct", "Memory to registers to memory."), _staged_shapes(shared=False), squared),
-    Rung(_stage("staged", "The same through shared memory and two barriers."), _staged_shapes(shared=True), squared),
+    Entry(_stage("direct", "Memory to registers to memory."), _staged_shapes(shared=False), squared),
+    Entry(_stage("staged", "The same through shared memory and two barriers."), _staged_shapes(shared=True), squared),
 )
 
 
-def _case(rung: Rung, shape: Shape, n: int, size: str, *, gate: bool = False) -> Case:
-    arguments: tuple[Argument, ...] = tuple(Buffer(role, (n,)) for role in rung.roles)
+def _case(entry: Entry, shape: Shape, n: int, size: str, *, gate: bool = False) -> Case:
+    arguments: tuple[Argument, ...] = tuple(Buffer(role, (n,)) for role in entry.roles)
     # Each array is read or written once, one that is changed in place both; one operation a float that is written.
-    crossings = sum(2 if role is Role.INOUT else 1 for role in rung.roles)
+    crossings = sum(2 if role is Role.INOUT else 1 for role in entry.roles)
     return Case(
         family=NAME,
-        stage=rung.stage,
+        stage=entry.stage,
         launch=Launch((ceil(n / (shape.block * shape.elements)), 1, 1), (shape.block, 1, 1), shape.shared_bytes),
         arguments=(*arguments, Scalar(n, "uint64")),
         work=Work(bytes=crossings * n * FLOAT_BYTES, flops=n),
-        reference=rung.reference,
+        reference=entry.reference,
         size=size,
         block=str(shape.block),
         variant=shape.variant,
@@ -239,25 +239,27 @@ def _case(rung: Rung, shape: Shape, n: int, size: str, *, gate: bool = False) ->
 
 def cases(scale: Scale) -> Iterator[Case]:
     """Every stage in every shape; at small scale in few."""
-    for rung in RUNGS:
-        for shape in rung.shapes:
+    for entry in ENTRIES:
+        for shape in entry.shapes:
             if scale is Scale.BENCH:
-                yield _case(rung, shape, BENCH_COUNT, BENCH_SIZE, gate=shape.gate)
+                yield _case(entry, shape, BENCH_COUNT, BENCH_SIZE, gate=shape.gate)
             elif shape.small:
-                yield _case(rung, shape, rung.small_count, f"n{rung.small_count}")
+                yield _case(entry, shape, entry.small_count, f"n{entry.small_count}")
 
 
 def probes(case: Case) -> Iterator[Case]:
     """The case's shape on counts shorter than a warp, off every block by some, and over a block's end."""
-    rung = next(rung for rung in RUNGS if rung.stage == case.stage)
-    shape = next(shape for shape in rung.shapes if (shape.block, shape.variant) == (case.launch.block[0], case.variant))
-    yield from (_case(rung, shape, n, f"n{n}") for n in rung.probe_counts)
+    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
+    shape = next(
+        shape for shape in entry.shapes if (shape.block, shape.variant) == (case.launch.block[0], case.variant)
+    )
+    yield from (_case(entry, shape, n, f"n{n}") for n in entry.probe_counts)
 
 
 FAMILY = Family(
     name=NAME,
     summary="bandwidth against occupancy: bytes in flight are the goal",
-    stages=tuple(rung.stage for rung in RUNGS),
+    stages=tuple(entry.stage for entry in ENTRIES),
     cases=cases,
     probes=probes,
     headlines={

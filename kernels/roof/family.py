@@ -74,7 +74,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Entry:
     """A stage, the roof it measures, and its launch.
 
     ``blocks(n)`` is the number of blocks for ``n`` floats, ``problem(n, blocks, scale)`` what they work on.
@@ -181,10 +181,10 @@ def _stage(name: str, lesson: str) -> Stage:
     return Stage(name, lesson, source=HERE / f"{name}.cu")
 
 
-_memory = partial(Rung, sizes=MEMORY_SIZES, gate=MEMORY_GATE, probe_counts=MEMORY_PROBES)
-_arithmetic = partial(Rung, sizes=FMA_SIZES, gate=FMA_GATE, probe_counts=FMA_PROBES)
+_memory = partial(Entry, sizes=MEMORY_SIZES, gate=MEMORY_GATE, probe_counts=MEMORY_PROBES)
+_arithmetic = partial(Entry, sizes=FMA_SIZES, gate=FMA_GATE, probe_counts=FMA_PROBES)
 
-RUNGS: tuple[Rung, ...] = (
+ENTRIES: tuple[Entry, ...] = (
     _memory(_stage("copy_float", "One float a thread: too few bytes in flight."), "copy", _one_float, _copy),
     _memory(_stage("copy_float4", "One float4 a thread: the flat copy."), "copy", _one_quad, _copy),
     _memory(
@@ -208,43 +208,43 @@ RUNGS: tuple[Rung, ...] = (
 )
 
 
-def _case(rung: Rung, n: int, size: str, scale: Scale, *, tier: Tier = Tier.FULL) -> Case:
-    blocks = rung.blocks(n)
-    problem = rung.problem(n, blocks, scale)
+def _case(entry: Entry, n: int, size: str, scale: Scale, *, tier: Tier = Tier.FULL) -> Case:
+    blocks = entry.blocks(n)
+    problem = entry.problem(n, blocks, scale)
     return Case(
         family=NAME,
-        stage=rung.stage,
+        stage=entry.stage,
         launch=Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1)),
         arguments=problem.arguments,
         work=problem.work,
         reference=problem.reference,
         size=size,
-        defines=rung.defines,
+        defines=entry.defines,
         tolerance=problem.tolerance,
-        roof=rung.roof,
+        roof=entry.roof,
         tier=tier,
     )
 
 
 def cases(scale: Scale) -> Iterator[Case]:
     """Every stage on each of its sizes."""
-    for rung in RUNGS:
-        for size, nbytes in rung.sizes[scale].items():
-            tier = Tier.GATE if size in rung.gate else Tier.FULL
-            yield _case(rung, nbytes // FLOAT_BYTES, size, scale, tier=tier)
+    for entry in ENTRIES:
+        for size, nbytes in entry.sizes[scale].items():
+            tier = Tier.GATE if size in entry.gate else Tier.FULL
+            yield _case(entry, nbytes // FLOAT_BYTES, size, scale, tier=tier)
 
 
 def probes(case: Case) -> Iterator[Case]:
     """Short and ragged arrays through the case's own build; the size label is the number of floats."""
-    rung = next(rung for rung in RUNGS if rung.stage == case.stage)
-    for n in rung.probe_counts:
-        yield _case(rung, n, str(n), Scale.SMALL)
+    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
+    for n in entry.probe_counts:
+        yield _case(entry, n, str(n), Scale.SMALL)
 
 
 FAMILY = Family(
     name=NAME,
     summary="what the chip reaches at best: copy, read, write and fused multiply-add",
-    stages=tuple(rung.stage for rung in RUNGS),
+    stages=tuple(entry.stage for entry in ENTRIES),
     cases=cases,
     probes=probes,
 )

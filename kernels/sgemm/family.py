@@ -111,7 +111,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Entry:
     """A stage, its tilings (smallest first; none for an operation), and the largest side it runs and is gated at.
 
     Beyond its largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
@@ -172,28 +172,28 @@ _BARRIER_RING = (Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows
 _GROUP_SPLIT = (Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16)),)
 _STREAM_K = (_stream_k(8), _stream_k(16))
 
-RUNGS = (
-    Rung(_stage("naive", "One thread an element."), _ELEMENTS, largest=8192, largest_in_gate=1024),
-    Rung(_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements a thread."), _TILE_128),
-    Rung(_stage("vectorized", "float4 loads and stores."), _TILE_128),
-    Rung(_stage("moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
-    Rung(_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
-    Rung(_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
-    Rung(_stage("double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
-    Rung(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread, operands reused."), _TILE_256),
-    Rung(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _COPY_RING),
-    Rung(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
-    Rung(
+ENTRIES = (
+    Entry(_stage("naive", "One thread an element."), _ELEMENTS, largest=8192, largest_in_gate=1024),
+    Entry(_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements a thread."), _TILE_128),
+    Entry(_stage("vectorized", "float4 loads and stores."), _TILE_128),
+    Entry(_stage("moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
+    Entry(_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
+    Entry(_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
+    Entry(_stage("double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
+    Entry(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread, operands reused."), _TILE_256),
+    Entry(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _COPY_RING),
+    Entry(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
+    Entry(
         _stage("barrier_ring", "Arrive early, wait late: no block-wide barrier.", (8, 0)), _BARRIER_RING, in_bands=True
     ),
-    Rung(
+    Entry(
         _stage("group_split", "Groups of warps share out every slice of k.", (8, 0)),
         _GROUP_SPLIT,
         largest=2048,
         in_bands=True,
     ),
-    Rung(_stage("stream_k", "Equal work for every block: tiles cut along k.", (8, 0)), _STREAM_K, in_bands=True),
-    Rung(Stage("cublas", "The vendor library in pedantic float32.", operation="cublas_sgemm")),
+    Entry(_stage("stream_k", "Equal work for every block: tiles cut along k.", (8, 0)), _STREAM_K, in_bands=True),
+    Entry(Stage("cublas", "The vendor library in pedantic float32.", operation="cublas_sgemm")),
 )
 
 
@@ -214,7 +214,7 @@ def tolerance(k: int) -> float:
     return min(k * float(np.finfo(np.float32).eps), 2.0**-13)
 
 
-def _case(rung: Rung, problem: Problem, tiling: Tiling | None, tier: Tier = Tier.FULL) -> Case:
+def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Tier.FULL) -> Case:
     m, n, k = problem.m, problem.n, problem.k
     arguments: tuple[Argument, ...] = (Buffer(Role.OUT, (m, n)), Buffer(Role.IN, (m, k)), Buffer(Role.IN, (k, n)))
     if tiling is None:
@@ -224,7 +224,7 @@ def _case(rung: Rung, problem: Problem, tiling: Tiling | None, tier: Tier = Tier
         arguments += (*tiling.scratch, Scalar(m), Scalar(n), Scalar(k))
     return Case(
         family=NAME,
-        stage=rung.stage,
+        stage=entry.stage,
         launch=launch,
         arguments=arguments,
         # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
@@ -242,32 +242,32 @@ def _case(rung: Rung, problem: Problem, tiling: Tiling | None, tier: Tier = Tier
 
 def cases(scale: Scale) -> Iterator[Case]:
     """Every stage on every square problem up to its largest side; at small scale on a tidy and on a ragged one."""
-    for rung in RUNGS:
+    for entry in ENTRIES:
         if scale is Scale.SMALL:
             for problem in SMALL_PROBLEMS:
-                yield _case(rung, problem, rung.tiling(problem))
+                yield _case(entry, problem, entry.tiling(problem))
             continue
         for side in BENCH_SIDES:
-            if side <= rung.largest:
+            if side <= entry.largest:
                 problem = Problem(side, side, side)
-                gate = side in GATE_SIDES and side <= rung.largest_in_gate
-                yield _case(rung, problem, rung.tiling(problem), Tier.GATE if gate else Tier.FULL)
+                gate = side in GATE_SIDES and side <= entry.largest_in_gate
+                yield _case(entry, problem, entry.tiling(problem), Tier.GATE if gate else Tier.FULL)
 
 
 def probes(case: Case) -> Iterator[Case]:
     """Ragged problems, M != N != K, through the case's own build; where tiles have an order, more than one band."""
-    rung = next(rung for rung in RUNGS if rung.stage == case.stage)
-    tiling = next((tiling for tiling in rung.tilings if tiling.defines == case.defines), None)
+    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
+    tiling = next((tiling for tiling in entry.tilings if tiling.defines == case.defines), None)
     for problem in PROBE_PROBLEMS:
-        yield _case(rung, problem, tiling)
-    if rung.in_bands and tiling is not None:
-        yield _case(rung, BANDS_PROBLEM, replace(tiling, persistent=FEW_BLOCKS) if tiling.persistent else tiling)
+        yield _case(entry, problem, tiling)
+    if entry.in_bands and tiling is not None:
+        yield _case(entry, BANDS_PROBLEM, replace(tiling, persistent=FEW_BLOCKS) if tiling.persistent else tiling)
 
 
 FAMILY = Family(
     name=NAME,
     summary="single-precision matrix product",
-    stages=tuple(rung.stage for rung in RUNGS),
+    stages=tuple(entry.stage for entry in ENTRIES),
     cases=cases,
     probes=probes,
     headlines={"naive": "4096"},

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from family_modules import KERNELS, access
+from emulated import defect_is_noticed
+from family_modules import access
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.case import Case, Scalar, Scale, Stage, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
-from peakgate.device.cpu import CpuLaunchable
-from peakgate.device.interface import KernelFault
+from peakgate.case import Scalar, Scale, Stage, Tier
 
 FAMILY = access.FAMILY
 tiles_transposed = access.setups.tiles_transposed
@@ -32,48 +27,6 @@ LARGE_L2_BYTES = 60_000_000
 KERNEL_STAGES = [stage for stage in FAMILY.stages if stage.source]
 
 
-@pytest.fixture
-def compiler() -> None:
-    try:
-        emulator.find_compiler()
-    except PeakgateError as missing:
-        pytest.skip(str(missing))
-
-
-def small_of(stage: str) -> list[Case]:
-    return [case for case in SMALL.values() if case.stage.name == stage]
-
-
-def is_right(case: Case) -> bool:
-    launchable = CpuLaunchable(case)
-    launchable.run()
-    expected = case.reference(np, launchable.inputs)
-    return all(map(np.array_equal, launchable.outputs, expected))
-
-
-def fails(case: Case) -> bool:
-    try:
-        return not is_right(case)
-    except KernelFault:
-        return True
-
-
-def test_every_kernel_file_is_a_stage_and_every_stage_a_kernel_file() -> None:
-    files = {path.stem for path in (KERNELS / "access").glob("*.cu")}
-
-    assert files == {stage.name for stage in KERNEL_STAGES}
-
-
-@pytest.mark.parametrize("stage", KERNEL_STAGES, ids=lambda stage: stage.name)
-def test_a_kernel_file_opens_with_its_lesson_and_holds_the_kernel_of_its_name(stage: Stage) -> None:
-    assert stage.source is not None
-    text = stage.source.read_text()
-
-    assert text.startswith(f"// {stage.name}: ")
-    assert text.count('extern "C" __global__') == 1
-    assert f" {stage.name}(" in text
-
-
 @pytest.mark.parametrize("stage", KERNEL_STAGES, ids=lambda stage: stage.name)
 def test_addresses_are_computed_in_size_t(stage: Stage) -> None:
     assert stage.source is not None
@@ -81,15 +34,6 @@ def test_addresses_are_computed_in_size_t(stage: Stage) -> None:
 
     assert any("(size_t)" in line for line in code)
     assert not [line for line in code if "blockIdx.x * blockDim.x" in line and "(size_t)blockIdx.x" not in line]
-
-
-@pytest.mark.parametrize("stage", KERNEL_STAGES, ids=lambda stage: stage.name)
-def test_no_barrier_stands_inside_a_condition(stage: Stage) -> None:
-    """The emulator lets threads leave early, so a barrier they skip on their way out is found here alone."""
-    assert stage.source is not None
-    barriers = [line for line in stage.source.read_text().splitlines() if "__syncthreads" in line]
-
-    assert all(line == "    __syncthreads();" for line in barriers)
 
 
 def test_ids_are_unique_and_keep_their_form() -> None:
@@ -227,15 +171,6 @@ def test_transposing_tiles_there_and_back_changes_nothing_that_is_whole(n: int, 
         assert there[i - i % (rows * columns) + column * rows + row] == values[i]
 
 
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("stage", FAMILY.stages, ids=lambda stage: stage.name)
-def test_a_stage_is_right_on_its_small_cases_and_their_probes(stage: Stage) -> None:
-    for case in small_of(stage.name):
-        assert is_right(case), case.id
-        for probe in FAMILY.probes(case):
-            assert is_right(probe), probe.id
-
-
 DEFECTS = [
     ("offset", "if (i < n)", "if (true)"),
     ("offset", "values[i + offset]", "values[i]"),
@@ -261,13 +196,4 @@ DEFECTS = [
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(("stage", "right", "wrong"), DEFECTS)
 def test_an_injected_defect_does_not_pass(stage: str, right: str, wrong: str, tmp_path: Path) -> None:
-    case = small_of(stage)[0]
-    assert case.stage.source is not None
-    text = case.stage.source.read_text()
-    assert right in text
-    shutil.copytree(KERNELS / "common", tmp_path / "common")
-    source = tmp_path / FAMILY.name / case.stage.source.name
-    source.parent.mkdir()
-    source.write_text(text.replace(right, wrong, 1))
-
-    assert any(fails(replace(c, stage=replace(c.stage, source=source))) for c in (case, *FAMILY.probes(case)))
+    assert defect_is_noticed(FAMILY, stage, right, wrong, tmp_path)

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from family_modules import KERNELS
+from emulated import defect_is_noticed
 from family_modules import occupancy as family
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import Case, Scalar, Scale, Stage, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
-from peakgate.device.cpu import CpuLaunchable
-from peakgate.device.interface import KernelFault
 from peakgate.judge.occupancy import KIB, LIMITS, max_potential_block_size, occupancy
 
 FAMILY = family.FAMILY
-RUNGS = family.RUNGS
+ENTRIES = family.ENTRIES
 minus_largest = family.minus_largest
 
 
@@ -29,50 +24,8 @@ HOPPER = (9, 0)
 LARGE_L2_BYTES = 60_000_000
 
 
-@pytest.fixture
-def compiler() -> None:
-    try:
-        emulator.find_compiler()
-    except PeakgateError as missing:
-        pytest.skip(str(missing))
-
-
-def small_of(stage: str) -> list[Case]:
-    return [case for case in SMALL.values() if case.stage.name == stage]
-
-
 def count_of(case: Case) -> int:
     return next(int(argument.value) for argument in case.arguments if isinstance(argument, Scalar))
-
-
-def is_right(case: Case) -> bool:
-    launchable = CpuLaunchable(case)
-    launchable.run()
-    expected = case.reference(np, launchable.inputs)
-    return all(map(np.array_equal, launchable.outputs, expected))
-
-
-def fails(case: Case) -> bool:
-    try:
-        return not is_right(case)
-    except KernelFault:
-        return True
-
-
-def test_every_kernel_file_is_a_stage_and_every_stage_a_kernel_file() -> None:
-    files = {path.stem for path in (KERNELS / "occupancy").glob("*.cu")}
-
-    assert files == {stage.name for stage in FAMILY.stages}
-
-
-@pytest.mark.parametrize("stage", FAMILY.stages, ids=lambda stage: stage.name)
-def test_a_kernel_file_opens_with_its_lesson_and_holds_the_kernel_of_its_name(stage: Stage) -> None:
-    assert stage.source is not None
-    text = stage.source.read_text()
-
-    assert text.startswith(f"// {stage.name}: ")
-    assert text.count('extern "C" __global__') == 1
-    assert f" {stage.name}(" in text
 
 
 @pytest.mark.parametrize("stage", FAMILY.stages, ids=lambda stage: stage.name)
@@ -82,15 +35,6 @@ def test_addresses_are_computed_in_size_t(stage: Stage) -> None:
 
     assert firsts
     assert all("(size_t)blockIdx.x" in line for line in firsts)
-
-
-@pytest.mark.parametrize("stage", FAMILY.stages, ids=lambda stage: stage.name)
-def test_no_barrier_stands_inside_a_condition(stage: Stage) -> None:
-    """The emulator lets threads leave early, so a barrier they skip on their way out is found here alone."""
-    assert stage.source is not None
-    barriers = [line for line in stage.source.read_text().splitlines() if "__syncthreads" in line]
-
-    assert all(line == "    __syncthreads();" for line in barriers)
 
 
 def test_ids_are_unique_and_keep_their_form() -> None:
@@ -129,7 +73,7 @@ def test_every_array_of_a_benchmark_outgrows_the_l2() -> None:
 
 def test_grids_cover_the_problem_and_no_block_is_idle() -> None:
     elements = {
-        (rung.stage.name, shape.block, shape.variant): shape.elements for rung in RUNGS for shape in rung.shapes
+        (entry.stage.name, shape.block, shape.variant): shape.elements for entry in ENTRIES for shape in entry.shapes
     }
     for case in [*BENCH.values(), *SMALL.values(), *PROBES.values()]:
         block = case.launch.block[0]
@@ -191,15 +135,6 @@ def test_each_float_loses_the_largest_of_its_thread(listed: list[float], block: 
         assert result[i] == floats[i] - mine.max()
 
 
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("stage", FAMILY.stages, ids=lambda stage: stage.name)
-def test_a_stage_is_right_on_its_small_cases_and_their_probes(stage: Stage) -> None:
-    for case in small_of(stage.name):
-        assert is_right(case), case.id
-        for probe in FAMILY.probes(case):
-            assert is_right(probe), probe.id
-
-
 DEFECTS = [
     ("multiply", "if (i < n)", "if (true)"),
     # Nobody takes the floats that fill no float4; or too many do.
@@ -222,13 +157,4 @@ DEFECTS = [
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(("stage", "right", "wrong"), DEFECTS)
 def test_an_injected_defect_does_not_pass(stage: str, right: str, wrong: str, tmp_path: Path) -> None:
-    case = small_of(stage)[0]
-    assert case.stage.source is not None
-    text = case.stage.source.read_text()
-    assert right in text
-    shutil.copytree(KERNELS / "common", tmp_path / "common")
-    source = tmp_path / FAMILY.name / case.stage.source.name
-    source.parent.mkdir()
-    source.write_text(text.replace(right, wrong, 1))
-
-    assert any(fails(replace(c, stage=replace(c.stage, source=source))) for c in (case, *FAMILY.probes(case)))
+    assert defect_is_noticed(FAMILY, stage, right, wrong, tmp_path)

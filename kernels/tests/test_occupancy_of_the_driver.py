@@ -52,12 +52,12 @@ def test_the_compilers_log_and_the_loaded_kernel_tell_the_same_resources(record)
         assert kernel["compiled_for"] == {name: kernel[name] for name in kernel["compiled_for"]}, kernel["kernel"]
 
 
-@pytest.mark.parametrize(("device", "told"), [("gpu", "no GPU answers"), ("cpu", "expected gpu or gpu:N")])
-def test_without_a_gpu_to_ask_nothing_is_written(monkeypatch, tmp_path, capsys, device, told):
+@pytest.mark.parametrize(("device", "reported"), [("gpu", "no GPU answers"), ("cpu", "expected gpu or gpu:N")])
+def test_without_a_gpu_to_ask_nothing_is_written(monkeypatch, tmp_path, capsys, device, reported):
     monkeypatch.setattr(driver, "gpu_count", lambda: 0)
     assert occupancy_record.main([str(tmp_path / "occupancy.json"), "--device", device]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert reported in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import Role, Scale, Tier
 
-RUNGS = roof.RUNGS
+ENTRIES = roof.ENTRIES
 THREADS = roof.THREADS
 
 
@@ -16,7 +16,7 @@ FLOATS_A_THREAD = {"copy_float": 1, "copy_float4": 4, "copy_float4_x4": 16, "fma
 
 
 def named(stage: str) -> Any:
-    return next(rung for rung in RUNGS if rung.stage.name == stage)
+    return next(entry for entry in ENTRIES if entry.stage.name == stage)
 
 
 @pytest.mark.parametrize(("stage", "floats"), FLOATS_A_THREAD.items())

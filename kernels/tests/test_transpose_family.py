@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peakgate.case import Case, Role, Scale, Tier
 
 BLOCKS = transpose.BLOCKS
-RUNGS = transpose.RUNGS
+ENTRIES = transpose.ENTRIES
 tile_side = transpose.tile_side
 
 
@@ -23,14 +23,14 @@ def shape_of(case: Case) -> tuple[int, int]:
     return rows, columns
 
 
-@given(rung=st.sampled_from(RUNGS), rows=sides, columns=sides, data=st.data())
+@given(entry=st.sampled_from(ENTRIES), rows=sides, columns=sides, data=st.data())
 def test_a_grid_covers_the_matrix_with_no_block_wholly_outside(
-    rung: Any, rows: int, columns: int, data: st.DataObject
+    entry: Any, rows: int, columns: int, data: st.DataObject
 ) -> None:
-    block = data.draw(st.sampled_from(rung.blocks))
-    x, y, z = rung.grid(rows, columns, block)
-    along, below = (y, x) if rung.down else (x, y)
-    span_columns, span_rows = rung.span(block)
+    block = data.draw(st.sampled_from(entry.blocks))
+    x, y, z = entry.grid(rows, columns, block)
+    along, below = (y, x) if entry.down else (x, y)
+    span_columns, span_rows = entry.span(block)
 
     assert z == 1
     assert (along - 1) * span_columns < columns <= along * span_columns
@@ -41,15 +41,15 @@ def test_every_case_and_probe_launches_enough_blocks_for_its_matrix() -> None:
     for scale in Scale:
         for case in transpose.cases(scale):
             for checked in (case, *transpose.probes(case)):
-                rung = next(rung for rung in RUNGS if rung.stage == checked.stage)
+                entry = next(entry for entry in ENTRIES if entry.stage == checked.stage)
                 rows, columns = shape_of(checked)
                 block = (checked.launch.block[0], checked.launch.block[1])
-                assert checked.launch.grid == rung.grid(rows, columns, block), checked.id
+                assert checked.launch.grid == entry.grid(rows, columns, block), checked.id
 
 
 @given(rows=sides, columns=sides)
 def test_work_is_each_element_read_once_and_written_once(rows: int, columns: int) -> None:
-    case = transpose._case(RUNGS[0], rows, columns, (32, 8), None)
+    case = transpose._case(ENTRIES[0], rows, columns, (32, 8), None)
     assert case.work.bytes == sum(buffer.nbytes for buffer in case.buffers)
     assert case.work.flops == 0
 
@@ -89,17 +89,17 @@ def test_every_block_walks_its_tile_in_whole_steps() -> None:
 
 
 def test_shared_tiles_fit_what_a_block_gets_without_opting_in() -> None:
-    for rung in RUNGS:
-        for block in rung.blocks:
-            for pad in rung.pads:
-                columns, rows = rung.span(block)
+    for entry in ENTRIES:
+        for block in entry.blocks:
+            for pad in entry.pads:
+                columns, rows = entry.span(block)
                 tiles = columns // rows
-                assert 4 * tiles * rows * (rows + pad) <= STATIC_SHARED_LIMIT_BYTES, rung.stage.name
+                assert 4 * tiles * rows * (rows + pad) <= STATIC_SHARED_LIMIT_BYTES, entry.stage.name
 
 
 def test_a_tile_stage_is_built_for_the_block_it_is_launched_with() -> None:
     tiled = [case for case in transpose.cases(Scale.BENCH) if case.defines]
-    assert {case.stage.name for case in tiled} == {rung.stage.name for rung in RUNGS if rung.pads}
+    assert {case.stage.name for case in tiled} == {entry.stage.name for entry in ENTRIES if entry.pads}
     for case in tiled:
         defined = dict(case.defines)
         assert (int(defined["BLOCK_X"]), int(defined["BLOCK_Y"]), 1) == case.launch.block, case.id
@@ -112,21 +112,21 @@ def test_padding_other_than_the_usual_one_is_a_variant_of_the_id() -> None:
 
 
 def test_every_stage_that_takes_any_block_is_benched_with_all_of_them_on_all_sizes() -> None:
-    for rung in RUNGS:
+    for entry in ENTRIES:
         benched = {
-            (case.size, case.launch.block[:2]) for case in transpose.cases(Scale.BENCH) if case.stage == rung.stage
+            (case.size, case.launch.block[:2]) for case in transpose.cases(Scale.BENCH) if case.stage == entry.stage
         }
-        blocks = set(BLOCKS) if len(rung.blocks) > 1 else set(rung.blocks)
+        blocks = set(BLOCKS) if len(entry.blocks) > 1 else set(entry.blocks)
         assert benched == {(str(side), block) for side in transpose.BENCH_SIDES for block in blocks}
 
 
 def test_the_gate_judges_each_stage_at_both_gate_sizes_and_stays_small() -> None:
     gate = [case for case in transpose.cases(Scale.BENCH) if case.tier is Tier.GATE]
     sizes = {str(side) for side in transpose.GATE_SIDES}
-    for rung in RUNGS:
-        assert {case.size for case in gate if case.stage == rung.stage} == sizes
+    for entry in ENTRIES:
+        assert {case.size for case in gate if case.stage == entry.stage} == sizes
     assert len(gate) == len(sizes) * sum(
-        min(len(rung.blocks), transpose.GATE_BLOCKS) * max(1, len(rung.pads)) for rung in RUNGS
+        min(len(entry.blocks), transpose.GATE_BLOCKS) * max(1, len(entry.pads)) for entry in ENTRIES
     )
 
 

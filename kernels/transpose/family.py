@@ -32,7 +32,7 @@ GATE_BLOCKS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Entry:
     """A stage, its block shapes (those of the gate first), and how a launch is cut.
 
     ``span(block)`` is the part of the input one block covers, as (columns, rows). ``down`` says that the grid's x axis
@@ -103,25 +103,25 @@ _TALL = _first((8, 32), (16, 16))
 _WIDE = _first((32, 8), (16, 16))
 _UNPADDED = (0,)
 
-RUNGS = (
-    Rung(_stage("copy_row", "The bound of the naive stages: rows to rows."), _WIDE, _by_row, transposes=False),
-    Rung(
+ENTRIES = (
+    Entry(_stage("copy_row", "The bound of the naive stages: rows to rows."), _WIDE, _by_row, transposes=False),
+    Entry(
         _stage("copy_col", "Strided on both sides: columns to columns."), _TALL, _by_column, down=True, transposes=False
     ),
-    Rung(_stage("naive_row", "Reads rows, writes columns: scattered stores."), _TALL, _by_row),
-    Rung(_stage("naive_col", "Reads columns, writes rows: scattered loads."), _TALL, _by_column, down=True),
-    Rung(_stage("unroll4_row", "naive_row, four elements a thread."), _TALL, _four_by_row),
-    Rung(_stage("unroll4_col", "naive_col, four elements a thread."), _TALL, _four_by_column, down=True),
-    Rung(_stage("diagonal_row", "naive_row, blocks dealt along diagonals."), _TALL, _by_row),
-    Rung(_stage("diagonal_col", "naive_col, blocks dealt along diagonals."), _TALL, _by_column, down=True),
-    Rung(_stage("smem", "Rows to rows through a shared tile, with bank conflicts."), _WIDE, _tile, pads=_UNPADDED),
-    Rung(_stage("smem_pad", "A padded tile: no bank conflicts."), _WIDE, _tile, pads=(1, 2)),
-    Rung(_stage("smem_unroll2", "Two tiles a block, with bank conflicts."), _WIDE, _two_tiles, pads=_UNPADDED),
-    Rung(_stage("smem_unroll2_pad", "Two padded tiles a block."), _WIDE, _two_tiles, pads=(1, 2)),
-    Rung(_stage("vectorized", "A 64 x 64 tile, float4 on both sides."), _THREADS_256, _tile64),
-    Rung(_stage("swizzled", "float4 in shared memory too, swizzled."), _THREADS_256, _tile64),
-    Rung(_stage("ordered", "Blocks walk along the output's rows."), _THREADS_256, _tile64, down=True),
-    Rung(_stage("hinted", "Cache hints on the loads.", (8, 0)), _THREADS_256, _tile64, down=True),
+    Entry(_stage("naive_row", "Reads rows, writes columns: scattered stores."), _TALL, _by_row),
+    Entry(_stage("naive_col", "Reads columns, writes rows: scattered loads."), _TALL, _by_column, down=True),
+    Entry(_stage("unroll4_row", "naive_row, four elements a thread."), _TALL, _four_by_row),
+    Entry(_stage("unroll4_col", "naive_col, four elements a thread."), _TALL, _four_by_column, down=True),
+    Entry(_stage("diagonal_row", "naive_row, blocks dealt along diagonals."), _TALL, _by_row),
+    Entry(_stage("diagonal_col", "naive_col, blocks dealt along diagonals."), _TALL, _by_column, down=True),
+    Entry(_stage("smem", "Rows to rows through a shared tile, with bank conflicts."), _WIDE, _tile, pads=_UNPADDED),
+    Entry(_stage("smem_pad", "A padded tile: no bank conflicts."), _WIDE, _tile, pads=(1, 2)),
+    Entry(_stage("smem_unroll2", "Two tiles a block, with bank conflicts."), _WIDE, _two_tiles, pads=_UNPADDED),
+    Entry(_stage("smem_unroll2_pad", "Two padded tiles a block."), _WIDE, _two_tiles, pads=(1, 2)),
+    Entry(_stage("vectorized", "A 64 x 64 tile, float4 on both sides."), _THREADS_256, _tile64),
+    Entry(_stage("swizzled", "float4 in shared memory too, swizzled."), _THREADS_256, _tile64),
+    Entry(_stage("ordered", "Blocks walk along the output's rows."), _THREADS_256, _tile64, down=True),
+    Entry(_stage("hinted", "Cache hints on the loads.", (8, 0)), _THREADS_256, _tile64, down=True),
 )
 
 
@@ -135,63 +135,63 @@ def copied(xp: object, inputs: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG
     return (inputs[0],)
 
 
-def _case(rung: Rung, rows: int, columns: int, block: Block, pad: int | None, *, tier: Tier = Tier.FULL) -> Case:
+def _case(entry: Entry, rows: int, columns: int, block: Block, pad: int | None, *, tier: Tier = Tier.FULL) -> Case:
     defines: tuple[tuple[str, str], ...] = ()
     if pad is not None:
         defines = (("BLOCK_X", str(block[0])), ("BLOCK_Y", str(block[1])), ("PAD", str(pad)))
     return Case(
         family=NAME,
-        stage=rung.stage,
-        launch=Launch(grid=rung.grid(rows, columns, block), block=(*block, 1)),
+        stage=entry.stage,
+        launch=Launch(grid=entry.grid(rows, columns, block), block=(*block, 1)),
         arguments=(
-            Buffer(Role.OUT, (columns, rows) if rung.transposes else (rows, columns)),
+            Buffer(Role.OUT, (columns, rows) if entry.transposes else (rows, columns)),
             Buffer(Role.IN, (rows, columns)),
             Scalar(columns),
             Scalar(rows),
         ),
         # Every element of 4 bytes is read once and written once.
         work=Work(bytes=2 * 4 * rows * columns),
-        reference=transposed if rung.transposes else copied,
+        reference=transposed if entry.transposes else copied,
         size=str(rows) if rows == columns else f"{rows}x{columns}",
         block=f"{block[0]}x{block[1]}",
-        variant="" if pad is None or pad == rung.pads[0] else f"pad{pad}",
+        variant="" if pad is None or pad == entry.pads[0] else f"pad{pad}",
         defines=defines,
         roof="copy",
         tier=tier,
     )
 
 
-def _paddings(rung: Rung) -> tuple[int | None, ...]:
-    return rung.pads or (None,)
+def _paddings(entry: Entry) -> tuple[int | None, ...]:
+    return entry.pads or (None,)
 
 
 def cases(scale: Scale) -> Iterator[Case]:
     """Every stage on every size with every block and padding; at small scale its first two blocks, one a shape."""
-    for rung in RUNGS:
-        for pad in _paddings(rung):
+    for entry in ENTRIES:
+        for pad in _paddings(entry):
             if scale is Scale.SMALL:
                 for position, (rows, columns) in enumerate(SMALL_SHAPES):
-                    yield _case(rung, rows, columns, rung.blocks[position % len(rung.blocks)], pad)
+                    yield _case(entry, rows, columns, entry.blocks[position % len(entry.blocks)], pad)
                 continue
             for side in BENCH_SIDES:
-                for rank, block in enumerate(rung.blocks):
+                for rank, block in enumerate(entry.blocks):
                     gate = side in GATE_SIDES and rank < GATE_BLOCKS
-                    yield _case(rung, side, side, block, pad, tier=Tier.GATE if gate else Tier.FULL)
+                    yield _case(entry, side, side, block, pad, tier=Tier.GATE if gate else Tier.FULL)
 
 
 def probes(case: Case) -> Iterator[Case]:
     """Ragged matrices through the case's own build and block."""
-    rung = next(rung for rung in RUNGS if rung.stage == case.stage)
+    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
     pad = dict(case.defines).get("PAD")
     block = (case.launch.block[0], case.launch.block[1])
     for rows, columns in PROBE_SHAPES:
-        yield _case(rung, rows, columns, block, None if pad is None else int(pad))
+        yield _case(entry, rows, columns, block, None if pad is None else int(pad))
 
 
 FAMILY = Family(
     name=NAME,
     summary="out-of-place transpose of a float32 matrix",
-    stages=tuple(rung.stage for rung in RUNGS),
+    stages=tuple(entry.stage for entry in ENTRIES),
     cases=cases,
     probes=probes,
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from peakgate.common.processes import end_group
 from peakgate.project import config
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.process import SideBroken, last_words
@@ -44,20 +43,13 @@ def build_side(which: Which, folder: Folder, environment: Mapping[str, str], log
         try:
             code = process.wait(project.build_timeout_s)
         except subprocess.TimeoutExpired:
-            _end(process)
             limit = f"build_timeout_s of {project.build_timeout_s:g} s"
             raise SideBroken(
                 which, f"its build `{project.build}` did not end within {limit} (all of it: {log})"
             ) from None
-        except BaseException:
-            _end(process)
-            raise
+        finally:
+            end_group(process)
     if code != 0:
         said = last_words(log.read_text(encoding="utf-8", errors="replace"))
         raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")
     return time.monotonic() - start
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

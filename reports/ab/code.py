@@ -38,7 +38,7 @@ class Identity:
         return self.code is not None or self.operation is not None
 
     def surely_equals(self, other: Identity) -> bool:
-        """Whether the two cannot differ; False where no machine code of ours tells."""
+        """Whether the two cannot differ; False for a case without machine code to compare."""
         return self.operation is None and other.operation is None and self == other
 
 

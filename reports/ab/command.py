@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
@@ -110,7 +108,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         uuid = device_uuid(options.device)
-        with _terminated_like_interrupted(), locked(uuid, options.wait), folders(base, head) as placed:
+        with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
@@ -204,7 +202,7 @@ def _report(record: Record, options: argparse.Namespace) -> ExitCode:
 
 
 def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
-    """A head that cannot be measured is the commit's fault: a regression, told in one line and in the verdict file."""
+    """A head that cannot be measured is a regression: one line, and the verdict file."""
     sys.stderr.write(" ".join(str(broken).split()) + "\n")
     verdict = {
         "schema": machine.SCHEMA,
@@ -214,20 +212,6 @@ def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
     }
     write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
     return ExitCode.REGRESSION
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """A runner that is told to stop sends SIGTERM: leave worktrees and report as orderly as after Ctrl-C."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _at_least(least: int) -> Any:

@@ -122,7 +122,7 @@ def estimates(
     """One estimate a case (row) over its finite pairs (columns); None with fewer than two.
 
     ``steadied_by`` are variances, degrees of freedom and log times of other cases, which help to steady the variances
-    of these. ``other_pairs`` are log ratios of the same cases that tell of their variance and of nothing else.
+    of these. ``other_pairs`` are log ratios of the same cases, used for their variance only.
     """
     counts = np.isfinite(log_ratios).sum(axis=1)
     variance, df = spread(log_ratios)
@@ -177,7 +177,7 @@ def decide(
 ) -> list[Decision | None]:
     """Decide every case (row) from its screening and confirming pairs (columns, NaN where not measured).
 
-    A case that is not ``judged`` is never suspected; it tells of the noise.
+    A case that is not ``judged`` is never suspected; it only informs the noise estimate.
 
     Looks whose pairs are not all there yet leave what is undecided OPEN; so do suspects that lean beyond the smallest
     shift after the last look. None for a case without two screening pairs.
@@ -212,7 +212,7 @@ def decide(
 
 
 def moved_together(log_ratios: Floats) -> Together | None:
-    """Whether the median case moved, one number a pair; None with too few cases or pairs to tell."""
+    """Whether the median case moved, one number per pair; None with too few cases or pairs."""
     rows = log_ratios[np.isfinite(log_ratios).any(axis=1)]
     columns = rows[:, np.isfinite(rows).any(axis=0)]
     if len(columns) < FEWEST_CASES_TOGETHER or columns.shape[1] < 2:

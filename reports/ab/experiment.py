@@ -154,19 +154,19 @@ class _Experiment:
         attempt = 0
         while True:
             process = self._process(Stage.PROOF, attempt, which, cases)
-            told = self._verdicts(process)
-            wrong = {case for case, verdict in told.items() if verdict in FAULTY}
-            cases = [case for case, verdict in told.items() if verdict is Verdict.INCONCLUSIVE]
+            reported = self._verdicts(process)
+            wrong = {case for case, verdict in reported.items() if verdict in FAULTY}
+            cases = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
             attempt += 1
             if not (wrong and cases):
                 return
 
     def _verdicts(self, process: Process) -> dict[str, Verdict]:
         """What a process says of the cases it could not time."""
-        told = {case: Verdict(verdict) for case, (verdict, _) in process.refused.items()}
+        reported = {case: Verdict(verdict) for case, (verdict, _) in process.refused.items()}
         if process.file:
-            told |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
-        return told
+            reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
+        return reported
 
     def _pairs(self, stage: Stage, first: int, last: int, cases: Sequence[str]) -> None:
         """Run pairs ``first`` up to ``last`` of a stage."""
@@ -183,7 +183,7 @@ class _Experiment:
             recent.append(time.monotonic() - start)
 
     def _process(self, stage: Stage, pair: int, which: Which, cases: Sequence[str]) -> Process:
-        """Run one process and keep it; SideBroken when it told nothing of any case."""
+        """Run one process and keep it; SideBroken if it reported no case."""
         name = f"{stage}-{pair + 1:02d}-{which}"
         if stage is Stage.PROOF:
             self._progress.show(f"proving {which}, {len(cases)} cases")
@@ -246,6 +246,6 @@ def _refused(path: Path) -> dict[str, tuple[str, str]]:
     """Verdict and reason of the cases that a process found wrong or could not decide, from its small verdict file."""
     if not path.is_file():
         return {}
-    told = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    reported = json.loads(path.read_text(encoding="utf-8"))["cases"]
     untimed = FAULTY | {Verdict.INCONCLUSIVE}
-    return {case["case"]: (case["verdict"], case["reason"]) for case in told if case["verdict"] in untimed}
+    return {case["case"]: (case["verdict"], case["reason"]) for case in reported if case["verdict"] in untimed}

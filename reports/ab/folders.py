@@ -26,7 +26,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A side as files: where they are and the commit they are from, None where git does not tell."""
+    """A side as files: where they are and the commit they are from, None where git does not know it."""
 
     label: str
     path: Path
@@ -116,7 +116,7 @@ def _git(*arguments: str) -> str:
     except OSError as error:
         raise PeakgateError(f"git cannot be run ({error.strerror}); install it, or give two folders") from None
     if done.returncode != 0:
-        told = " ".join(done.stderr.split()) or f"exit {done.returncode}"
+        reported = " ".join(done.stderr.split()) or f"exit {done.returncode}"
         said = " ".join(word for word in arguments if word not in ("-C", "-c"))
-        raise PeakgateError(f"git {said[:120]}: {told}; run it in a git repository, or give two folders")
+        raise PeakgateError(f"git {said[:120]}: {reported}; run it in a git repository, or give two folders")
     return done.stdout.strip()

@@ -71,12 +71,12 @@ def refusal(record: Record, which: Which, case: str, verdicts: Sequence[str]) ->
     for process in record.processes:
         if process.which is not which:
             continue
-        told = process.refused.get(case)
-        if told is None and process.file and case in record.runs[process.file].unmeasured:
+        reported = process.refused.get(case)
+        if reported is None and process.file and case in record.runs[process.file].unmeasured:
             unmeasured = record.runs[process.file].unmeasured[case]
-            told = (unmeasured.verdict, unmeasured.reason)
-        if told is not None and told[0] in verdicts:
-            said = told[1] or told[0].lower()
+            reported = (unmeasured.verdict, unmeasured.reason)
+        if reported is not None and reported[0] in verdicts:
+            said = reported[1] or reported[0].lower()
     return said
 
 

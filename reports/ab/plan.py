@@ -72,21 +72,21 @@ def plan(
 
 def reasons(planned: Plan, base: Code, head: Code) -> dict[str, str]:
     """Why each case is measured or listed, in words; the unchanged are left out."""
-    told = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
-    told |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
-    told |= dict.fromkeys(planned.broken, "does not build in head: WRONG")
-    told |= dict.fromkeys(planned.mended, "builds in head, not in base: NEW")
-    told |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
+    reported = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
+    reported |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
+    reported |= dict.fromkeys(planned.broken, "does not build in head: WRONG")
+    reported |= dict.fromkeys(planned.mended, "builds in head, not in base: NEW")
+    reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
     for case in planned.measured:
         before, after = base[case], head[case]
         if before.operation or after.operation:
-            told[case] = "no machine code to compare: always measured"
+            reported[case] = "no machine code to compare: always measured"
         elif before == after:
-            told[case] = "unchanged, measured on request"
+            reported[case] = "unchanged, measured on request"
         else:
             what = [("machine code", before.code != after.code), ("contract", before.contract != after.contract)]
-            told[case] = f"{' and '.join(name for name, differs in what if differs)} changed"
-    return told
+            reported[case] = f"{' and '.join(name for name, differs in what if differs)} changed"
+    return reported
 
 
 def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, float]) -> list[str]:

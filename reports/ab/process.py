@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from peakgate.build.cubin import cache_folder
+from peakgate.common.processes import end_group
 from peakgate.project import config
 from peakgate.run.lock import inherited
 
@@ -115,12 +115,9 @@ class SideProcesses:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all it started: they are a group of their own."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    end_group(process)
     if process.stdin is not None:
         process.stdin.close()
-    process.wait()
 
 
 def side_environment(folder: Path) -> dict[str, str]:

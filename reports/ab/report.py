@@ -116,7 +116,7 @@ def _judge(
     if settled is not None:
         return settled
     if case in record.plan.sentinels:
-        measured = "not measured" if decision is None else f"as a sentinel {_told(decision.estimate)}"
+        measured = "not measured" if decision is None else f"as a sentinel {_reported(decision.estimate)}"
         if unsteady:
             return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
         return Judgement(Verdict.SAME, f"unchanged; {measured}")
@@ -125,29 +125,29 @@ def _judge(
         return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
     if decision is None:
         untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Which]
-        told = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
-        return Judgement(Verdict.INCONCLUSIVE, told or "timed in too few pairs")
+        reported = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
+        return Judgement(Verdict.INCONCLUSIVE, reported or "timed in too few pairs")
     return _decided(record, decision, base, head)
 
 
 def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Judgement:
-    shift, told = _shift(decision), _told(decision.estimate)
+    shift, reported = _shift(decision), _reported(decision.estimate)
     if decision.status is Status.CALLED:
         also = causes(_known(base), _known(head))
         assert decision.p_value is not None, "a case is called at a look, and a look gives it one"
-        certain = f"{shift}, {told}, {probability(decision.p_value)}"
+        certain = f"{shift}, {reported}, {probability(decision.p_value)}"
         return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
     if decision.status is Status.OPEN:
-        why = record.stopped or "more pairs would tell: raise --confirm-pairs"
+        why = record.stopped or "more pairs would decide: raise --confirm-pairs"
         return Judgement(
-            Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {told}; {why}"
+            Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {reported}; {why}"
         )
     if decision.resolvable > WIDEST_RESOLVABLE:
         return Judgement(
-            Verdict.INCONCLUSIVE, f"{told}: too noisy, {percent(shift.resolvable_percent)} would go unseen"
+            Verdict.INCONCLUSIVE, f"{reported}: too noisy, {percent(shift.resolvable_percent)} would go unseen"
         )
     suspected = "was suspected; measured again " if decision.direction else ""
-    return Judgement(Verdict.SAME, f"{suspected}{told}")
+    return Judgement(Verdict.SAME, f"{suspected}{reported}")
 
 
 def _head_alone(record: Record, case: str, why: str) -> Row:
@@ -186,7 +186,7 @@ def _shift(decision: Decision) -> Shift:
     return Shift(decision.estimate.shift, decision.resolvable, decision.status is Status.CALLED, decision.p_value)
 
 
-def _told(estimate: Estimate) -> str:
+def _reported(estimate: Estimate) -> str:
     low, high = (100 * math.expm1(bound) for bound in estimate.interval())
     shift = 100 * math.expm1(estimate.shift)
     return f"{shift:+.2f} % over {estimate.pairs} pairs (99 % interval {low:+.2f} to {high:+.2f})"
@@ -202,7 +202,9 @@ def _suite(record: Record) -> SuiteShift | None:
     verdict = (Verdict.SLOWER if slower else Verdict.FASTER) if together.moved else Verdict.SAME
     shift = Shift(together.estimate.shift, together.resolvable, together.moved)
     return SuiteShift(
-        Judgement(verdict, f"the median of {together.cases} cases {_told(together.estimate)}"), shift, together.cases
+        Judgement(verdict, f"the median of {together.cases} cases {_reported(together.estimate)}"),
+        shift,
+        together.cases,
     )
 
 
@@ -231,10 +233,10 @@ def _sentinels(record: Record) -> Together | None:
 
 
 def _environment(watched: Together) -> str:
-    told = f"{watched.cases} unchanged sentinels, {_told(watched.estimate)}"
+    reported = f"{watched.cases} unchanged sentinels, {_reported(watched.estimate)}"
     if not watched.moved:
-        return f"environment steady: {told}"
-    return f"environment not steady, sentinels moved together: {told}; measure again on a quiet machine"
+        return f"environment steady: {reported}"
+    return f"environment not steady, sentinels moved together: {reported}; measure again on a quiet machine"
 
 
 def _side(record: Record, which: Which) -> Side:

@@ -120,11 +120,13 @@ def _folder(entry: Mapping[str, Any], path: Path) -> Folder:
 
 
 def _plan(entry: Mapping[str, Any]) -> Plan:
-    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
-    return Plan(**told)
+    reported: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
+    }
+    return Plan(**reported)
 
 
 def _process(entry: Mapping[str, Any]) -> Process:
     refused = {case: (verdict, reason) for case, (verdict, reason) in entry["refused"].items()}
-    told = {"stage": Stage(entry["stage"]), "which": Which(entry["which"]), "refused": refused}
-    return Process(**{**entry, **told})
+    reported = {"stage": Stage(entry["stage"]), "which": Which(entry["which"]), "refused": refused}
+    return Process(**{**entry, **reported})

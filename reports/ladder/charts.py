@@ -82,5 +82,5 @@ def is_empty(picture: Picture) -> bool:
 
 
 def digest(picture: Picture) -> str:
-    """Tells a picture's data from any other's."""
+    """Identifies the data of a picture."""
     return hashlib.sha256(repr(picture).encode()).hexdigest()[:16]

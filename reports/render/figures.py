@@ -21,7 +21,7 @@ Figure = dict[str, Any]
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "x")
 
-ROOFLINE_HEIGHT_PX, LADDER_HEIGHT_PX, RUNG_HEIGHT_PX = 520, 120, 26
+ROOFLINE_HEIGHT_PX, LADDER_HEIGHT_PX, STAGE_HEIGHT_PX = 520, 120, 26
 LONGEST_LABEL = 36
 LONGEST_HOVER = 120
 
@@ -106,18 +106,18 @@ def roofline(page: Page) -> Chart | None:
 
 def _ladder(page: Page, family: str) -> Chart | None:
     """A bar a stage, in the order of the lessons: the best case's share of the peak that binds it."""
-    rungs: dict[str, Line] = {}
+    best_of_stage: dict[str, Line] = {}
     for line in page.lines:
         if line.family == family and line.now and line.now.peak_fraction is not None:
             stage = line.now.stage or line.case
-            if stage not in rungs or line.now.peak_fraction > (_fraction(rungs[stage]) or 0.0):
-                rungs[stage] = line
-    if not rungs:
+            if stage not in best_of_stage or line.now.peak_fraction > (_fraction(best_of_stage[stage]) or 0.0):
+                best_of_stage[stage] = line
+    if not best_of_stage:
         return None
     of_family = [result for result in page.run.cases.values() if result.family == family]
     order = list(dict.fromkeys(result.stage or result.case for result in of_family))
-    stages = sorted(rungs, key=lambda stage: order.index(stage) if stage in order else len(order))
-    best = [rungs[stage] for stage in stages]
+    stages = sorted(best_of_stage, key=lambda stage: order.index(stage) if stage in order else len(order))
+    best = [best_of_stage[stage] for stage in stages]
     places = list(range(len(stages)))
     bars = {
         "type": "bar",
@@ -148,7 +148,7 @@ def _ladder(page: Page, family: str) -> Chart | None:
         },
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom"},
         "bargap": 0.25,
-        "height": LADDER_HEIGHT_PX + RUNG_HEIGHT_PX * len(stages),
+        "height": LADDER_HEIGHT_PX + STAGE_HEIGHT_PX * len(stages),
     }
     text = "Each stage by the case of it that comes nearest its peak."
     data = [bars, *(trace for trace in marks if trace)]

@@ -42,11 +42,11 @@ def ran(tmp_path: Path) -> list[list[str]]:
     return [line.split() for line in (tmp_path / "runs.log").read_text().splitlines()]
 
 
-def told(tmp_path: Path) -> dict[str, Any]:
+def reported(tmp_path: Path) -> dict[str, Any]:
     verdict = json.loads((tmp_path / "out" / "ab.json").read_text())
     assert isinstance(verdict, dict)
     return verdict
 
 
 def row(tmp_path: Path, case: str) -> dict[str, Any]:
-    return next(row for row in told(tmp_path)["rows"] if row["case"] == case)
+    return next(row for row in reported(tmp_path)["rows"] if row["case"] == case)

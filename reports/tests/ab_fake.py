@@ -38,7 +38,7 @@ if script["interrupt_at"] == turn:
 if script["fail_at"] and turn >= script["fail_at"]:
     sys.exit(f"cannot open the device\\nERROR: no GPU left for {script['name']}")
 noise = random.Random(f"{script['name']} {turn}")
-refused = {case: told for case, told in script["refused"].items() if case in wanted}
+refused = {case: reported for case, reported in script["refused"].items() if case in wanted}
 timed = set(wanted) - set(refused)
 kept = [benchmark for benchmark in document["benchmarks"] if benchmark["extra_info"]["case"] in timed]
 for benchmark in kept:
@@ -46,7 +46,7 @@ for benchmark in kept:
     stats = benchmark["stats"]
     benchmark["stats"] = stats | {name: stats[name] * factor for name in ("min", "max", "mean", "median", "iqr")}
     benchmark["extra_info"]["time_us"] *= factor
-untimed = [{"case": case, "verdict": told[0], "reason": told[1]} for case, told in refused.items()]
+untimed = [{"case": case, "verdict": reported[0], "reason": reported[1]} for case, reported in refused.items()]
 document["benchmarks"] = kept
 document["peakgate"]["not_measured"] = untimed
 pathlib.Path(options["--benchmark-json"]).write_text(json.dumps(document) if kept else "")

@@ -89,7 +89,7 @@ def document(
     **gpu: Any,
 ) -> dict[str, Any]:
     """A whole run taken on that day of November 2026; ``extra`` is keyed by case, ``gpu`` overrides machine_info."""
-    told = extra or {}
+    reported = extra or {}
     return {
         "machine_info": {
             "gpu": {
@@ -114,7 +114,7 @@ def document(
             | gpu
         },
         "commit_info": {"id": commit, "time": "2026-11-01T10:00:00+00:00", "dirty": dirty, "branch": "main"},
-        "benchmarks": [benchmark(case, time_us, **told.get(case, {})) for case, time_us in times_us.items()],
+        "benchmarks": [benchmark(case, time_us, **reported.get(case, {})) for case, time_us in times_us.items()],
         "datetime": f"2026-11-{day:02d}T12:00:00+00:00",
         "version": "5.3.1",
         "peakgate_schema": 1,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ab_experiment import CHANGED, PAD, ab, row, start_quickly, told
+from ab_experiment import CHANGED, PAD, ab, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
 
@@ -23,14 +23,14 @@ def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Pa
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--budget", "0.000001") == 3
     assert row(tmp_path, PAD)["verdict"] == "INCONCLUSIVE"
     assert row(tmp_path, PAD)["reason"] == "the budget of 1e-06 s is used up after 0 of 4 pairs"
-    assert told(tmp_path)["stopped"] == "the budget of 1e-06 s is used up"
+    assert reported(tmp_path)["stopped"] == "the budget of 1e-06 s is used up"
 
 
 def test_a_head_whose_run_fails_to_start_exits_1_with_one_line(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=1)) == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("head: its run exits 1: ERROR: no GPU left for head (all of it: ")
-    assert told(tmp_path)["exit_code"] == 1
+    assert reported(tmp_path)["exit_code"] == 1
 
 
 def test_a_base_whose_run_fails_to_start_exits_2_with_one_line(tmp_path: Path, capsys: Captured) -> None:
@@ -46,8 +46,8 @@ def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: 
 def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:
     said = "no GPU answers, see nvidia-smi; by itself this command builds for --capability 9.0 say"
     assert ab(tmp_path, FakeSide(fingerprints_fail=said), FakeSide(fingerprints_fail=said)) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("ab measures on a GPU and none answers on this machine: see `nvidia-smi`")
+    reported = capsys.readouterr().err.splitlines()[-1]
+    assert reported.startswith("ab measures on a GPU and none answers on this machine: see `nvidia-smi`")
 
 
 def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
@@ -73,5 +73,5 @@ def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: P
     )
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
     assert row(tmp_path, PAD)["reason"] == "interrupted after 1 of 4 pairs"
-    assert told(tmp_path)["exit_code"] == 130
+    assert reported(tmp_path)["exit_code"] == 130
     assert main(["decide", str(tmp_path / "out"), "--out", str(tmp_path / "again")]) == 3

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ab_experiment import CHANGED, PAD, ab, ran, start_quickly, told
+from ab_experiment import CHANGED, PAD, ab, ran, reported, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.cli import main
 from synthetic_runs import slower
@@ -76,10 +76,10 @@ def test_numbers_that_make_no_sense_exit_2(option: list[str], capsys: Captured) 
 
 def test_saved_pairs_are_decided_again_without_measuring(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, slower(PAD, 1.3))) == 1
-    first, runs = told(tmp_path), ran(tmp_path)
+    first, runs = reported(tmp_path), ran(tmp_path)
     capsys.readouterr()
     assert main(["decide", str(tmp_path / "out"), "--out", str(tmp_path / "out")]) == 1
-    again = told(tmp_path)
+    again = reported(tmp_path)
     assert again["rows"] == first["rows"]
     assert again["exit_code"] == first["exit_code"]
     assert ran(tmp_path) == runs

@@ -49,10 +49,10 @@ def test_what_has_no_machine_code_is_always_measured() -> None:
 
 def test_a_plan_says_why_each_case_is_measured() -> None:
     after = head({"a.stage-0": "other"}, b="2")
-    told = reasons(plan(BASE, after, sentinels=0, durations_us={}), BASE, after)
-    assert told["a.stage-0"] == "machine code changed"
-    assert told["b.stage-1"] == "contract changed"
-    assert "c.stage-0" not in told
+    reported = reasons(plan(BASE, after, sentinels=0, durations_us={}), BASE, after)
+    assert reported["a.stage-0"] == "machine code changed"
+    assert reported["b.stage-1"] == "contract changed"
+    assert "c.stage-0" not in reported
 
 
 def test_unchanged_cases_are_measured_when_asked_for() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ab_experiment import CHANGED, PAD, ab, ran, row, start_quickly, told
+from ab_experiment import CHANGED, PAD, ab, ran, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
 from synthetic_runs import LADDER, slower
@@ -28,7 +28,7 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     assert "1.30x slower" in found["reason"]
     assert "registers 32 to 48" in found["reason"]
     assert found["p_value"] < 0.01
-    assert told(tmp_path)["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
+    assert reported(tmp_path)["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
     captured = capsys.readouterr()
     assert PAD in captured.out
     assert "screen 2 of 4, head, 6 cases, about" in captured.err
@@ -44,7 +44,7 @@ def test_processes_run_in_turns_that_alternate_and_only_the_first_of_a_side_prov
 def test_unchanged_machine_code_is_not_measured_but_for_the_sentinels(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--sentinels", "3") == 0
     assert all(len(cases) == 4 and PAD in cases for _, _, *cases in ran(tmp_path))
-    verdict = told(tmp_path)
+    verdict = reported(tmp_path)
     assert "11 cases are unchanged (machine code, launch, inputs, reference) and were not measured" in verdict["notes"]
     unmeasured = [row for row in verdict["rows"] if "not measured" in row["reason"]]
     assert len(unmeasured) == 11
@@ -63,8 +63,8 @@ def test_suspects_alone_are_confirmed_beside_the_sentinels(tmp_path: Path) -> No
 def test_sentinels_that_move_together_leave_the_run_undecided(tmp_path: Path) -> None:
     head = FakeSide(CHANGED, {case: time_us * 1.02 for case, time_us in LADDER.items()})
     assert ab(tmp_path, FakeSide(), head, "-k", "naive") == 3
-    assert any(note.startswith("environment not steady") for note in told(tmp_path)["notes"])
-    sentinels = [row for row in told(tmp_path)["rows"] if "as a sentinel" in row["reason"]]
+    assert any(note.startswith("environment not steady") for note in reported(tmp_path)["notes"])
+    sentinels = [row for row in reported(tmp_path)["rows"] if "as a sentinel" in row["reason"]]
     assert [row["verdict"] for row in sentinels] == ["INCONCLUSIVE"] * 5
 
 
@@ -103,14 +103,14 @@ def test_what_has_no_machine_code_of_ours_is_always_measured(tmp_path: Path) -> 
 def test_where_nothing_changed_and_nothing_is_watched_nothing_is_measured(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(), "--sentinels", "0") == 0
     assert not (tmp_path / "runs.log").exists()
-    assert told(tmp_path)["counts"] == {"SAME": len(LADDER)}
+    assert reported(tmp_path)["counts"] == {"SAME": len(LADDER)}
 
 
 def test_a_case_that_the_gpu_refuses_on_both_sides_is_left_out_and_on_one_side_is_missing(tmp_path: Path) -> None:
     without_pad = {case: time_us for case, time_us in LADDER.items() if case != PAD}
     assert ab(tmp_path, FakeSide(times_us=without_pad), FakeSide(CHANGED, without_pad)) == 0
-    assert PAD not in {row["case"] for row in told(tmp_path)["rows"]}
-    assert any("this GPU cannot run them on either side" in note for note in told(tmp_path)["notes"])
+    assert PAD not in {row["case"] for row in reported(tmp_path)["rows"]}
+    assert any("this GPU cannot run them on either side" in note for note in reported(tmp_path)["notes"])
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, without_pad)) == 1
     assert row(tmp_path, PAD)["verdict"] == "MISSING"
 

@@ -176,8 +176,8 @@ def test_text_stands_out_from_its_background_in_both_themes(opened: Page) -> Non
         const colour = getComputedStyle(element).backgroundColor;
         return colour === "rgba(0, 0, 0, 0)" ? back(element.parentElement) : colour;
       };
-      const told = ["h1 .verdict", "td .verdict.bad", "td .verdict.same", "small", "p", "th", "figcaption", "#shown"];
-      return told.map((name) => document.querySelector(name)).map((element) => {
+      const texts = ["h1 .verdict", "td .verdict.bad", "td .verdict.same", "small", "p", "th", "figcaption", "#shown"];
+      return texts.map((name) => document.querySelector(name)).map((element) => {
         const [one, other] = [light(getComputedStyle(element).color), light(back(element))];
         return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
       });

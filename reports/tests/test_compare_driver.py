@@ -39,16 +39,16 @@ def real(session: int) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Edit:
-    """What a test makes of the sessions after the upgrade: times by a factor, cases gone, refused, or told otherwise.
+    """What a test makes of the sessions after the upgrade: times by a factor, cases gone, refused, or changed.
 
-    ``factor`` is for all cases, ``factors`` for some; ``told`` replaces extra_info of CASE, ``refused`` takes its time
+    ``factor`` is for all cases, ``factors`` for some; ``reported`` is CASE's extra_info, ``refused`` takes its time
     away; ``gpu`` replaces facts of the GPU; with ``recompiled`` every cubin is another.
     """
 
     factor: float = 1.0
     factors: Mapping[str, float] = field(default_factory=dict)
     without: Sequence[str] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
+    reported: Mapping[str, Any] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     gpu: Mapping[str, Any] = field(default_factory=dict)
     recompiled: Sequence[str] = ()
@@ -71,7 +71,7 @@ def session(number: int, driver: str, edit: Edit) -> dict[str, Any]:
         for name in IN_SECONDS:
             benchmark["stats"][name] *= factor
         extra |= {"time_us": extra["time_us"] * factor, "verdict": "PASS", "reason": "", "floor": 0.01}
-        extra |= dict(edit.told) if case == CASE else {}
+        extra |= dict(edit.reported) if case == CASE else {}
         extra |= {"fingerprint": "0" * 16} if case in edit.recompiled else {}
         kept.append(benchmark)
     document["benchmarks"] = kept
@@ -93,12 +93,12 @@ class Runner:
         return main(["compare", f"driver:{OLD}", f"driver:{NEW}", *where, *options])
 
     @property
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         verdict: dict[str, Any] = json.loads((self.folder / "out" / "compare.json").read_text(encoding="utf-8"))
         return verdict
 
     def row(self, case: str = CASE) -> dict[str, Any]:
-        return next(row for row in self.told["rows"] if row["case"] == case)
+        return next(row for row in self.reported["rows"] if row["case"] == case)
 
 
 def upgraded(folder: Path, after: Edit = UNTOUCHED) -> Runner:
@@ -108,9 +108,9 @@ def upgraded(folder: Path, after: Edit = UNTOUCHED) -> Runner:
 def test_an_upgrade_that_changed_nothing_passes(tmp_path: Path, capsys: Captured) -> None:
     runner = upgraded(tmp_path)
     assert runner.compare() == 0
-    assert runner.told["counts"] == {"SAME": len(real(0)["benchmarks"])}
-    assert runner.told["suite_wide"]["verdict"] == "SAME"
-    assert [fact["name"] for fact in runner.told["differences"]] == ["driver"]
+    assert runner.reported["counts"] == {"SAME": len(real(0)["benchmarks"])}
+    assert runner.reported["suite_wide"]["verdict"] == "SAME"
+    assert [fact["name"] for fact in runner.reported["differences"]] == ["driver"]
     shown = capsys.readouterr().out
     assert f"base  driver:{OLD}, 5 sessions, NVIDIA H200 (synthetic), driver {OLD}" in shown
     assert f"differs: driver: {OLD} to {NEW}" in shown
@@ -122,12 +122,12 @@ def test_an_upgrade_that_changed_nothing_passes(tmp_path: Path, capsys: Captured
         ((UNTOUCHED, Edit(factors={CASE: 1.02})), "SLOWER", "1.02x slower over 5 and 5 sessions, p ", 1),
         ((UNTOUCHED, Edit(factors={CASE: 0.97})), "FASTER", "1.03x faster over 5 and 5 sessions, p ", 0),
         ((UNTOUCHED, Edit(factors={CASE: 1.002})), "SAME", "these runs can resolve", 0),
-        ((UNTOUCHED, Edit(told=LEFT_OPEN)), "INCONCLUSIVE", "new: 30 of 42 samples ran throttled", 3),
-        ((Edit(told=LEFT_OPEN), UNTOUCHED), "INCONCLUSIVE", "base: 30 of 42 samples ran throttled", 3),
+        ((UNTOUCHED, Edit(reported=LEFT_OPEN)), "INCONCLUSIVE", "new: 30 of 42 samples ran throttled", 3),
+        ((Edit(reported=LEFT_OPEN), UNTOUCHED), "INCONCLUSIVE", "base: 30 of 42 samples ran throttled", 3),
         ((UNTOUCHED, Edit(without=[CASE])), "MISSING", "in base, not in new", 1),
         ((Edit(without=[CASE]), UNTOUCHED), "NEW", "not in base", 0),
-        ((UNTOUCHED, Edit(told=BELOW)), "BELOW_FLOOR", "0.610 of peak, floor 0.705; against base", 1),
-        ((UNTOUCHED, Edit(told=BELOW, factors={CASE: 1.1})), "SLOWER", "below its floor too: 0.610 of peak", 1),
+        ((UNTOUCHED, Edit(reported=BELOW)), "BELOW_FLOOR", "0.610 of peak, floor 0.705; against base", 1),
+        ((UNTOUCHED, Edit(reported=BELOW, factors={CASE: 1.1})), "SLOWER", "below its floor too: 0.610 of peak", 1),
         ((UNTOUCHED, Edit(refused={"verdict": "WRONG", "reason": "max error 0.3"})), "WRONG", "max error 0.3", 1),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isupper() else "",
@@ -137,19 +137,19 @@ def test_every_verdict_of_a_case_and_the_exit_code_it_leads_to(
 ) -> None:
     runner = Runner(tmp_path, *edits)
     assert runner.compare() == code
-    assert runner.told["exit_code"] == code
+    assert runner.reported["exit_code"] == code
     assert runner.row()["verdict"] == verdict
     assert reason in runner.row()["reason"]
     others = len(real(0)["benchmarks"]) - (verdict != "SAME")
-    assert runner.told["counts"]["SAME"] == others
+    assert runner.reported["counts"]["SAME"] == others
 
 
 def test_a_missing_floor_leaves_a_strict_gate_open_and_no_other(tmp_path: Path, capsys: Captured) -> None:
-    runner = upgraded(tmp_path, Edit(told={"verdict": "NO_FLOOR", "floor": None}))
+    runner = upgraded(tmp_path, Edit(reported={"verdict": "NO_FLOOR", "floor": None}))
     assert runner.compare() == 0
-    assert runner.told["without_floor"] == 1
+    assert runner.reported["without_floor"] == 1
     assert runner.compare("--strict-gate") == 3
-    assert runner.told["verdict"] == "NO_FLOOR"
+    assert runner.reported["verdict"] == "NO_FLOOR"
     assert "1 cases had no floor when they were measured" in capsys.readouterr().out
 
 
@@ -157,7 +157,7 @@ def test_an_upgrade_onto_another_gpu_model_is_incomparable(tmp_path: Path) -> No
     other = {"slug": "nvidia-l40s", "uuid": "GPU-0002"}
     runner = upgraded(tmp_path, Edit(gpu=other, factors={CASE: 3.0}))
     assert runner.compare() == 3
-    assert runner.told["counts"] == {"INCOMPARABLE": len(real(0)["benchmarks"])}
+    assert runner.reported["counts"] == {"INCOMPARABLE": len(real(0)["benchmarks"])}
     assert "nvidia-l40s against nvidia-h200" in runner.row()["reason"]
 
 
@@ -180,8 +180,8 @@ def test_what_moved_everything_is_told_in_the_suites_own_line(
 ) -> None:
     runner = upgraded(tmp_path, Edit(factor=factor))
     assert runner.compare() == code
-    assert runner.told["suite_wide"]["verdict"] == verdict
-    assert runner.told["suite_wide"]["change_percent"] == pytest.approx(100 * (factor - 1), abs=0.1)
+    assert runner.reported["suite_wide"]["verdict"] == verdict
+    assert runner.reported["suite_wide"]["change_percent"] == pytest.approx(100 * (factor - 1), abs=0.1)
     assert f"suite-wide: {verdict}, " in capsys.readouterr().out
     assert f"- suite-wide: {verdict}, " in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
 
@@ -211,7 +211,7 @@ def test_what_else_the_upgrade_changed_stands_in_every_face(tmp_path: Path, caps
     assert runner.compare() == 0
     shown = capsys.readouterr().out
     page = (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
-    listed = {fact["name"]: (fact["base"], fact["new"]) for fact in runner.told["differences"]}
+    listed = {fact["name"]: (fact["base"], fact["new"]) for fact in runner.reported["differences"]}
     assert listed == {"driver": (OLD, NEW)} | {name: (old, new) for name, (_, _, old, new) in ELSE.items()}
     for name, (old, new) in listed.items():
         assert f"differs: {name}: {old} to {new}" in shown
@@ -231,7 +231,7 @@ def test_machine_code_that_changed_is_counted_and_named(tmp_path: Path, capsys: 
     runner = upgraded(tmp_path, Edit(factors={CASE: 1.1}, recompiled=recompiled))
     assert runner.compare() == 1
     assert runner.row()["reason"].endswith("other machine code, same registers, shared memory and occupancy")
-    assert any(note.startswith("machine code: changed in 2 of ") for note in runner.told["notes"])
+    assert any(note.startswith("machine code: changed in 2 of ") for note in runner.reported["notes"])
     assert "note: machine code: changed in 2 of " in capsys.readouterr().out
 
 
@@ -243,7 +243,7 @@ def test_runs_that_do_not_tell_their_machine_code_claim_nothing_of_it(tmp_path: 
             benchmark["extra_info"]["fingerprint"] = None
         save(path.parent, path.stem, content)
     assert runner.compare() == 0
-    assert not any("machine code" in note for note in runner.told["notes"])
+    assert not any("machine code" in note for note in runner.reported["notes"])
 
 
 def test_a_driver_that_no_run_has_exits_2_and_names_those_there_are(tmp_path: Path, capsys: Captured) -> None:

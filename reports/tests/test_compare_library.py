@@ -1,4 +1,4 @@
-"""What the driver or a vendor's library does: no machine code tells whether it changed, and short calls scatter."""
+"""What the driver or a vendor's library does: no machine code shows whether it changed, and short calls scatter."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_a_short_call_that_takes_a_third_longer_is_slower() -> None:
 def test_a_call_repeats_at_every_commit_and_a_kernel_of_unknown_code_at_its_own(saved: Saved) -> None:
     commits = [f"{number:x}" * 40 for number in range(1, 7)]
     kernel = next(iter(LADDER))
-    told = NO_CODE | {kernel: {"fingerprint": None, "registers": 32}}
+    reported = NO_CODE | {kernel: {"fingerprint": None, "registers": 32}}
     factors = (1.0, 1.05, 0.95, 1.04, 0.96, 1.0)
     history = [
-        saved.run({case: us * factor for case, us in TIMES.items()}, day=2 + day, commit=commit, extra=told)
+        saved.run({case: us * factor for case, us in TIMES.items()}, day=2 + day, commit=commit, extra=reported)
         for day, (commit, factor) in enumerate(zip(commits, factors, strict=True))
     ]
-    result = compare(saved.side(TIMES, extra=told), saved.side(TIMES | {CALL: 62.4}, extra=told), history)
+    result = compare(saved.side(TIMES, extra=reported), saved.side(TIMES | {CALL: 62.4}, extra=reported), history)
     assert row(result, CALL).verdict is Verdict.SAME
     assert shift(result, CALL).p_value is not None
     assert shift(result, kernel).p_value is None

@@ -40,8 +40,8 @@ def test_one_sides_word_that_a_case_is_the_hosts_or_beyond_the_gate_hides_nothin
 
 
 def test_changed_work_sampling_and_timer_are_reported(saved: Saved) -> None:
-    told = {PAD: {"bytes": 2 * 536_870_912, "sampling": "once", "tolerance": 1e9, "timer": "host clock"}}
-    notes = compare(saved.side(), saved.side(extra=told)).notes
+    reported = {PAD: {"bytes": 2 * 536_870_912, "sampling": "once", "tolerance": 1e9, "timer": "host clock"}}
+    notes = compare(saved.side(), saved.side(extra=reported)).notes
     assert f"bytes differ in 1 case ({PAD} first: 536870912 to 1073741824)" in notes
     assert f"sampling differ in 1 case ({PAD} first: flush, hold, event to once)" in notes
     assert not any(note.startswith("tolerance") for note in notes)  # base does not say
@@ -55,14 +55,14 @@ def test_cases_beyond_the_gate_are_not_missing_from_a_run_of_the_gate(saved: Sav
 
 
 def test_a_case_that_is_a_matter_of_the_host_is_not_judged_unless_it_is_wrong(saved: Saved) -> None:
-    told = {PAD: {"host_bound": True}}
-    result = compare(saved.side(extra=told), saved.side(slower(PAD, 1.5), extra=told))
+    reported = {PAD: {"host_bound": True}}
+    result = compare(saved.side(extra=reported), saved.side(slower(PAD, 1.5), extra=reported))
     assert PAD not in {found.case for found in result.rows}
     assert result.exit_code() == ExitCode.OK
     assert "not judged, 1 case: the time depends on the host as much as on the GPU" in result.notes
     without = {case: us for case, us in LADDER.items() if case != PAD}
     wrong = [{"case": PAD, "verdict": "WRONG", "reason": "output 0 [0] is 1"}]
-    assert row(compare(saved.side(extra=told), saved.side(without, not_measured=wrong))).verdict is Verdict.WRONG
+    assert row(compare(saved.side(extra=reported), saved.side(without, not_measured=wrong))).verdict is Verdict.WRONG
 
 
 def test_a_missing_case_says_when_the_tiers_differ(saved: Saved) -> None:

@@ -108,8 +108,8 @@ def test_one_session_mixed_models_and_emulated_runs_propose_nothing(tmp_path: Pa
     one, two = sessions(tmp_path / "a", [0.7, 0.7])
     (other, _) = sessions(tmp_path / "b", [0.7, 0.7], slug="nvidia-l4")
     emulated = sessions(tmp_path / "c", [0.7, 0.7], slug="cpu-emulator")
-    for runs, told in (([one], "one session"), ([one, other], "one GPU model"), (emulated, "emulated")):
-        with pytest.raises(PeakgateError, match=told):
+    for runs, reported in (([one], "one session"), ([one, other], "one GPU model"), (emulated, "emulated")):
+        with pytest.raises(PeakgateError, match=reported):
             proposed(runs)
     with pytest.raises(PeakgateError, match="floors of nvidia-l4"):
         propose([one, two], Floors(Path("floors.toml"), "nvidia-l4", True))

@@ -39,11 +39,11 @@ def test_a_quiet_history_passes_and_writes_three_files(tmp_path: Path, capsys: C
     assert main(["history"]) == 0
     out = tmp_path / ".peakgate" / "out"
     assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.json", "history.md"]
-    told = capsys.readouterr()
-    assert told.out.splitlines()[0] == "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases"
-    assert "driver 580.159.04 to 590.44.01 (2026-11-10 12:00, session 10 of 20" in told.out
-    assert told.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/history.md")
-    assert told.err == ""
+    reported = capsys.readouterr()
+    assert reported.out.splitlines()[0] == "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases"
+    assert "driver 580.159.04 to 590.44.01 (2026-11-10 12:00, session 10 of 20" in reported.out
+    assert reported.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/history.md")
+    assert reported.err == ""
 
 
 def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(tmp_path: Path, capsys: Captured) -> None:
@@ -52,11 +52,11 @@ def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(tmp_pat
     shown = capsys.readouterr().out
     assert f"1.05x slower   {PAD}" in shown
     assert "to settle it: peakgate ab 0e0e0e0e0e0e 0f0f0f0f0f0f" in shown
-    told = json.loads(Path("out/history.json").read_text())
-    assert (told["verdict"], told["exit_code"], told["counts"]) == ("SLOWER", 1, {"SLOWER": 1, "SAME": 14})
-    worst = told["rows"][0]
+    reported = json.loads(Path("out/history.json").read_text())
+    assert (reported["verdict"], reported["exit_code"], reported["counts"]) == ("SLOWER", 1, {"SLOWER": 1, "SAME": 14})
+    worst = reported["rows"][0]
     assert (worst["case"], worst["good"]["commit"], worst["bad"]["commit"]) == (PAD, "0e" * 20, "0f" * 20)
-    assert told["commands"] == [worst["command"]]
+    assert reported["commands"] == [worst["command"]]
     assert len(worst["recent_us"]) == 20
     text = Path("out/history.md").read_text()
     assert text.startswith("# Peakgate history: SLOWER")
@@ -94,9 +94,9 @@ def test_a_gpu_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Ca
         assert "GPU-820987e0 to GPU-e01a041c (2026-11-07" in face
         assert "6 sessions of GPU-e01a041c have it, 11 are needed: 5 more" in face
         assert first not in face
-    told = json.loads(Path("out/history.json").read_text())
-    assert told["marks"][0]["before"] == first
-    assert told["counts"] == {"INCONCLUSIVE": len(LADDER)}
+    reported = json.loads(Path("out/history.json").read_text())
+    assert reported["marks"][0]["before"] == first
+    assert reported["counts"] == {"INCONCLUSIVE": len(LADDER)}
 
 
 def test_what_the_newest_session_could_not_time_is_reported_and_decides(tmp_path: Path, capsys: Captured) -> None:
@@ -127,10 +127,10 @@ def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_p
     assert "    ▁▁▁▁▁▁▁███████  160 to 168 µs" in shown
     assert "to settle it: peakgate ab 0e0e0e0e0e0e 101010101010" in shown
     assert "22 earlier changes of driver or GPU" in shown
-    told = json.loads(Path("out/history.json").read_text())
-    assert told["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
-    assert told["suite_wide"]["verdict"] == "SAME"
-    assert (told["rows"][0]["good"]["uuid"], told["rows"][0]["bad"]["uuid"]) == (second, second)
+    reported = json.loads(Path("out/history.json").read_text())
+    assert reported["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
+    assert reported["suite_wide"]["verdict"] == "SAME"
+    assert (reported["rows"][0]["good"]["uuid"], reported["rows"][0]["bad"]["uuid"]) == (second, second)
 
 
 def test_the_csv_is_the_series_a_row_a_session(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_mistakes_exit_2_with_one_line(tmp_path: Path, capsys: Captured, argumen
     archive(tmp_path / "runs", sessions=2)
     (tmp_path / "taken").write_text("")
     assert main(["history", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1
-    assert said in told
+    reported = capsys.readouterr().err
+    assert len(reported.splitlines()) == 1
+    assert said in reported
 
 
 def test_hostile_names_survive_every_face(tmp_path: Path, capsys: Captured) -> None:

@@ -63,8 +63,8 @@ class Document(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def run(tmp_path: Path, file: str = "run", times: dict[str, float] | None = None, **told: Any) -> Run:
-    content = document({**(times or LADDER), **dict.fromkeys(SGEMM, 100.0)}, extra=SGEMM, **told)
+def run(tmp_path: Path, file: str = "run", times: dict[str, float] | None = None, **reported: Any) -> Run:
+    content = document({**(times or LADDER), **dict.fromkeys(SGEMM, 100.0)}, extra=SGEMM, **reported)
     return load_run(save(tmp_path, file, content))
 
 

@@ -73,8 +73,8 @@ def test_a_run_that_the_quick_parser_will_not_take_is_read_all_the_same(tmp_path
 
 
 def test_undecided_cases_are_left_out(tmp_path: Path) -> None:
-    told = [{"case": "transpose.smem-8192-32x8", "verdict": "WRONG", "reason": "race"}]
-    content = document(not_measured=told, extra={PAD: {"verdict": "INCONCLUSIVE"}})
+    reported = [{"case": "transpose.smem-8192-32x8", "verdict": "WRONG", "reason": "race"}]
+    content = document(not_measured=reported, extra={PAD: {"verdict": "INCONCLUSIVE"}})
     session = read_session(save(tmp_path, "run", content))
     assert isinstance(session, Session)
     assert set(LADDER) - set(session.times_us) == {PAD, "transpose.smem-8192-32x8"}

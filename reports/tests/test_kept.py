@@ -63,11 +63,11 @@ def compared(base: str, new: str) -> dict[str, Any]:
 
 
 def judged() -> dict[str, Any]:
-    told = find_trend(history(Archive([RUNS]).sessions()))
+    reported = find_trend(history(Archive([RUNS]).sessions()))
     return {
-        "exit_code": int(told.exit_code),
-        "suite_wide": told.together and said(told.together.verdict, told.together.shift),
-        "rows": {each.case: said(each.verdict, each.shift) for each in told.findings},
+        "exit_code": int(reported.exit_code),
+        "suite_wide": reported.together and said(reported.together.verdict, reported.together.shift),
+        "rows": {each.case: said(each.verdict, each.shift) for each in reported.findings},
     }
 
 

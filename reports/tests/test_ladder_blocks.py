@@ -23,11 +23,11 @@ def row(text: str, stage: str) -> list[str]:
 
 
 def test_a_row_tells_lesson_case_rate_fractions_and_range(repository: Path) -> None:
-    told = {
+    reported = {
         "transpose.smem_pad-16384-32x8": {"gbs": 3516.2, "peak_fraction": 0.7303, "roof_fraction": 0.8275},
         "transpose.smem_pad-16384-16x16": {"gbs": 2060.4},
     }
-    table = block(shown(whole_run(told), repository), OVERVIEW.parent, "transpose")
+    table = block(shown(whole_run(reported), repository), OVERVIEW.parent, "transpose")
     assert row(table, "smem_pad") == [
         "[smem_pad](transpose/smem_pad.cu)",
         "A padded tile: no bank conflicts.",
@@ -71,13 +71,13 @@ def test_a_wrong_stage_and_one_that_was_not_run_have_no_figures(repository: Path
 
 
 def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository: Path) -> None:
-    told = {
+    reported = {
         "sgemm.split_k-256": {"tflops": 54.32},
         "sgemm.cublas-256": {"tflops": 27.16},
         "sgemm.cublas-4096": {"tflops": 51.42},
         "sgemm.warp_tiled-4096": {"tflops": 45.69},
     }
-    content = whole_run(told, without=r"^sgemm\.cublas-1024$")
+    content = whole_run(reported, without=r"^sgemm\.cublas-1024$")
     table = block(shown(content, repository), OVERVIEW.parent, "sgemm-sizes")
     assert row(table, "stage") == ["stage", "256", "1024", "4096"]
     assert row(table, "split_k") == ["split_k", "**54.3**", "**10.0**", "–"]

@@ -1,4 +1,4 @@
-"""What ``peakgate ladder`` tells and writes."""
+"""What ``peakgate ladder`` prints and writes."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_what_was_written_is_found_right_and_not_written_again(
 def test_stale_documents_are_shown_as_a_diff_and_exit_1_with_nothing_changed(capsys: Captured) -> None:
     before = everything()
     assert main(["ladder", str(RUNS / "gate.json")]) == 1
-    told = capsys.readouterr().out
-    assert "--- kernels/README.md" in told
-    assert "+| [smem_pad](transpose/smem_pad.cu) |" in told
-    assert "kernels/pictures/sgemm.svg: missing" in told
+    reported = capsys.readouterr().out
+    assert "--- kernels/README.md" in reported
+    assert "+| [smem_pad](transpose/smem_pad.cu) |" in reported
+    assert "kernels/pictures/sgemm.svg: missing" in reported
     assert everything() == before
 
 
@@ -82,10 +82,10 @@ def test_a_run_that_measured_something_else_makes_document_and_picture_stale(cap
     save(RUNS, "gate", faster)
     capsys.readouterr()
     assert main(["ladder"]) == 1
-    told = capsys.readouterr().out
-    assert "4185 GB/s" in told
-    assert "kernels/pictures/transpose.svg: differs" in told
-    assert "sgemm.svg" not in told
+    reported = capsys.readouterr().out
+    assert "4185 GB/s" in reported
+    assert "kernels/pictures/transpose.svg: differs" in reported
+    assert "sgemm.svg" not in reported
 
 
 def test_a_picture_that_was_deleted_is_missed(capsys: Captured) -> None:

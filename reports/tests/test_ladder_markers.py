@@ -81,9 +81,9 @@ def test_a_document_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_difference_ends_its_lines_even_where_the_document_does_not() -> None:
-    told = difference("a\nold", "a\nnew", DOCUMENT)
-    assert told.splitlines()[-2:] == ["-old", "+new"]
-    assert told.endswith("\n")
+    reported = difference("a\nold", "a\nnew", DOCUMENT)
+    assert reported.splitlines()[-2:] == ["-old", "+new"]
+    assert reported.endswith("\n")
 
 
 def test_a_link_leads_from_the_document_to_the_file() -> None:

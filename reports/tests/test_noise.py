@@ -22,7 +22,7 @@ def test_the_prior_of_equal_cases_is_their_common_variance() -> None:
 
 
 def test_the_prior_recovers_its_degrees_of_freedom() -> None:
-    """Scaled inverse chi-square variances with 6 degrees of freedom are told from equal ones."""
+    """Scaled inverse chi-square variances with 6 degrees of freedom are distinguished from equal ones."""
     rng = np.random.default_rng(RNG_SEED)
     true = 1e-4 * 6 / rng.chisquare(6, 4000)
     variance = true * rng.chisquare(4, 4000) / 4

@@ -101,9 +101,9 @@ def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path, ca
     (gpu / "runs" / "two.json").unlink()
     for _ in range(2):
         assert main(["protect", "--base", "base"]) == 1
-        told = capsys.readouterr().out
-        assert "nvidia-h200: run edited: one.json" in told
-        assert "nvidia-h200: run deleted: two.json" in told
+        reported = capsys.readouterr().out
+        assert "nvidia-h200: run edited: one.json" in reported
+        assert "nvidia-h200: run deleted: two.json" in reported
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", "change")
 
@@ -118,8 +118,8 @@ def test_baselines_that_are_gone_altogether_fail(gpu: Path, capsys: Captured) ->
     git("rm", "-q", "-r", "baselines")
     assert not gpu.exists()
     assert main(["protect", "--base", "base"]) == 1
-    told = capsys.readouterr().out
-    assert (told.count("floor dropped"), told.count("run deleted")) == (2, 2)
+    reported = capsys.readouterr().out
+    assert (reported.count("floor dropped"), reported.count("run deleted")) == (2, 2)
 
 
 def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path, capsys: Captured) -> None:
@@ -132,9 +132,9 @@ def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path, capsys: Ca
         f'run = "one.json"\nfrom = "{blob}"\nto = "none"\nreason = "throttled"\nexpires = "{SOON}"',
     )
     assert main(["protect", "--base", "base"]) == 0
-    told = capsys.readouterr().out
-    assert f"floor lowered: {PAD}: 0.7 to 0.65; acknowledged until {SOON}: less shared memory" in told
-    assert "run deleted: one.json" in told
+    reported = capsys.readouterr().out
+    assert f"floor lowered: {PAD}: 0.7 to 0.65; acknowledged until {SOON}: less shared memory" in reported
+    assert "run deleted: one.json" in reported
 
 
 def test_an_acknowledgement_excuses_its_own_case_alone(gpu: Path, capsys: Captured) -> None:
@@ -225,9 +225,9 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ref", ["nowhere", "--all", "", "base:baselines"])
 def test_a_base_that_is_no_commit_exits_2_with_one_line(gpu: Path, capsys: Captured, ref: str) -> None:
     assert main(["protect", f"--base={ref}"]) == 2
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1
-    assert "no commit of that name" in told
+    reported = capsys.readouterr().err
+    assert len(reported.splitlines()) == 1
+    assert "no commit of that name" in reported
 
 
 def test_a_folder_outside_any_repository_exits_2(
@@ -364,9 +364,9 @@ def test_a_link_among_the_baselines_fails(gpu: Path, capsys: Captured) -> None:
 def test_a_forged_run_that_is_added_fails(gpu: Path, capsys: Captured, content: dict[str, object], said: str) -> None:
     save(gpu / "runs", "three", content)
     assert main(["protect", "--base", "base"]) == 1
-    told = capsys.readouterr().out
-    assert "run that cannot be trusted: three.json" in told
-    assert said in told
+    reported = capsys.readouterr().out
+    assert "run that cannot be trusted: three.json" in reported
+    assert said in reported
 
 
 def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -> None:

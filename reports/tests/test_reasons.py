@@ -34,8 +34,8 @@ def test_what_the_compiler_allots_is_told_with_occupancy_and_its_limit(result: C
 
 
 def test_other_code_with_the_same_resources_is_told(result: CaseResult) -> None:
-    told = ["other machine code, same registers, shared memory and occupancy"]
-    assert causes(result, replace(result, fingerprint="bb")) == told
+    reported = ["other machine code, same registers, shared memory and occupancy"]
+    assert causes(result, replace(result, fingerprint="bb")) == reported
 
 
 def test_a_slower_clock_leaves_the_cycles_to_compare(result: CaseResult) -> None:

@@ -168,9 +168,11 @@ def test_markdown_shows_the_command_that_measures_again_as_code(tmp_path: Path) 
     assert again.endswith('"`')
 
 
-@pytest.mark.parametrize(("dirty", "told"), [(True, "commit a1b2c3d4e5f6 with uncommitted changes, "), (False, None)])
+@pytest.mark.parametrize(
+    ("dirty", "reported"), [(True, "commit a1b2c3d4e5f6 with uncommitted changes, "), (False, None)]
+)
 def test_a_side_says_when_its_tree_had_changes_on_top_of_the_commit(
-    tmp_path: Path, dirty: bool, told: str | None
+    tmp_path: Path, dirty: bool, reported: str | None
 ) -> None:
     run = load_run(save(tmp_path, "0001", document(LADDER, commit="a1b2c3d4e5f6a7", dirty=dirty)))
-    assert (told or "commit a1b2c3d4e5f6, ") in words.side(Side("head", (run,)))
+    assert (reported or "commit a1b2c3d4e5f6, ") in words.side(Side("head", (run,)))

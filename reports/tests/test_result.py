@@ -6,11 +6,11 @@ from peakgate.verdict import FAULTY, REGRESSIONS, Verdict
 
 
 @pytest.mark.parametrize(
-    ("p_value", "told"),
+    ("p_value", "reported"),
     [(0.0034, "p = 0.003"), (2e-6, "p = 2e-06"), (1e-6, "p = 1e-06"), (9.9e-7, "p < 1e-06"), (0.0, "p < 1e-06")],
 )
-def test_a_tail_too_far_out_to_be_known_is_given_as_a_bound(p_value: float, told: str) -> None:
-    assert probability(p_value) == told
+def test_a_tail_too_far_out_to_be_known_is_given_as_a_bound(p_value: float, reported: str) -> None:
+    assert probability(p_value) == reported
 
 
 def test_every_verdict_has_its_place_in_a_report_and_a_case_at_fault_comes_first() -> None:

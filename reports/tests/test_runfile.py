@@ -81,7 +81,7 @@ def test_json_that_is_no_benchmark_file_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"peakgate_schema": 2}, "peakgate_schema is 2"),
         ({"benchmarks": []}, "no benchmarks"),
@@ -104,8 +104,8 @@ def test_json_that_is_no_benchmark_file_is_told_so(tmp_path: Path) -> None:
         ({"peakgate": {"not_measured": [{"case": "a.b"}]}}, "verdict None of a.b"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], told: str) -> None:
-    assert told in refused(save(tmp_path, "run", document() | change))
+def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], reported: str) -> None:
+    assert reported in refused(save(tmp_path, "run", document() | change))
 
 
 @pytest.mark.parametrize("median", [math.nan, math.inf, -1e-6, 0.0, None, "1", True, 10**400])

@@ -123,9 +123,9 @@ def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(tmp_path: Pa
     shown = capsys.readouterr().out
     assert "one session against one: 0 of 30 gates failed on unchanged code" in shown
     assert shown.splitlines()[-1] == "PASS; .peakgate/out/selftest.json, baselines/nvidia-h200/selftest.json"
-    told = json.loads(Path("baselines/nvidia-h200/selftest.json").read_text())
-    assert (told["verdict"], len(told["designs"]), len(told["sessions"])) == ("PASS", 3, 6)
-    assert set(told["smallest_detectable_change_percent"]) == set(LADDER)
+    reported = json.loads(Path("baselines/nvidia-h200/selftest.json").read_text())
+    assert (reported["verdict"], len(reported["designs"]), len(reported["sessions"])) == ("PASS", 3, 6)
+    assert set(reported["smallest_detectable_change_percent"]) == set(LADDER)
 
 
 def test_too_many_false_alarms_exit_3_and_name_case_and_session(tmp_path: Path, capsys: Captured) -> None:
@@ -165,9 +165,9 @@ def test_sessions_that_are_not_one_code_on_one_runner_are_refused(
 ) -> None:
     save(unchanged(tmp_path / "aa"), "s07", document(day=7, **change))
     assert main(["selftest", "aa"]) == 2
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1
-    assert said in told
+    reported = capsys.readouterr().err
+    assert len(reported.splitlines()) == 1
+    assert said in reported
 
 
 def test_too_few_or_emulated_sessions_are_refused(tmp_path: Path, capsys: Captured) -> None:
@@ -207,9 +207,9 @@ def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, tex
     path.write_text(text)
     run = save(tmp_path, "run", document())
     assert main(["compare", str(run), str(run), "--no-files"]) == 2
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1
-    assert "selftest.json: not a selftest" in told
+    reported = capsys.readouterr().err
+    assert len(reported.splitlines()) == 1
+    assert "selftest.json: not a selftest" in reported
 
 
 def test_a_record_of_another_schema_is_named(tmp_path: Path, capsys: Captured) -> None:

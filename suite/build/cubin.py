@@ -26,7 +26,7 @@ from peakgate.common.files import write_whole
 Defines = tuple[tuple[str, str], ...]
 
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
-"""NVRTC's own cache answers without the log that tells the resources, so ours is the only one."""
+"""NVRTC's own cache answers without the log that holds the resources, so ours is the only one."""
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 
@@ -95,7 +95,7 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
             code, saved["fingerprint"], Resources(**saved["resources"]), saved["entry"], tuple(saved["constants"])
         )
     machine_code, resources, lowered = unit.compiled()
-    # The machine code is that of the whole file: which of its kernels is launched tells two stages of a file apart.
+    # The machine code is that of the whole file: which of its kernels is launched distinguishes two stages of one file.
     entry = b"" if lowered[0] == stage.name else lowered[0].encode()
     fingerprint = hashlib.sha256(without_internal_names(machine_code) + entry).hexdigest()[:16]
     write_whole(code, machine_code)

@@ -15,7 +15,7 @@ from peakgate.case import Case
 from peakgate.check import survivors
 from peakgate.check.lane import DIED, Finding, builds, check_case
 from peakgate.check.mutants import Mutant, mutants
-from peakgate.check.workers import Died, Tell
+from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator import KernelBuildError
 from peakgate.project import config
@@ -51,7 +51,7 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     return found, [] if text else [_relative(path) for path in files if path not in used]
 
 
-def hunt(mutant: Mutant, orders: Sequence[int], tell: Tell) -> Hunted:
+def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
     """Run all builds that include the mutated file, small problems first, up to the first finding; a task.
 
     PeakgateError when the file has been changed since it was searched for mutants.
@@ -69,7 +69,7 @@ def hunt(mutant: Mutant, orders: Sequence[int], tell: Tell) -> Hunted:
             if original not in sources:
                 continue
             for problem in problems:
-                tell(problem.id)
+                report(problem.id)
                 try:
                     launched = check_case(_within(kernels, problem), orders, access_budget=ACCESS_BUDGET)
                 except KernelBuildError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from peakgate.case import Case
-from peakgate.check.workers import Tell
+from peakgate.check.workers import Report
 from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.interface import KernelFault
@@ -81,12 +81,14 @@ def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, t
     return {key: tuple(found) for key, found in grouped.items()}
 
 
-def check_build(text: str, family_file: Path | None, key: BuildKey, orders: Sequence[int], tell: Tell) -> BuildReport:
+def check_build(
+    text: str, family_file: Path | None, key: BuildKey, orders: Sequence[int], report: Report
+) -> BuildReport:
     """Check a build that ``builds`` lists; a task for a worker."""
-    return check_cases(builds(text, family_file)[key], orders, tell)
+    return check_cases(builds(text, family_file)[key], orders, report)
 
 
-def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell) -> BuildReport:
+def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) -> BuildReport:
     """Launch the problems of one build in each order."""
     stage = cases[0].stage
     kernel = kernel_name(cases[0])
@@ -95,7 +97,7 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], tell: Tell) -> Bui
     found: list[Finding] = []
     launches = 0
     for case in cases:
-        tell(case.id)
+        report(case.id)
         try:
             launched = check_case(case, orders)
         except KernelBuildError as error:

@@ -18,9 +18,9 @@ from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """By which a task says what it is at, for the case that it does not come back."""
-Task = Callable[[Tell], Result]
+Task = Callable[[Report], Result]
 """Picklable, as is its result: a ``functools.partial`` of a module's function."""
 
 
@@ -128,21 +128,21 @@ def _start() -> _Worker[Result]:
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
-    theirs.close()  # so that our end tells when theirs is gone
+    theirs.close()  # so that our end closes when theirs is gone
     return _Worker(process, ours)
 
 
 def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
 
-    def tell(at: str) -> None:
+    def report(at: str) -> None:
         connection.send(_Said(at))
 
     with suppress(EOFError):  # the parent is gone
         while True:
             task = connection.recv()
             try:
-                message: _Returned[object] | _Raised = _Returned(task(tell))
+                message: _Returned[object] | _Raised = _Returned(task(report))
             except Exception as error:  # the parent raises it again
                 message = _Raised(error)
             connection.send(message)

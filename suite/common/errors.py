@@ -1,4 +1,4 @@
-"""Errors a user can cause, each told in one line."""
+"""Errors a user can cause, each reported in one line."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class CannotDecide(PeakgateError):
 
 
 def refused(error: PeakgateError) -> ExitCode:
-    """Tell a user's error in one line on stderr, whatever line breaks its message quotes, and give the exit code."""
+    """Print a user's error as one line on stderr, whatever line breaks its message quotes, and return the exit code."""
     sys.stderr.write(one_line(" ".join(str(error).split())) + "\n")
     return error.exit_code

@@ -19,7 +19,7 @@ from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """One GPU: identity, software under it, clocks and limits. None where the driver does not tell."""
+    """One GPU: identity, software under it, clocks and limits. None where the driver does not report it."""
 
     name: str
     slug: str

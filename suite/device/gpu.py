@@ -36,7 +36,7 @@ _SHARED_DEFAULT_BYTES = 48 << 10
 class GpuDevice:
     """One CUDA device by index.
 
-    ``guarded`` arrays tell of a write past their end; a tool that watches every access sees more without them.
+    ``guarded`` arrays detect a write past their end; a tool that watches every access detects more without them.
     """
 
     kind: DeviceKind = "gpu"
@@ -111,7 +111,7 @@ class GpuDevice:
             try:
                 self.build(case)
             except BuildError:
-                return  # told when the case itself is prepared
+                return  # reported when the case itself is prepared
 
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             list(pool.map(build, distinct.values()))

@@ -1,4 +1,4 @@
-"""Which build of a vendor's library a run uses: no fingerprint tells, since its machine code is not ours."""
+"""Which build of a vendor's library a run uses: it has no fingerprint, since its machine code is not ours."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def disturbance(now: Load, own: frozenset[int]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The state of a GPU before a run; None where the driver does not tell."""
+    """The state of a GPU before a run; None where the driver does not report it."""
 
     other_processes: int | None
     throttle_reasons: tuple[str, ...]

@@ -32,7 +32,7 @@ ORIGIN = re.compile(r"(?:^|; )\d+ sessions(?: of \d+ GPUs?)?, median .*$")
 
 @dataclass(frozen=True, slots=True)
 class Floors:
-    """The floors of one GPU model. ``present`` tells an empty file from none at all."""
+    """The floors of one GPU model. ``present`` separates an empty file from a missing one."""
 
     path: Path
     gpu: str | None = None

@@ -15,7 +15,7 @@ Bound = Literal["memory", "compute", "link"]
 class Peaks:
     """Theoretical peaks: memory in GB/s (1e9 bytes), FP32 in TFLOP/s; ``derivation`` shows the sums.
 
-    ``link_gbs`` is one direction of the host link; None when the driver does not tell.
+    ``link_gbs`` is one direction of the host link; None when the driver does not report it.
     """
 
     memory_gbs: float

@@ -22,7 +22,7 @@ MOST_DISCARDED = 0.5
 
 
 LEAST_BATCHES = 4
-"""So many batches tell how far they scatter."""
+"""The fewest batches whose scatter can be estimated."""
 
 
 @dataclass(frozen=True, slots=True)

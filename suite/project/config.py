@@ -97,7 +97,7 @@ def find(start: Path) -> Project | None:
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they tell one content from another)
+def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they key the cache by content)
     file = read_toml(path)
     settings: Any = file.table
     if path.name == PYPROJECT:

@@ -57,9 +57,9 @@ def compare(baseline: Survey, current: Survey) -> list[Finding]:
     found = [(Kind.NOT_COMPILING, target, message) for target, message in current.broken.items()]
     for target, usage in current.usage.items():
         before = baseline.usage.get(target)
-        told = _new(usage) if before is None else _moved(before, usage)
-        if told is not None:
-            found.append((told[0], target, told[1]))
+        reported = _new(usage) if before is None else _moved(before, usage)
+        if reported is not None:
+            found.append((reported[0], target, reported[1]))
     gone = baseline.usage.keys() - current.usage.keys() - current.broken.keys()
     found += [(Kind.REMOVED, target, "in the baseline, no longer built") for target in gone]
     return _merged(found)

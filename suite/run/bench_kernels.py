@@ -36,8 +36,8 @@ def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: Ben
         replay(benchmark, timer, times_us)
     if entry["verdict"] in REGRESSIONS | UNDECIDED:
         where = f"; {session.floors.path}" if entry["floor"] is not None else ""
-        told = f"{case_id} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
-        pytest.fail(told, pytrace=False)
+        reported = f"{case_id} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
+        pytest.fail(reported, pytrace=False)
 
 
 def measured(session: Session, case: Case) -> Outcome:

@@ -103,8 +103,8 @@ class _Collecting:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and self.problem is None:
-            told = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines() if line.strip()]
-            self.problem = f"{report.nodeid}: cannot be collected: {' '.join(told[-1:])}"
+            reported = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines() if line.strip()]
+            self.problem = f"{report.nodeid}: cannot be collected: {' '.join(reported[-1:])}"
         self.some_skipped |= report.skipped
 
 

@@ -85,7 +85,7 @@ def case_parts(nodeid: str) -> tuple[str, str, str]:
 
 
 def case_of(nodeid: str) -> Case:
-    """The case of a benchmark test, without what only its call tells: its work, its arrays."""
+    """The case of a benchmark test, without what only its call provides: its work, its arrays."""
     file, test, parameters = case_parts(nodeid)
     return Case(
         family=file,

@@ -62,9 +62,9 @@ def contract(case: Case, expected: str) -> str:
 
     ``expected`` is the digest of its reference's output on the edge-size problems.
     """
-    told = (case.launch, case.defines, case.arguments, case.work, case.tolerance, case.dtype, case.roof, case.tier)
+    reported = (case.launch, case.defines, case.arguments, case.work, case.tolerance, case.dtype, case.roof, case.tier)
     flags = (case.stage.operation, case.stage.min_capability, case.stage.host_bound)
-    return hashlib.sha256(repr((told, flags, expected)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((reported, flags, expected)).encode()).hexdigest()[:16]
 
 
 class _ReferenceDigests:

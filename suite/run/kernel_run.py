@@ -102,8 +102,8 @@ class KernelRun:
         if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
             _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
         if self.before.below:
-            told = again.counted(len(self.before.below), len(self._selected))
-            run.notes.append(f"{told}; judged by the median of {PROCESSES} processes")
+            reported = again.counted(len(self.before.below), len(self._selected))
+            run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))
         try:

@@ -167,7 +167,7 @@ def _user() -> str:
 def _holder(descriptor: int) -> str:
     try:
         about = json.loads(os.pread(descriptor, 4096, 0))
-        told = f"pid {about['pid']} (user {about['user']}, `{about['command']}`, since {about['since']})"
+        reported = f"pid {about['pid']} (user {about['user']}, `{about['command']}`, since {about['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return "a run that did not say which"
-    return "".join(letter if letter.isprintable() else "?" for letter in told)
+    return "".join(letter if letter.isprintable() else "?" for letter in reported)

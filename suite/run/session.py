@@ -85,9 +85,9 @@ def _unwatched(_step: str, _limit_s: float, _case: str | None) -> None:
 class Session:
     """One device, one set of floors, one run.
 
-    ``expect(step, limit_s, case id)`` is told of each step before it begins; ``launch_limit_s`` replaces the limit
+    ``expect(step, limit_s, case id)`` is called before each step; ``launch_limit_s`` replaces the limit
     that follows from a case's work.
-    ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` tells where the time went.
+    ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` holds where the time went.
     Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
     are measured.
     """

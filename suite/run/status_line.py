@@ -19,7 +19,7 @@ OUR_VERBOSITY = -1
 """`python -m suite` starts pytest with one -q."""
 
 ENOUGH_CASES = 3
-"""So many cases have to be done before the time left is worth telling."""
+"""So many cases have to be done before the time left is worth printing."""
 
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 

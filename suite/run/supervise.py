@@ -18,15 +18,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.processes import end_group, sigterm_interrupts
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, START_LIMIT_S
 from peakgate.project.config import Project
@@ -74,7 +73,7 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
     """One supervised run of ``peakgate bench``; ``arguments`` are for pytest. The exit code."""
     out = Path(ours.out).absolute() if ours.out else project.out
     places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
-    with _terminated_like_interrupted():
+    with sigterm_interrupts():
         journal = Journal(out)
         supervisor = _Supervisor(ours, project, places, journal)
         try:
@@ -142,9 +141,9 @@ class _Supervisor:
     def _announce_again(self) -> None:
         """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
         if below := self._journal.again:
-            told = f"{again.counted(len(below), len(self._journal.cases))}; measured again in a fresh process"
-            sys.stderr.write(f"{told}\n")
-            self._journal.append({RESTART: told})
+            reported = f"{again.counted(len(below), len(self._journal.cases))}; measured again in a fresh process"
+            sys.stderr.write(f"{reported}\n")
+            self._journal.append({RESTART: reported})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
         """One measuring process, from its start to its end."""
@@ -164,7 +163,7 @@ class _Supervisor:
                 self._journal.append({KEY: self._key})
             return _Watched(process, reading, self._journal).to_the_end()
         finally:
-            _end(process)
+            end_group(process)
             os.close(reading)
 
     def _blame(self, ended: Ended) -> int:
@@ -239,7 +238,7 @@ class _Watched:
                 except KeyboardInterrupt:
                     if not self._interrupt():
                         break
-        code = _end(self._process, 0.0 if timed_out else GRACE_S)
+        code = end_group(self._process, 0.0 if timed_out else GRACE_S)
         return Ended(code, self._step, timed_out, self._interrupted, self._verdict)
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -285,26 +284,3 @@ def _how(ended: Ended) -> str:
     if ended.code < 0:
         return f"its process was ended by {signal.Signals(-ended.code).name} during {ended.step.name}"
     return f"its process ended itself with exit code {ended.code} during {ended.step.name}"
-
-
-def _end(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
-    """End a process and all it started, which are a session of their own, where it does not end by itself."""
-    try:
-        return process.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-    return process.wait()
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """A runner that is told to stop sends SIGTERM: save as after Ctrl-C."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

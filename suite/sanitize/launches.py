@@ -1,6 +1,6 @@
 """``python -m peakgate.sanitize.launches JOURNAL``: what runs under the sanitizer, each small problem launched once.
 
-Nothing is timed and nothing compared here: the sanitizer watches. The journal, a JSON object a line, tells what was
+Nothing is timed and nothing compared here: the sanitizer watches. The journal, a JSON object a line, records what was
 launched even when a kernel takes the process with it: first the machine, then each problem before its launch, each
 fault after it, at last ``{"done": true}``.
 """

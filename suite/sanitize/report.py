@@ -75,20 +75,20 @@ class ToolReport:
 
 def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolReport:
     """Put together what one tool's run left; missing or broken files make the report unfinished, never clean."""
-    told = read_journal(journal)
+    reported = read_journal(journal)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    unfinished = None if told.done else _why_stopped(told, text)
+    unfinished = None if reported.done else _why_stopped(reported, text)
     defects: list[Defect] = []
     try:
-        defects += read_records(records.read_bytes(), (kernel for _, kernel in told.launched))
+        defects += read_records(records.read_bytes(), (kernel for _, kernel in reported.launched))
     except FileNotFoundError:
         unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
     except ET.ParseError as error:
         unfinished = unfinished or f"{tool} wrote records that cannot be read: {error}"
-    defects += [Defect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in told.faults]
+    defects += [Defect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in reported.faults]
     return ToolReport(
         tool=tool,
-        journal=told,
+        journal=reported,
         defects=tuple(defects),
         unlisted=sum(int(count) for count in _UNPRINTED.findall(text)),
         unfinished=unfinished,
@@ -177,5 +177,5 @@ def _why_stopped(journal: Journal, log: str) -> str:
 def _last_words(log: str) -> str:
     """The last line that says something about an error, else the last line."""
     lines = [line for line in (_PREFIX.sub("", line).strip() for line in log.splitlines()) if line]
-    telling = [line for line in lines if "error" in line.lower() and "SUMMARY" not in line]
-    return next(iter((telling or lines)[-1:]), "it left no message")
+    errors = [line for line in lines if "error" in line.lower() and "SUMMARY" not in line]
+    return next(iter((errors or lines)[-1:]), "it left no message")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from peakgate.common.processes import end_group
 
 PROGRAM = "compute-sanitizer"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -64,7 +64,5 @@ def run(line: Sequence[str], log: Path, limit_s: float) -> bool:
         except subprocess.TimeoutExpired:
             return False
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            end_group(process)
     return True

@@ -29,9 +29,9 @@ PURE = [
 
 @pytest.mark.parametrize("module", [f"peakgate.{name}" for name in PURE])
 def test_a_pure_module_imports_no_device_and_no_cupy(module):
-    told = "print(*[name for name in sys.modules if name.startswith(('cupy', 'cuda.', 'peakgate.device'))])"
+    script = "print(*[name for name in sys.modules if name.startswith(('cupy', 'cuda.', 'peakgate.device'))])"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys, {module}; {told}"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"import sys, {module}; {script}"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
 

@@ -117,14 +117,14 @@ def test_every_barrier_in_the_kernels_has_a_mutant():
         assert len(named) == barriers, path
 
 
-def tell(_):
+def report(_):
     return None
 
 
 def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
     found, _ = hunt.targets("transpose.smem-128-")
     (barrier,) = [mutant for mutant in found if mutant.file == "transpose/smem.cu"]
-    caught = hunt.hunt(barrier, (0,), tell).caught_by
+    caught = hunt.hunt(barrier, (0,), report).caught_by
     assert caught is not None
     assert "race" in caught.kind
     assert caught.where is not None
@@ -134,7 +134,7 @@ def test_a_barrier_that_nothing_needs_survives():
     text = "access.shared_tile_row_row"
     found, _ = hunt.targets(text)
     (barrier,) = [mutant for mutant in found if "without" in mutant.change]
-    result = hunt.hunt(barrier, (0, 2), tell)
+    result = hunt.hunt(barrier, (0, 2), report)
     assert result.survived
     assert barrier.key in survivors.read(KERNELS.parent / "baselines" / survivors.FILE)
 
@@ -150,7 +150,7 @@ def test_a_mutant_of_a_header_is_tried_on_every_stage_that_includes_it_whichever
     mutant = next(mutant for mutant in found if mutant.file == "sgemm/tile_access.cuh")
     tried = []
     monkeypatch.setattr(hunt, "check_case", lambda case, orders, access_budget: tried.append(case.stage.name) or [])
-    assert hunt.hunt(mutant, (0,), tell).survived
+    assert hunt.hunt(mutant, (0,), report).survived
     assert {"tiled", "vectorized"} <= set(tried)
 
 
@@ -158,7 +158,7 @@ def test_a_mutant_that_does_not_compile_is_told_apart_from_one_that_is_caught(mo
     (guard, *_), _ = hunt.targets("access.shared_tile_row_row")
     stillborn = replace(guard, replacement="no such name")
     monkeypatch.setattr(hunt, "mutants", lambda file, text: [stillborn])
-    result = hunt.hunt(stillborn, (0,), tell)
+    result = hunt.hunt(stillborn, (0,), report)
     assert result.invalid is not None
     assert not result.survived
 
@@ -166,7 +166,7 @@ def test_a_mutant_that_does_not_compile_is_told_apart_from_one_that_is_caught(mo
 def test_a_file_that_changes_under_the_hunt_is_named():
     (guard, *_), _ = hunt.targets("access.shared_tile_row_row")
     with pytest.raises(PeakgateError, match=r"kernels/access/shared_tile_row_row\.cu was changed while"):
-        hunt.hunt(replace(guard, start=guard.start + 1), (0,), tell)
+        hunt.hunt(replace(guard, start=guard.start + 1), (0,), report)
 
 
 BARRIER, OTHER = mutants("k.cu", "__syncthreads();\n__syncthreads();\n")
@@ -219,9 +219,9 @@ ENTRY = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
 def test_a_mistake_in_the_list_is_told_by_entry_and_key(tmp_path, text, complaint):
     path = tmp_path / "survivors.toml"
     path.write_text(text)
-    with pytest.raises(PeakgateError) as told:
+    with pytest.raises(PeakgateError) as reported:
         survivors.read(path)
-    assert complaint in str(told.value)
+    assert complaint in str(reported.value)
 
 
 def test_every_listed_survivor_is_a_mutant_of_a_kernel():

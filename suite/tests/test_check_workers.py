@@ -9,25 +9,25 @@ from peakgate.check.workers import Died, run
 from peakgate.common.errors import PeakgateError
 
 
-def squared(value, tell):
-    tell(f"at {value}")
+def squared(value, report):
+    report(f"at {value}")
     return value * value
 
 
-def killed(tell):
-    tell("the last problem")
+def killed(report):
+    report("the last problem")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def left(tell):
+def left(report):
     os._exit(7)
 
 
-def endless(tell):
+def endless(report):
     signal.pause()
 
 
-def complains(tell):
+def complains(report):
     raise PeakgateError("grid is missing")
 
 

@@ -57,13 +57,13 @@ def test_complex_numbers_have_random_parts():
 
 
 @pytest.mark.parametrize(
-    ("buffer", "told"),
+    ("buffer", "reported"),
     [
         (Buffer(Role.IN, (3,), data=lambda xp, shape: xp.zeros(4)), r"gives float64 \(4,\), expected float32 \(3,\)"),
         (Buffer(Role.IN, (3,), "int32", data=lambda xp, shape: xp.zeros(3)), "gives float64"),
         (Buffer(Role.IN, (3,), data=(2, 2)), "is empty"),
     ],
 )
-def test_input_data_that_does_not_fit_is_one_line(buffer, told):
-    with pytest.raises(PeakgateError, match=told):
+def test_input_data_that_does_not_fit_is_one_line(buffer, reported):
+    with pytest.raises(PeakgateError, match=reported):
         input_array(np, buffer, 0)

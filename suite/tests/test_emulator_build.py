@@ -1,4 +1,4 @@
-"""Kernels are built once, with the compiler that is there; what does not compile is told in one line."""
+"""Kernels are built once, with the compiler that is there; what does not compile is reported in one line."""
 
 from __future__ import annotations
 

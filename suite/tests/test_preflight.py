@@ -23,7 +23,7 @@ def test_what_the_driver_does_not_tell_raises_no_concern():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"other_processes": 2}, "2 other process(es) hold this GPU"),
         ({"throttle_reasons": ("software power cap",)}, "held down by software power cap"),
@@ -33,10 +33,10 @@ def test_what_the_driver_does_not_tell_raises_no_concern():
         ({"mig": True}, "MIG is on"),
     ],
 )
-def test_each_disturbance_is_one_line(change, told):
+def test_each_disturbance_is_one_line(change, reported):
     found = concerns(replace(FIT, **change))
     assert len(found) == 1
-    assert told in found[0]
+    assert reported in found[0]
 
 
 def test_bits_become_names_and_an_unknown_bit_is_not_lost():

@@ -48,7 +48,7 @@ def survey(*at, nvrtc="13.0", options=("--std=c++17",), broken=None, **kernels):
     return Survey(nvrtc, options, used, broken or {})
 
 
-def told(before, after):
+def reported(before, after):
     return [str(finding) for finding in compare(before, after)]
 
 
@@ -94,19 +94,19 @@ def test_another_compiler_is_never_blamed_on_the_kernels(before, after):
 
 def test_new_spills_are_told_with_what_else_moved():
     line = "roof.copy on sm_90: NEW_SPILLS, registers 32 -> 40; spilled bytes 0 -> 48"
-    assert told(survey(roof__copy=usage()), survey(roof__copy=usage(registers=40, spill_bytes=48))) == [line]
+    assert reported(survey(roof__copy=usage()), survey(roof__copy=usage(registers=40, spill_bytes=48))) == [line]
 
 
 def test_lost_occupancy_names_block_and_limit():
     before, after = survey(roof__copy=usage()), survey(roof__copy=usage(40, fraction=0.75, limiter="registers"))
     line = "occupancy 100.0 % -> 75.0 % at block 256 (limited by registers); registers 32 -> 40"
-    assert told(before, after) == [f"roof.copy on sm_90: LOST_OCCUPANCY, {line}"]
+    assert reported(before, after) == [f"roof.copy on sm_90: LOST_OCCUPANCY, {line}"]
     assert judged(before, after) is ExitCode.REGRESSION
 
 
 def test_a_block_that_fits_no_longer_says_why():
     before, after = survey(roof__copy=usage()), survey(roof__copy=usage(fraction=0.0, limiter="shared"))
-    assert "occupancy 100.0 % -> 0.0 % at block 256 (no block fits, shared)" in told(before, after)[0]
+    assert "occupancy 100.0 % -> 0.0 % at block 256 (no block fits, shared)" in reported(before, after)[0]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_block_that_fits_no_longer_says_why():
 )
 def test_what_is_not_worse_is_said_and_passes(after, said):
     before = survey(roof__copy=usage())
-    assert told(before, survey(roof__copy=after)) == [f"roof.copy on sm_90: CHANGED, {said}"]
+    assert reported(before, survey(roof__copy=after)) == [f"roof.copy on sm_90: CHANGED, {said}"]
     assert judged(before, survey(roof__copy=after)) is ExitCode.OK
 
 
@@ -130,7 +130,7 @@ def test_gained_occupancy_passes():
 
 def test_new_and_removed_builds_are_said_and_pass():
     before, after = survey(75, 90, roof__copy=usage()), survey(75, 90, roof__read=usage())
-    assert told(before, after) == [
+    assert reported(before, after) == [
         "roof.read on sm_75, sm_90: NEW, not in the baseline",
         "roof.copy on sm_75, sm_90: REMOVED, in the baseline, no longer built",
     ]
@@ -139,7 +139,9 @@ def test_new_and_removed_builds_are_said_and_pass():
 
 def test_a_new_build_that_spills_is_a_regression_until_it_is_accepted():
     after = survey(roof__copy=usage(spill_bytes=8))
-    assert told(survey(), after) == ["roof.copy on sm_90: NEW_SPILLS, not in the baseline and spills 8 bytes a thread"]
+    assert reported(survey(), after) == [
+        "roof.copy on sm_90: NEW_SPILLS, not in the baseline and spills 8 bytes a thread"
+    ]
     assert judged(survey(), after) is ExitCode.REGRESSION
     assert judged(after, after) is ExitCode.OK
 
@@ -147,7 +149,7 @@ def test_a_new_build_that_spills_is_a_regression_until_it_is_accepted():
 @pytest.mark.parametrize("known", [survey(), survey(roof__copy=usage())])
 def test_a_build_that_does_not_compile_is_a_regression_and_not_called_removed(known):
     after = survey(broken={Target("roof.copy", 90): "roof/copy.cu:3: missing ;"})
-    assert told(known, after) == ["roof.copy on sm_90: NOT_COMPILING, roof/copy.cu:3: missing ;"]
+    assert reported(known, after) == ["roof.copy on sm_90: NOT_COMPILING, roof/copy.cu:3: missing ;"]
     assert judged(known, after) is ExitCode.REGRESSION
 
 

@@ -108,7 +108,7 @@ def test_strict_leaves_a_run_without_floors_undecided(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["--device", "tpu"], "--device 'tpu': expected auto, cpu, gpu or gpu:N"),
         (["--tier", "most"], "invalid choice: 'most'"),
@@ -116,10 +116,10 @@ def test_strict_leaves_a_run_without_floors_undecided(tmp_path):
         (["--cases", "no/such/file"], "--cases no/such/file: No such file or directory"),
     ],
 )
-def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, told):
+def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, reported):
     done = run(tmp_path, *arguments)
     assert done.returncode == 2
-    assert told in done.stdout + done.stderr
+    assert reported in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -158,17 +158,17 @@ FAMILY = Family("lost", "synthetic", (STAGE,), cases, lambda case: iter(()))
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         (BROKEN_FAMILY, "family.py:2: SyntaxError: '(' was never closed"),
         ("import no_such_module\n", "family.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
         (LOST_KERNEL, "stage lost has no file"),
     ],
 )
-def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, project, source, told):
+def test_a_mistake_in_a_family_file_is_one_line_and_exit_2(tmp_path, project, source, reported):
     done = run(tmp_path, project=project(source))
     assert done.returncode == 2
-    assert told in done.stdout + done.stderr
+    assert reported in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -191,17 +191,17 @@ FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
 
 
 @pytest.mark.parametrize(
-    ("at_the_start", "told"),
+    ("at_the_start", "reported"),
     [
         ("", "full.full on cpu-emulator: INCONCLUSIVE, not run: no room in memory (Out of memory"),
         ("CpuDevice.warm_up = full", "not measured: no room in memory (Out of memory allocating"),
     ],
 )
-def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, project, at_the_start, told):
+def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, project, at_the_start, reported):
     kernel = 'extern "C" __global__ void full(float *out) { out[0] = 0.0f; }'
     done = run(tmp_path, project=project(FULL + at_the_start, full=kernel))
     assert done.returncode == 3
-    assert told in done.stdout + done.stderr
+    assert reported in done.stdout + done.stderr
     assert ("2 cases on" in done.stdout) is not bool(at_the_start), "what has room is measured"
     assert "Traceback" not in done.stdout + done.stderr
 

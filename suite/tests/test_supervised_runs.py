@@ -269,13 +269,13 @@ def test_the_median_of_three_processes_judges_a_case_below_its_floor(tmp_path, f
     done = below_its_floor(tmp_path, fractions)
     assert done.returncode == code, done.stdout + done.stderr
     assert (tmp_path / "taken").read_text().split() == ["a_copy", "z_copy", "a_copy", "a_copy"]
-    told = json.loads((tmp_path / "bench.json").read_text())
-    (below, other) = told["cases"]
+    reported = json.loads((tmp_path / "bench.json").read_text())
+    (below, other) = reported["cases"]
     each = ", ".join(map(str, fractions))
     assert below["verdict"] == verdict
     assert below["reason"] == f"{median} of peak, floor 0.7 (median of 3 processes: {each})"
     assert other["verdict"] == "PASS"
-    assert "1 of 2 cases below their floor at first; more than a quarter" in told["restarts"][0]
+    assert "1 of 2 cases below their floor at first; more than a quarter" in reported["restarts"][0]
     saved = load_run(tmp_path / "run.json").cases["hostile.a_copy-1024"]
     assert saved.peak_fraction == median, "what every reader accepts"
     assert done.stdout.count("2 cases on ") == 1, "one table, of the last process"
@@ -374,7 +374,7 @@ FAMILY = Family("mine", "synthetic", (), cases, lambda case: iter(()))
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         ("raise ValueError('no size')", "family.py:4: cases() of the family mine gives no cases: ValueError: no size"),
         ("return 5", "cases() of the family mine gives no cases: TypeError: 'int' object is not iterable"),
@@ -382,12 +382,12 @@ FAMILY = Family("mine", "synthetic", (), cases, lambda case: iter(()))
         ("raise SystemExit(0)", "family.py:4: cases() of the family mine gives no cases: SystemExit: 0"),
     ],
 )
-def test_a_family_without_cases_is_one_line_and_never_passes(tmp_path, body, told):
+def test_a_family_without_cases_is_one_line_and_never_passes(tmp_path, body, reported):
     folder = tmp_path / "project" / "kernels" / "mine"
     folder.mkdir(parents=True)
     (tmp_path / "project" / "peakgate.toml").write_text("")
     (folder / "family.py").write_text(CASES.format(body))
     done = run(tmp_path, project=tmp_path / "project")
     assert done.returncode == (3 if "abort" in body else 2), done.stdout + done.stderr
-    assert told in done.stdout + done.stderr
+    assert reported in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

@@ -185,7 +185,7 @@ def prebuild(
 ) -> None:
     """Builds kernels, each a ``(source, kernel, defines)``, in parallel on every processor.
 
-    What does not build is left for ``load`` to tell: it names the kernel that is really asked for.
+    What does not build is left for ``load`` to report: it names the kernel that is really asked for.
     """
     compiler = compiler or find_compiler()
     build_runtime(compiler)

@@ -1,5 +1,5 @@
 // Checks every memory access of a kernel built with -fsanitize=thread,bounds,alignment. The sanitizers' own runtimes are
-// not linked: the hooks their instrumentation calls are answered here, inside the process, so that a defect can be told
+// not linked: the hooks their instrumentation calls are answered here, inside the process, so that a defect can be reported
 // to the host instead of ending it.
 #include "shadow.h"
 

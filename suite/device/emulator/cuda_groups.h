@@ -2,7 +2,7 @@
 // cooperative_groups/reduce.h, scan.h and memcpy_async.h.
 //
 // Members that end in the runtime are not inlined and hand on their return address, the kernel's own line; a barrier is
-// told apart by the line it is called from.
+// distinguished by the line it is called from.
 #pragma once
 
 #define PEAKGATE_MEMBER __attribute__((noinline, no_sanitize("thread")))

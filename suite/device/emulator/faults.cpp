@@ -66,11 +66,7 @@ void caught(int signal, siginfo_t* info, void* context) {
     else
         report(FAULT, at, 0, "access to an address that belongs to nothing (%#lx)",
                static_cast<unsigned long>(address));
-    sigset_t own;
-    sigemptyset(&own);
-    sigaddset(&own, signal);
-    sigprocmask(SIG_UNBLOCK, &own, nullptr); // this handler is left by a switch, not by a return
-    abandon_launch();
+    abandon_launch_from_handler(signal);
 }
 
 } // namespace
@@ -79,6 +75,14 @@ uintptr_t interrupted_at(const void* context) {
     const uintptr_t address = program_counter(context);
     // One further, because reports give the address behind the instruction.
     return address - state.image < state.image_size ? address + 1 : 0;
+}
+
+void abandon_launch_from_handler(int signal) {
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, signal);
+    sigprocmask(SIG_UNBLOCK, &own, nullptr); // the handler is left by a switch, not by a return
+    abandon_launch();
 }
 
 void catch_faults() {

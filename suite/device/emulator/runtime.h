@@ -131,7 +131,7 @@ void leave_warp(int thread);
 void begin_block_of_warps();
 
 // Maps what a launch needs and finds the kernel's image; false if memory cannot be had. Unmapping comes after it in
-// either case and, if told so, first copies the arrays back to the host.
+// either case and, if asked to, first copies the arrays back to the host.
 bool map_launch();
 void unmap_launch(bool copy_back);
 char* stack_top(int stack);
@@ -154,6 +154,9 @@ void catch_faults();
 void release_faults();
 // The kernel's code a signal interrupted, as reports give addresses (one past it); 0 where that is not the kernel's.
 uintptr_t interrupted_at(const void* context);
+
+// Abandons the launch from the handler of this signal.
+[[noreturn]] void abandon_launch_from_handler(int signal);
 
 // Watches over a launch; false if the system has no timer for it.
 bool start_watchdog();

@@ -60,7 +60,7 @@ PEAKGATE_BUILTIN(peakgate_block_size);
 PEAKGATE_BUILTIN(peakgate_grid_size);
 #undef PEAKGATE_BUILTIN
 
-// A barrier is told apart by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
+// A barrier is distinguished by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 
 // The same on behalf of the code at `caller`.

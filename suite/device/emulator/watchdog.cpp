@@ -35,11 +35,7 @@ void look(int signal, siginfo_t* info, void* context) {
     }
     report(ENDLESS_LOOP, interrupted_at(context), 0, "%d ms of %s without a memory access, a wait or an end",
            which ? SLEEP_FACTOR * state.launch.stall_ms : state.launch.stall_ms, which ? "sleep" : "computing");
-    sigset_t own;
-    sigemptyset(&own);
-    sigaddset(&own, signal);
-    sigprocmask(SIG_UNBLOCK, &own, nullptr); // this handler is left by a switch, not by a return
-    abandon_launch();
+    abandon_launch_from_handler(signal);
 }
 
 } // namespace

@@ -1,0 +1,37 @@
+"""Processes that this one starts: ending one with all it started, and being ended oneself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+
+def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
+    """Kill a process and all it started unless it ends within ``grace_s``; its exit code, negative for a signal.
+
+    The process must have been started with ``start_new_session=True``.
+    """
+    try:
+        return process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM, which a CI runner sends to cancel a job, raises KeyboardInterrupt within the block, as Ctrl-C does."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
