@@ -173,7 +173,7 @@ class _Unit:
 
     def compiled(self) -> tuple[bytes, Resources, tuple[str, ...]]:
         """Machine code, the entry's resources, and the lowered names."""
-        from peakgate.build import nvrtc  # noqa: PLC0415
+        from peakgate.build import nvrtc, nvrtc_process  # noqa: PLC0415
 
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
@@ -187,7 +187,7 @@ class _Unit:
         compiled_file = device_only(self.files, cache_folder() / "sources")
         text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
         try:
-            compiled = nvrtc.compile_to_cubin(text, source.name, options, given, self.names)
+            compiled = nvrtc_process.compile_to_cubin(text, source.name, options, given, self.names)
         except nvrtc.CompilationFailed as failure:
             raise BuildError(_first_error(str(failure), self.files, self.stage.kernel)) from None
         lowered = tuple(compiled.lowered[name] for name in self.names)

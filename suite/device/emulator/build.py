@@ -25,7 +25,7 @@ from peakgate.device.emulator.toolchain import (
     COMMON,
     KernelBuildError,
     builds_folder,
-    first_error,
+    failed,
     kernel_flags,
     link,
     must_run,
@@ -116,7 +116,7 @@ def build_kernel(
         searched += [] if compiled == source else [f"-iquote{source.parent}"]
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
-            raise first_error(done.stderr, files, kernel, wrapper)
+            raise failed(done, files, kernel, wrapper)
         names = _dynamic_shared_names(kernel_object, source, kernel)
         shared = Path(scratch, "shared.cpp")
         shared.write_text(_dynamic_shared(names), encoding="utf-8")
