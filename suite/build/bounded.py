@@ -21,7 +21,7 @@ MEMORY_BYTES = 8 << 30
 FILE_BYTES = 1 << 30
 
 _EXHAUSTED = re.compile(
-    r"memory exhausted|out of memory|Cannot allocate memory|bad_alloc|time limit|size limit|[Kk]illed|terminated program"
+    r"memory exhausted|out of memory|Cannot allocate memory|bad_alloc|(?:time|size) limit|[Kk]illed|terminated program"
 )
 _SHELL = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec "$@"'
 """Limits that are lower already stay: then ulimit fails, and the compiler starts all the same."""
@@ -62,8 +62,8 @@ def exceeded(done: subprocess.CompletedProcess[str]) -> bool:
 def why() -> str:
     """What a compiler that exceeded a limit is reported with."""
     return (
-        f"the compiler needed more than {CPU_S} s of processor time, {WALL_S:.0f} s or {MEMORY_BYTES >> 30} GiB and was "
-        "ended; look for templates or constant expressions that grow without end, and for what it includes"
+        f"the compiler was ended: more than {CPU_S} s of processor time, {WALL_S:.0f} s or {MEMORY_BYTES >> 30} GiB; "
+        "look for templates or constant expressions that grow without end, and at what it includes"
     )
 
 

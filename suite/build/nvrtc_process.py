@@ -50,7 +50,7 @@ def compile_to_cubin(
         _exceeded.add(request)
         raise CompilationFailed(bounded.why())
     with _lock:
-        keep = len(_idle) < MOST_IDLE
+        keep = len(_idle) < MOST_IDLE and answer["used_s"] < bounded.CPU_S / 4
         if keep:
             _idle.append(worker)
     if not keep:
@@ -65,7 +65,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "peakgate.build.nvrtc_process"],
+            [sys.executable, "-P", "-m", "peakgate.build.nvrtc_process", str(bounded.CPU_S)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -117,15 +117,16 @@ def main() -> None:
     """Compile what is asked for until nobody asks any more, or our parent is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (bounded.MEMORY_BYTES, bounded.MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # For all that it compiles. The hard limit too, since NVRTC lifts the soft one.
+    cpu_s = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the compiler prints is no answer
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     while True:
-        request = json.loads(requests.get())
-        used_s = time.process_time()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(used_s) + bounded.CPU_S, resource.RLIM_INFINITY))
-        answer = json.dumps(_answer(request)).encode()
+        found = _answer(json.loads(requests.get()))
+        answer = json.dumps({**found, "used_s": time.process_time()}).encode()
         answers.write(_LENGTH.pack(len(answer)) + answer)
         answers.flush()
 
