@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from peakgate.case import Scale, Tier
 from peakgate.cli import main
-from peakgate.device.driver import gpu_count
 from peakgate.project import config
 from peakgate.run import known
 from peakgate.run.base import exported
@@ -345,7 +344,6 @@ def test_the_page_says_what_is_seen_here() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not gpu_count(), reason="needs an NVIDIA GPU, none answers here")
 def test_on_a_gpu_the_base_judges_as_well(inside: Path) -> None:
     main(["bench", "--device", "gpu", "--baselines-from", "base", "--out", "gpu", "--benchmark-json", "gpu.json"])
     found = {case["case"]: case["verdict"] for case in json.loads((inside / "gpu" / "bench.json").read_text())["cases"]}
