@@ -357,3 +357,13 @@ def test_on_a_gpu_the_base_judges_as_well(inside: Path) -> None:
     saved = json.loads((inside / "gpu.json").read_text())["benchmarks"]
     entries = {each["extra_info"]["case"]: each["extra_info"] for each in saved}
     assert entries[CASE.format(STAGE_OF["claims more bytes or flops"])]["bytes"] == 8 * 1024
+
+
+@pytest.mark.parametrize("scale", Scale)
+def test_against_itself_no_case_of_this_repository_is_gone_new_or_changed(
+    scale: Scale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    against = known.against(ROOT, config.required(), scale, "itself", lambda case: None)
+    assert len(against.cases) > 100
+    assert (against.objections, set(against.new), list(against.notes)) == ({}, set(), [])

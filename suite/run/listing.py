@@ -60,14 +60,15 @@ buffer among the problem's buffers, constants last, the function that makes its 
 
 def _at_scale(scale: Scale) -> dict[str, Any]:
     families = catalogue.families()
-    known: dict[Any, int] = {}
+    known: dict[str, int] = {}
     builds: list[list[Any]] = []
     cases: list[Any] = []
     for case in catalogue.cases(scale, listed=families):
-        key = (case.stage, case.defines, case.block, case.launch.shared_bytes)
+        probes = [_described(probe) for probe in catalogue.probes(case, families)]
+        key = repr(probes)  # cases of one build may have problems of their own
         if key not in known:
             known[key] = len(builds)
-            builds.append([_described(probe) for probe in catalogue.probes(case, families)])
+            builds.append(probes)
         cases.append({**_described(case), "build": known[key]})
     return {"cases": cases, "builds": builds}
 
