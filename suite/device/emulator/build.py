@@ -13,9 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict
 
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.build import headers
 from peakgate.build.cubin import CACHE_VARIABLE, cache_folder
 from peakgate.build.sources import device_only, read_sources
@@ -228,6 +225,10 @@ def _wrapper(source: Path, stand_ins: Path, macros: Sequence[str], kernel: str, 
 
 def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
+    from elftools.elf.constants import SH_FLAGS  # noqa: PLC0415  # a kernel from the cache does without elftools
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
     with built.open("rb") as file:
         elf = ELFFile(file)
         static = sum(section["sh_size"] for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_TLS)
