@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Stage
@@ -198,6 +196,9 @@ class _Unit:
         """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
         if not lowered:
             return
+        from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have constants
+        from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
         table = ELFFile(io.BytesIO(machine_code)).get_section_by_name(".symtab")
         for (name, buffer), symbol in zip(self.stage.constants, lowered, strict=True):
             found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None

@@ -20,8 +20,9 @@ FORMULA = ("=", "+", "-", "@")
 
 def one_line(text: str) -> str:
     """``text`` without line breaks, without control characters a terminal obeys, without commands a CI log obeys."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
-    return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", plain)
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", text)
 
 
 def as_json(document: object) -> str:

@@ -134,10 +134,14 @@ def test_kernels_of_a_published_program_are_compiled_by_entry(cache):
     assert cubin(stages[0], (), (9, 0)) == found[0]  # from the cache
 
 
-@needs_cccl
-def test_constants_are_known_by_their_lowered_names_and_must_have_room(cache):
+def test_constants_are_known_by_their_lowered_names_and_must_have_room(tmp_path, cache):
+    (tmp_path / "s.cu").write_text(
+        "namespace scaling {\n__constant__ float factors[4];\n"
+        "__global__ void by_constant(float* x) { x[threadIdx.x] *= factors[threadIdx.x]; }\n}\n"
+    )
     factors = Buffer(Role.IN, (4,))
-    stage = Stage("s", "", FOREIGN, entry="scaling::by_constant", constants=(("scaling::factors", factors),))
+    constants = (("scaling::factors", factors),)
+    stage = Stage("s", "", tmp_path / "s.cu", entry="scaling::by_constant", constants=constants)
     assert cubin(stage, (), (9, 0)).constants == ("_ZN7scaling7factorsE",)
     larger = replace(stage, constants=(("scaling::factors", Buffer(Role.IN, (5,))),))
     with pytest.raises(BuildError, match=r"constant scaling::factors has 16 bytes, its data 20"):
