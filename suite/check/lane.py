@@ -12,6 +12,7 @@ from peakgate.case import Case
 from peakgate.check.workers import Report
 from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
 from peakgate.device.emulator import KernelBuildError, KernelDefect
+from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
@@ -113,22 +114,28 @@ def check_case(case: Case, orders: Sequence[int], *, access_budget: int = ACCESS
     KernelBuildError when the kernel does not compile.
     """
     launchable = CpuLaunchable(case, access_budget)
-    expected = case.reference(np, launchable.inputs)
     launched: list[list[Finding]] = []
+    try:
+        wanted = expected(np, launchable, CpuLaunchable)
+    except ReferenceFault as fault:
+        return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
     for order in orders:
         try:
             launchable.run(order)
         except KernelFault as fault:
-            cause = fault.__cause__
-            if not isinstance(cause, KernelDefect):
-                raise
-            launched.append(
-                [Finding(case.id, order, defect.kind.words, defect.location, str(defect)) for defect in cause.defects]
-            )
+            launched.append(_findings(case, order, fault))
             break
-        result = check(np, case, launchable.outputs, expected)
+        result = check(np, case, launchable.outputs, wanted)
         if result.mismatch is not None:
             launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
             break
         launched.append([])
     return launched
+
+
+def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[Finding]:
+    """One finding per defect that the emulator saw."""
+    cause = fault.__cause__ if fault else None
+    if not isinstance(cause, KernelDefect):
+        raise fault or AssertionError("a fault without a cause")
+    return [Finding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}") for defect in cause.defects]

@@ -10,14 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-from peakgate.case import Buffer, Case, Role, Scale
+from peakgate.case import Buffer, Case, Scale
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.measure.data import random_array
 from peakgate.project import catalogue
+from peakgate.run.expectation import digest_of, kernel_text, saved_files
 from peakgate.verdict import ExitCode
 
 DIGITS = 12
@@ -30,12 +28,13 @@ def contracts() -> dict[str, dict[str, Any]]:
     for case in catalogue.cases(Scale.BENCH):
         build = (case.stage, case.defines, case.block, case.launch.shared_bytes)
         if build not in digests:
-            digests[build] = _expected(catalogue.probes(case))
+            digests[build] = digest_of(catalogue.probes(case))
         found[case.id] = _terms(case, *digests[build])
     return found
 
 
 def _terms(case: Case, edge_problems: int, expected: str) -> dict[str, Any]:
+    text = kernel_text(case)
     arguments = repr([argument for argument in case.arguments if isinstance(argument, Buffer)])
     return {
         "bytes": case.work.bytes,
@@ -49,25 +48,10 @@ def _terms(case: Case, edge_problems: int, expected: str) -> dict[str, Any]:
         "operation": case.stage.operation or "none",
         "buffers": hashlib.sha256(arguments.encode()).hexdigest()[:DIGITS],
         "edge_problems": edge_problems,
-        "reference": expected,
+        "reference": expected[:DIGITS],
+        "saved": saved_files(case) or "none",
+        "reference_kernel": hashlib.sha256(text.encode()).hexdigest()[:DIGITS] if text else "none",
     }
-
-
-def _expected(problems: Iterable[Case]) -> tuple[int, str]:
-    """How many edge-size problems there are, and a digest of what the reference expects of them."""
-    digest, count = hashlib.sha256(), 0
-    for problem in problems:
-        count += 1
-        inputs = [
-            random_array(np, argument.shape, argument.dtype, position)
-            for position, argument in enumerate(problem.arguments)
-            if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
-        ]
-        digest.update(repr((problem.size, problem.tolerance)).encode())
-        for expected in problem.reference(np, inputs):
-            array = np.ascontiguousarray(expected)
-            digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
-    return count, digest.hexdigest()[:DIGITS]
 
 
 def main() -> int:
