@@ -191,6 +191,11 @@ class Stage:
         """Every kernel that is launched, the one that stands for the stage first."""
         return (self.kernel, *self.more)
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The kernels' own names, without namespaces and template arguments."""
+        return tuple(name.partition("<")[0].strip().rpartition("::")[2] for name in self.kernels)
+
     def __post_init__(self) -> None:
         if (self.source is None) == (self.operation is None):
             raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")

@@ -26,7 +26,8 @@ Several launches as one case name their arguments::
         sizes=[1 << 26],
     )
 
-In place of a function, ``reference`` is another kernel, ``launch("naive_sum", "out x n", grid=1, block=1,
+``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels. In place
+of a function, ``reference`` is another kernel, ``launch("naive_sum", "out x n", grid=1, block=1,
 source="naive.cu")``, or an array saved by numpy.save, ``"sum-{size}.npy"``.
 """
 
@@ -252,6 +253,21 @@ def kernel(
         yield from (case(size) for size in probed())
 
     return Family(folder.name, lesson or f"{stage.name}, one kernel", (stage,), cases, probes)
+
+
+def family(*kernels: Family, summary: str = "") -> Family:
+    """The kernels of one folder as one family, in this order: the stages of a ladder, say."""
+    members = {stage.name: each for each in kernels for stage in each.stages}
+
+    def cases(scale: Scale) -> Iterator[Case]:
+        for each in kernels:
+            yield from each.cases(scale)
+
+    def probes(case: Case) -> Iterator[Case]:
+        yield from members[case.stage.name].probes(case)
+
+    stages = tuple(stage for each in kernels for stage in each.stages)
+    return Family(kernels[0].name, summary or f"{len(stages)} kernels", stages, cases, probes)
 
 
 def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:

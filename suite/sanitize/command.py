@@ -32,7 +32,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Run the chosen tools, one process each; the exit code is the worst of theirs."""
     chosen = _parser().parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
-    kernels = {case.stage.name for case in problems(chosen.text)}
+    functions = {name for case in problems(chosen.text) for name in case.stage.functions}
     program = tool.find()
     if reason := _missing(program, chosen.index):
         print(f"not checked: {reason}")  # noqa: T201
@@ -44,7 +44,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     reports = []
     for name in dict.fromkeys(chosen.tools or tool.TOOLS):
         start = time.perf_counter()
-        report = _check(program, name, kernels, folder, chosen)
+        report = _check(program, name, functions, folder, chosen)
         for line in lines(report, time.perf_counter() - start):
             print(line, flush=True)  # noqa: T201
         reports.append(report)
@@ -114,12 +114,12 @@ def _missing(program: str | None, index: int) -> str | None:
     return None
 
 
-def _check(program: str, name: str, kernels: Iterable[str], folder: Path, chosen: argparse.Namespace) -> ToolReport:
+def _check(program: str, name: str, functions: Iterable[str], folder: Path, chosen: argparse.Namespace) -> ToolReport:
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
     target = tool.launches(journal, chosen.text, chosen.index)
-    ended = tool.run(tool.command(program, name, records, sorted(kernels), target), log, chosen.limit_s)
+    ended = tool.run(tool.command(program, name, records, sorted(functions), target), log, chosen.limit_s)
     report = read_report(name, records, log, journal)
     if not ended:
         report = replace(report, unfinished=f"stopped after {chosen.limit_s:g} s, see {log}; allow more with --limit-s")
