@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from peakgate.build.sources import read_sources
 from peakgate.case import Case
 from peakgate.check.workers import Report
 from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
@@ -80,6 +81,21 @@ def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, t
     for case in problems(text, listed):
         grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
     return {key: tuple(found) for key, found in grouped.items()}
+
+
+def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
+    """The text of ``file.cu:12`` among a kernel's sources, or its reference kernel's; empty where it has no such."""
+    name, _, number = place.rpartition(":")
+    for key, cases in builds(text, family_file).items():
+        if key.kernel != kernel:
+            continue
+        references = [case.reference.stage for case in cases if isinstance(case.reference, Case)]
+        for stage in (cases[0].stage, *references[:1]):
+            for file in read_sources(stage.source, stage.include) if stage.source else ():
+                lines = file.text.splitlines()
+                if file.path.name == name and number.isdigit() and int(number) <= len(lines):
+                    return lines[int(number) - 1].strip()
+    return ""
 
 
 def check_build(

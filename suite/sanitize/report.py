@@ -7,10 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from peakgate.judge.waivers import DefectKey, Waiver, accepted
 from peakgate.verdict import ExitCode
 
 NO_KERNEL = "no kernel"
@@ -58,6 +60,8 @@ class ToolReport:
     defects: tuple[Defect, ...]
     unlisted: int
     unfinished: str | None
+    waived: tuple[tuple[Defect, Waiver], ...] = ()
+    """Defects that the project accepts; they are not among ``defects``."""
 
     @property
     def kernels(self) -> int:
@@ -96,6 +100,21 @@ def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolRepor
         defects=tuple(defects),
         unlisted=sum(int(count) for count in _UNPRINTED.findall(text)),
         unfinished=unfinished,
+    )
+
+
+def key(tool: str, defect: Defect) -> DefectKey:
+    """The defect as a waiver names it; its place is the instruction."""
+    return DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0])
+
+
+def without_waived(report: ToolReport, waivers: Mapping[DefectKey, Waiver], today: date) -> ToolReport:
+    """The report with the defects that are accepted today set apart."""
+    entries = [(defect, accepted(waivers, key(report.tool, defect), today)) for defect in report.defects]
+    return replace(
+        report,
+        defects=tuple(defect for defect, waiver in entries if waiver is None),
+        waived=tuple((defect, waiver) for defect, waiver in entries if waiver is not None),
     )
 
 
