@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -76,6 +77,11 @@ class Cubin:
 
 class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
+
+    @property
+    def lacks_file(self) -> bool:
+        """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
+        return bool(_MISSING_FILE.search(str(self)))
 
 
 def cache_folder() -> Path:
@@ -166,8 +172,7 @@ class _Unit:
         return (*self.stage.kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
     def key(self) -> str:
-        from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
-
+        nvrtc = _nvrtc()
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
@@ -185,8 +190,7 @@ class _Unit:
 
     def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...]]:
         """Machine code, the resources of each kernel, and the lowered names."""
-        from peakgate.build import nvrtc  # noqa: PLC0415
-
+        nvrtc = _nvrtc()
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
         given = {name: text for name, text in headers.nvrtc_headers().items() if name not in own}
@@ -222,10 +226,17 @@ class _Unit:
                 )
 
 
-def _major() -> int:
-    from peakgate.build import nvrtc  # noqa: PLC0415
+def _nvrtc() -> ModuleType:
+    """NVRTC's interface; a machine without a GPU need not have it, then PeakgateError says how to get it."""
+    try:
+        from peakgate.build import nvrtc  # noqa: PLC0415
+    except ImportError:
+        raise PeakgateError("NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'") from None
+    return nvrtc
 
-    return int(nvrtc.version().split(".")[0])
+
+def _major() -> int:
+    return int(_nvrtc().version().split(".")[0])
 
 
 def parse_resources(log: str, kernel: str) -> Resources:

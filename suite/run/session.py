@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from peakgate.build.cubin import Resources
+from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.device.expected import expected
@@ -221,6 +221,8 @@ class Session:
         match error:
             case Unmeasurable():
                 verdict, reason = Verdict.INCONCLUSIVE, said
+            case BuildError() if error.lacks_file:
+                verdict, reason = Verdict.INCONCLUSIVE, f"not built: {said}"
             case DeviceLost():
                 verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"
             case MemoryError():

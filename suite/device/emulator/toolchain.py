@@ -8,9 +8,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from peakgate.build.cubin import advice, cache_folder
+from peakgate.build.cubin import BuildError, advice, cache_folder
 from peakgate.build.sources import SourceFile, no_such_kernel
-from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler
 
 COMMON = (
@@ -63,7 +62,7 @@ _NOT_EMULATED = {
 }
 
 
-class KernelBuildError(PeakgateError):
+class KernelBuildError(BuildError):
     """A kernel that does not compile: the message is ``file:line: error``, ``output`` all the compiler said."""
 
     def __init__(self, message: str, output: str = "") -> None:
