@@ -83,6 +83,9 @@ def begin(trial: Trial) -> None:
     """A repository with the project's files committed."""
     shutil.copytree(PROJECTS / trial.name, trial.root, ignore=shutil.ignore_patterns("__pycache__"))
     (trial.root / ".gitignore").write_text(".peakgate/\n.benchmarks/\n.cache/\n__pycache__/\n", encoding="utf-8")
+    written = [path for path in sorted(trial.root.rglob("*")) if path.suffix in (".py", ".cu", ".cuh", ".toml")]
+    lines = {str(path.relative_to(trial.root)): len(path.read_text().splitlines()) for path in written}
+    trial.note("lines written", json.dumps(lines), right=True, lines=sum(lines.values()))
     trial.run("git", "init", "--quiet")
     trial.run("git", "config", "user.name", "Newcomer")
     trial.run("git", "config", "user.email", "newcomer@example.org")
