@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from peakgate.common.files import write_whole
 from peakgate.common.text import one_line
 from peakgate.device import emulator
 from peakgate.device.choose import open_device
+from peakgate.judge import waivers
 from peakgate.project import config
 from peakgate.project.problems import problems
 from peakgate.verdict import ExitCode
@@ -65,6 +66,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
+    accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
     tasks = [
         (key.kernel, len(cases), partial(lane.check_build, chosen.text, chosen.family, key, orders))
         for key, cases in lane.builds(chosen.text, chosen.family).items()
@@ -77,11 +79,25 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
             reports.append(BuildReport(kernel, count, findings=(Finding(answer.at, orders[0], lane.DIED, None, what),)))
         else:
             reports.append(answer)
-    kernels = report.by_kernel(reports)
+    all_found = report.by_kernel(reports, partial(lane.text_at, chosen.text, chosen.family))
+    kernels = report.waived(all_found, accepted, today)
+    said = waivers.complaints(
+        accepted,
+        {defect.key for kernel in all_found for defect in kernel.defects},
+        partial(_looked_at, chosen, {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}),
+        today,
+    )
+    for defect in (defect for kernel in kernels for defect in kernel.defects if defect.key not in accepted):
+        print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(defect.key)}\n")  # noqa: T201
     wall_s = time.perf_counter() - start
-    for line in report.lines(kernels, orders, wall_s):
+    for line in (*said, *report.lines(kernels, orders, wall_s)):
         print(line)  # noqa: T201
-    return report.exit_code(kernels), report.described(kernels, orders, wall_s)
+    return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
+
+
+def _looked_at(chosen: argparse.Namespace, checked: Mapping[str, bool], key: waivers.DefectKey) -> bool:
+    """Whether this run would have found a waiver's defect: all problems of its kernel ran, or there is none."""
+    return key.command == report.COMMAND and not chosen.text and checked.get(key.kernel, chosen.family is None)
 
 
 def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
@@ -94,7 +110,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
 
 def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Hunt every mutant and hold the survivors to their list."""
-    reasons = survivors.read(config.current().baselines / survivors.FILE)
+    reasons = survivors.read(config.current().baselines / waivers.FILE)
     mutants, unused = hunt.targets(chosen.text)
     if not mutants:
         raise PeakgateError(

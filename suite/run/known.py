@@ -21,6 +21,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
 from peakgate.run import listing
+from peakgate.run.inputs import file_digest
 from peakgate.run.listing import Listed
 from peakgate.verdict import Judgement, Verdict
 
@@ -197,11 +198,11 @@ def _with_launch_of(base: Case, head: Case) -> Case | None:
         return None
     arrays = iter([argument for argument in base.arguments if _is_array(argument)])
     arguments = tuple(next(arrays) if _is_array(argument) else argument for argument in head.arguments)
-    return replace(_built_as(head, base), launch=head.launch, arguments=arguments)
+    return _built_as(head, base, launch=head.launch, sequence=head.sequence, arguments=arguments)
 
 
-def _built_as(head: Case, base: Case) -> Case:
-    """The base's problem and launch, with the kernel of head's."""
+def _built_as(head: Case, base: Case, **launched: Any) -> Case:
+    """The base's problem, with the kernel of head's; launched as the base does unless ``launched`` says otherwise."""
     data = [buffer for _, buffer in base.stage.constants]
     stage = replace(
         head.stage,
@@ -210,12 +211,12 @@ def _built_as(head: Case, base: Case) -> Case:
         host_bound=base.stage.host_bound,
         lesson=base.stage.lesson,
     )
-    return replace(base, stage=stage, defines=head.defines)
+    return replace(base, stage=stage, defines=head.defines, **launched)
 
 
 def _is_array(argument: Argument) -> bool:
-    """Whether it is input or output; scratch memory is the kernel's own affair, as values are."""
-    return isinstance(argument, Buffer) and argument.role is not Role.SCRATCH
+    """Whether it is input or output; other memory is the kernels' own affair, as values are."""
+    return isinstance(argument, Buffer) and argument.role not in (Role.SCRATCH, Role.TEMP)
 
 
 def _arrays(case: Case) -> str:
@@ -227,7 +228,7 @@ def _arrays(case: Case) -> str:
 
 
 def _launched(case: Case) -> tuple[object, ...]:
-    return case.launch, case.defines, tuple(case.arguments)
+    return case.launch, case.sequence, case.defines, tuple(case.arguments)
 
 
 def _inputs(case: Case) -> Iterator[Buffer]:
@@ -236,6 +237,8 @@ def _inputs(case: Case) -> Iterator[Buffer]:
 
 
 def _recipe(buffer: Buffer) -> object:
+    if isinstance(buffer.data, Path):
+        return f"{buffer.data.name} {file_digest(buffer.data)}"
     return listing.FUNCTION if callable(buffer.data) else buffer.data
 
 
@@ -249,7 +252,10 @@ def _of_head(
         return case if probe is None else probes[probe]
 
     def reference(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-        return problem().reference(xp, inputs)
+        found = problem().reference
+        if not callable(found):
+            raise PeakgateError(f"{case_id}: its reference was a function when its cases were listed")
+        return found(xp, inputs)
 
     def data_of(place: int) -> Callable[..., Array]:
         def data(xp: Any, shape: tuple[int, ...]) -> Array:

@@ -24,6 +24,7 @@ from peakgate.case import (
     Buffer,
     Case,
     Data,
+    KernelLaunch,
     Launch,
     Reference,
     Role,
@@ -112,8 +113,8 @@ def _listed(entry: Mapping[str, Any], probes: Sequence[Mapping[str, Any]], provi
 
 
 def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., Array]]]) -> Case:
-    """The case with its reference, and with functions for the input data that functions make."""
-    reference, data_of = given
+    """The case with its reference function, and with functions for the input data that functions make."""
+    function, data_of = given
     place = 0
 
     def filled(buffer: Buffer) -> Buffer:
@@ -123,6 +124,10 @@ def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., 
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
+    reference = function if case.reference is _no_reference else case.reference
+    if isinstance(reference, Case):  # another kernel on the same arguments
+        stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
+        reference = replace(reference, arguments=arguments, stage=stage)
     return replace(case, reference=reference, arguments=arguments, stage=replace(case.stage, constants=constants))
 
 
@@ -139,15 +144,14 @@ def _described(case: Case) -> dict[str, Any]:
             "cooperative": stage.cooperative,
             "host_bound": stage.host_bound,
             "entry": stage.entry,
+            "more": list(stage.more),
             "options": list(stage.options),
             "include": [str(folder.absolute()) for folder in stage.include],
             "constants": [[name, _described_argument(buffer)] for name, buffer in stage.constants],
         },
-        "launch": {
-            "grid": _whole(launch.grid),
-            "block": _whole(launch.block),
-            "shared_bytes": int(launch.shared_bytes),
-        },
+        "launch": _described_launch(launch),
+        "sequence": [[each.kernel, _described_launch(each.launch), _whole(each.takes)] for each in case.sequence],
+        "reference": _described_reference(case),
         "arguments": [_described_argument(argument) for argument in case.arguments],
         "work": {"bytes": int(work.bytes), "flops": int(work.flops), "peak_tflops": work.peak_tflops},
         "size": case.size,
@@ -162,10 +166,22 @@ def _described(case: Case) -> dict[str, Any]:
     }
 
 
+def _described_launch(launch: Launch) -> dict[str, Any]:
+    return {"grid": _whole(launch.grid), "block": _whole(launch.block), "shared_bytes": int(launch.shared_bytes)}
+
+
+def _described_reference(case: Case) -> Any:
+    """The files of saved results, or the case of a reference kernel; None for a function."""
+    if isinstance(case.reference, tuple):
+        return [str(path.absolute()) for path in case.reference]
+    return _described(case.reference) if isinstance(case.reference, Case) else None
+
+
 def _described_argument(argument: Argument) -> dict[str, Any]:
     match argument:
         case Buffer(role, shape, dtype, data):
-            kept = data if data is None or isinstance(data, (float, int, tuple)) else FUNCTION
+            kept: Any = data if data is None or isinstance(data, (float, int, tuple)) else FUNCTION
+            kept = {"saved": str(data.absolute())} if isinstance(data, Path) else kept
             return {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
         case Struct(values, members):
             return {"values": [_number(value) for value in values], "members": [list(member) for member in members]}
@@ -178,24 +194,31 @@ def _case(entry: Mapping[str, Any]) -> Case:
     stage |= {
         "source": None if stage["source"] is None else Path(stage["source"]),
         "min_capability": tuple(map(int, stage["min_capability"])),
+        "more": tuple(map(str, stage["more"])),
         "options": tuple(map(str, stage["options"])),
         "include": tuple(map(Path, stage["include"])),
         "constants": tuple((str(name), _buffer(buffer)) for name, buffer in stage["constants"]),
     }
-    launch = entry["launch"]
+    reference = entry["reference"]
+    saved = tuple(map(Path, reference)) if isinstance(reference, list) else None
     return Case(
         family=entry["family"],
         stage=Stage(**stage),
-        launch=Launch(_three(launch["grid"]), _three(launch["block"]), int(launch["shared_bytes"])),
+        launch=_launch(entry["launch"]),
+        sequence=tuple(KernelLaunch(str(name), _launch(of), tuple(map(int, at))) for name, of, at in entry["sequence"]),
         arguments=tuple(map(_argument, entry["arguments"])),
         work=Work(**entry["work"]),
-        reference=_no_reference,
+        reference=saved or (_case(reference) if reference else _no_reference),
         **{name: str(entry[name]) for name in ("size", "block", "variant", "dtype", "roof")},
         defines=tuple((str(name), str(value)) for name, value in entry["defines"]),
         tolerance=float(entry["tolerance"]),
         tier=Tier(entry["tier"]),
         predicted=tuple((str(name), float(value)) for name, value in entry["predicted"]),
     )
+
+
+def _launch(entry: Mapping[str, Any]) -> Launch:
+    return Launch(_three(entry["grid"]), _three(entry["block"]), int(entry["shared_bytes"]))
 
 
 def _argument(entry: Mapping[str, Any]) -> Argument:
@@ -211,6 +234,8 @@ def _buffer(entry: Mapping[str, Any]) -> Buffer:
     data: Data = given
     if given == FUNCTION:
         data = _of_function
+    elif isinstance(given, dict):
+        data = Path(given["saved"])
     elif isinstance(given, list):
         low, high = given
         data = (low, high)

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from peakgate.build.cubin import Resources
+from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.device.expected import expected
 from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable, Unmeasurable
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
@@ -188,11 +190,12 @@ class Session:
             return None
         self._proven_again.add(key)
         smallest = min(self.probes(case), key=lambda probe: probe.buffer_bytes, default=None)
-        if smallest is None:
-            return None
+        if smallest is None or isinstance(smallest.reference, tuple):
+            return None  # a saved result is that of the saved or usual data
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
         self._launch(fresh, case)
-        return check(self.device.xp, smallest, fresh.outputs, smallest.reference(self.device.xp, fresh.inputs))
+        wanted = expected(self.device.xp, fresh, partial(self.device.prepare, seed=FRESH_SEED))
+        return check(self.device.xp, smallest, fresh.outputs, wanted)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured and keep it."""
@@ -222,6 +225,8 @@ class Session:
         match error:
             case Unmeasurable():
                 verdict, reason = Verdict.INCONCLUSIVE, said
+            case BuildError() if error.lacks_file:
+                verdict, reason = Verdict.INCONCLUSIVE, f"not built: {said}"
             case DeviceLost():
                 verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"
             case MemoryError():
@@ -290,7 +295,7 @@ class Session:
         key = (case.reference, case.buffers)
         if self._reference is None or self._reference[0] != key:
             self._reference = None  # frees the old one before the new one is made
-            self._reference = (key, case.reference(self.device.xp, launchable.inputs))
+            self._reference = (key, expected(self.device.xp, launchable, self.device.prepare))
         return self._reference[1]
 
     def _occupancy(self, launchable: Launchable) -> Occupancy | None:

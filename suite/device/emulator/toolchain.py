@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from peakgate.build import bounded
-from peakgate.build.cubin import advice, cache_folder
+from peakgate.build.cubin import BuildError, advice, cache_folder
 from peakgate.build.sources import SourceFile, no_such_kernel
-from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler
 
 COMMON = (
@@ -64,7 +63,7 @@ _NOT_EMULATED = {
 }
 
 
-class KernelBuildError(PeakgateError):
+class KernelBuildError(BuildError):
     """A kernel that does not compile: the message is ``file:line: error``, ``output`` all the compiler said."""
 
     def __init__(self, message: str, output: str = "") -> None:
