@@ -180,6 +180,13 @@ def speed(session: nox.Session) -> None:
     session.run("python", ".ci/speed.py")
 
 
+@nox.session(default=False)
+def kill(session: nox.Session) -> None:
+    """Kill runs at 200 random moments and 100 times while a file is written, fill disks: -- [--trials N] [FILE]."""
+    install_for_device(session, "reports")
+    session.run("python", ".ci/kill.py", *session.posargs)
+
+
 LOCKS = {
     "tests": ("pyproject.toml", "--extra=reports", "--group=build", "--group=tests", "--group=lint"),
     "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
