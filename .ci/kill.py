@@ -57,6 +57,9 @@ extern "C" __global__ void scale(float *out, const float *in, int n)
     }
 }
 """
+MOST_KILLS = 5
+"""So often a run is killed, and each time resumed, before it may end."""
+
 LARGE_BYTES = 64 << 20
 """A file that takes long enough to write that a kill meets it half written."""
 
@@ -161,11 +164,15 @@ def main() -> int:
         if code != 0:
             sys.exit(f"a run that nobody interrupts exits {code}: {output}")
         trials = Trials(project, folder, Random(options.seed), run_s, cases(folder / "whole"), done)  # noqa: S311
-        for number in range(options.trials + options.writes):
-            attempt(done, trials.kill, str(number), number >= options.trials)
-            shutil.rmtree(folder / str(number), ignore_errors=True)
-            if options.record:
-                write_whole(options.record, done.text())
+        for writing, wanted in ((False, options.trials), (True, options.writes)):
+            left_to_do = wanted
+            while left_to_do > 0:
+                chain, kills = f"chain{done.found['chains']}", min(left_to_do, trials.random.randint(1, MOST_KILLS))
+                done.found["chains"] += 1
+                left_to_do -= attempt(done, trials.chain, chain, kills, writing) or kills
+                shutil.rmtree(folder / chain, ignore_errors=True)
+                if options.record:
+                    write_whole(options.record, done.text())
         for number in range(options.writes):
             attempt(done, large_file, folder / f"large{number}", trials.random, done)
         attempt(done, limited_files, project, folder, done)
@@ -176,13 +183,14 @@ def main() -> int:
     return 1 if done.broken else 0
 
 
-def attempt(done: Record, trial: Callable[..., None], *arguments: Any) -> None:
-    """Do a trial and note what it left broken."""
+def attempt(done: Record, trial: Callable[..., Any], *arguments: Any) -> Any:
+    """Do a trial, give what it gives, and note what it left broken."""
     try:
-        trial(*arguments)
+        return trial(*arguments)
     except Broken as error:
         done.broken.append(str(error))
         sys.stderr.write(f"{error}\n")
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,45 +204,61 @@ class Trials:
     whole: list[str]
     done: Record
 
-    def kill(self, name: str, writing: bool) -> None:
-        """One kill and, where the run does not go on by itself, ``--resume``."""
-        folder, done, whole = self.folder / name, self.done, self.whole
-        whom = self.random.choice(("supervisor", "measuring process", "both"))
-        watch = Watch([folder / "out", folder / "saved"]) if writing else None
-        process = self.project.start(folder)
-        when = _wait(process, folder, self.random, self.run_s, watch)
-        before = journaled(folder)
-        _kill(process, whom)
-        output, _ = process.communicate(timeout=LIMIT_S)
-        done.kills[f"{whom}, {when}"] += 1
-        left(folder, done)
-        if whom == "measuring process" or process.returncode >= 0:
-            _went_on(folder, process.returncode, output, whole, done)
-            return
-        after = journaled(folder)
-        if len(after) < len(before):
-            raise Broken(
-                f"{folder.name}: {len(before)} finished cases were journaled before the kill, {len(after)} after it"
-            )
-        finished = after if (folder / "out" / journal.NAME).exists() else {}
+    def chain(self, name: str, kills: int, writing: bool) -> int:
+        """Kill a run, resume it, kill that, ... and let the last one end; how often a process was killed."""
+        folder = self.folder / name
+        finished: dict[str, str] = {}
+        for number in range(kills):
+            whom = self.random.choice(("supervisor", "measuring process", "both"))
+            watch = Watch([folder / "out", folder / "saved"]) if writing else None
+            process = self.project.start(folder, *(["--resume"] if number else []))
+            when = _wait(process, folder, self.random, self.run_s, watch)
+            _kill(process, whom)
+            output, _ = process.communicate(timeout=LIMIT_S)
+            self.done.kills[f"{whom}, {when}"] += 1
+            left(folder, self.done)
+            if process.returncode >= 0:
+                self._went_on(folder, process.returncode, output)
+                return number + 1
+            now = decided(folder)
+            if finished.items() - now.items() and (folder / "out" / journal.NAME).exists():
+                raise Broken(f"{name}: {sorted(finished)} were finished before a kill, {sorted(now)} are after it")
+            finished = now
+        self._resume(folder, finished)
+        return kills
+
+    def _resume(self, folder: Path, finished: Mapping[str, str]) -> None:
+        """What was finished is taken over with its samples, the rest is measured, and nothing else is left behind."""
         code, output = self.project.run(folder, "--resume")
         if code != 0 or "Traceback" in output:
             raise Broken(f"{folder.name}: --resume exits {code}: {output[-2000:]}")
         if f"resumed: {len(finished)} finished cases" not in output:
             raise Broken(f"{folder.name}: {len(finished)} cases were finished: {output[:500]}")
-        left(folder, done)
-        if cases(folder) != whole:
-            raise Broken(f"{folder.name}: the resumed run has the cases {cases(folder)}, expected {whole}")
+        left(folder, self.done)
+        if cases(folder) != self.whole:
+            raise Broken(f"{folder.name}: the resumed run has the cases {cases(folder)}, expected {self.whole}")
         run = json.loads((folder / "out" / "run.json").read_text())
         samples = {each["extra_info"]["case"]: each["stats"]["data"] for each in run["benchmarks"]}
         for case, record in finished.items():
-            if [round(1e6 * time_s, 9) for time_s in samples[case]] != [round(each, 9) for each in record["times_us"]]:
+            times_us = json.loads(record)["times_us"]
+            if [round(1e6 * time_s, 9) for time_s in samples[case]] != [round(each, 9) for each in times_us]:
                 raise Broken(f"{folder.name}: {case} was measured again, although it was finished")
         names = sorted(path.name for path in (folder / "out").iterdir())
         if names != ["bench.json", "run.json"]:
             raise Broken(f"{folder.name}: a finished run leaves {names}")
-        done.found["resumed runs"] += 1
-        done.found["cases taken over"] += len(finished)
+        self.done.found["runs resumed to their end"] += 1
+        self.done.found["cases taken over"] += len(finished)
+
+    def _went_on(self, folder: Path, code: int, output: str) -> None:
+        """After its measuring process was killed a run goes on in a fresh one and ends whole; one case is undecided."""
+        verdicts = json.loads((folder / "out" / "bench.json").read_text())
+        undecided = verdicts["verdicts"].get("INCONCLUSIVE", 0)
+        if code not in (0, 3) or undecided > 1 or (code == 3) != (undecided == 1) or "Traceback" in output:
+            raise Broken(f"{folder.name}: exit {code} with {undecided} undecided cases: {output[-2000:]}")
+        if sorted(cases(folder)) != sorted(self.whole):
+            raise Broken(f"{folder.name}: the run has the cases {cases(folder)}, expected {self.whole}")
+        self.done.found["runs that went on by themselves"] += 1
+        self.done.found["cases left undecided"] += undecided
 
 
 def _wait(process: subprocess.Popen[str], folder: Path, random: Random, run_s: float, watch: Watch | None) -> str:
@@ -250,7 +274,7 @@ def _wait(process: subprocess.Popen[str], folder: Path, random: Random, run_s: f
         _until(process, started + moment_s)
         return "after a random time"
     count = random.randrange(len(SIZES) + 1)
-    while process.poll() is None and len(journaled(folder)) < count:
+    while process.poll() is None and len(decided(folder)) < count:
         _until(process, time.monotonic() + 0.01)
     _until(process, time.monotonic() + random.uniform(0, 0.1))
     return "after a random number of cases"
@@ -281,13 +305,14 @@ def children(process: int) -> list[int]:
         return []
 
 
-def journaled(folder: Path) -> dict[str, Any]:
-    """The finished cases of a run's journal."""
+def decided(folder: Path) -> dict[str, str]:
+    """The records of the finished cases in a run's journal, as JSON; what is undecided will be measured again."""
     path = folder / "out" / journal.NAME
     try:
-        return dict(journal.finished(path).cases)
+        found = journal.finished(path).cases
     except FileNotFoundError:
         return {}
+    return {case: json.dumps(record) for case, record in found.items() if record.get("verdict") != "INCONCLUSIVE"}
 
 
 def cases(folder: Path) -> list[str]:
@@ -316,18 +341,6 @@ def left(folder: Path, done: Record) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Broken(f"{folder.name}: the folder is still locked") from None
-
-
-def _went_on(folder: Path, code: int, output: str, whole: list[str], done: Record) -> None:
-    """After its measuring process was killed a run goes on in a fresh one and ends whole; one case may be undecided."""
-    verdicts = json.loads((folder / "out" / "bench.json").read_text())
-    undecided = verdicts["verdicts"].get("INCONCLUSIVE", 0)
-    if code not in (0, 3) or undecided > 1 or (code == 3) != (undecided == 1) or "Traceback" in output:
-        raise Broken(f"{folder.name}: exit {code} with {undecided} undecided cases: {output[-2000:]}")
-    if sorted(cases(folder)) != sorted(whole):
-        raise Broken(f"{folder.name}: the run has the cases {cases(folder)}, expected {whole}")
-    done.found["runs that went on by themselves"] += 1
-    done.found["cases left undecided"] += undecided
 
 
 REPLACE = """

@@ -5,13 +5,13 @@ Strict both ways: a survivor that is not listed fails, and so does an entry whos
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from peakgate.check.mutants import Mutant
 from peakgate.common.errors import PeakgateError
+from peakgate.common.toml import read_toml
 
 FILE = "survivors.toml"
 
@@ -25,13 +25,15 @@ _KEYS = (*_TEXTS, "occurrence")
 def read(path: Path) -> dict[Key, str]:
     """The reason for each known survivor; PeakgateError names the entry and the key that is wrong."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PeakgateError(f"{path}: expected known survivors in TOML ({error})") from error
-    if unknown := sorted(table.keys() - {"survivor"}):
-        raise PeakgateError(f"{path}: unknown key {unknown[0]!r}; expected [[survivor]] entries")
+        listed = read_toml(path)
+    except FileNotFoundError:
+        return {}
+    listed.allow(listed.table, ("survivor",))
+    entries = listed.table.get("survivor", [])
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        listed.refuse("survivor", "survivor is not a list of tables; expected [[survivor]] entries")
     reasons: dict[Key, str] = {}
-    for number, entry in enumerate(table.get("survivor", []), 1):
+    for number, entry in enumerate(entries, 1):
         key, reason = _entry(entry, f"{path}: survivor {number}")
         if key in reasons:
             raise PeakgateError(f"{path}: survivor {number}: {key[0]}, {key[2]!r} is listed twice")
