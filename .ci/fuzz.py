@@ -1,6 +1,7 @@
 """Give every reader of a file hostile files: ``nox -s fuzz -- [--inputs N] [--record FILE] [READER ...]``.
 
-Input NUMBER of a reader is the same at every run: ``--input NUMBER READER`` repeats one and shows its traceback.
+Input NUMBER of a reader is the same at every run: ``--input NUMBER READER`` repeats one and shows its traceback. A
+record that is there already is continued.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ sys.path.insert(0, str(ROOT / "reports" / "tests"))
 
 import fuzz_readers  # noqa: E402  # a module of the tests
 
-INPUTS = 225_000
+WHOLE = sum(reader.inputs for reader in fuzz_readers.READERS.values())
 MEMORY = Path("/dev/shm")  # noqa: S108  # files that are never synced to a disk
 SAVE_EVERY_S = 30.0
 
@@ -30,9 +31,9 @@ SAVE_EVERY_S = 30.0
 def main() -> int:
     """Fuzz the readers named, or all; 1 when one of them did what it must not."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=INPUTS, help=f"of all readers together (default: {INPUTS})")
+    parser.add_argument("--inputs", type=int, default=WHOLE, help=f"of all readers together (default: {WHOLE})")
     parser.add_argument("--input", type=int, help="repeat this one input")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="also write the counts there, as JSON")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="also keep the counts there, as JSON")
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(fuzz_readers.READERS)}")
     options = parser.parse_args()
     chosen = options.readers or list(fuzz_readers.READERS)
@@ -41,11 +42,13 @@ def main() -> int:
         if options.input is not None:
             return fuzz_readers.READERS[chosen[0]].repeat(chosen[0], options.input, Path(name))
         record: dict[str, Any] = {"inputs": 0, "readers": {}, "findings": {}}
-        shares = {reader: 1 / fuzz_readers.READERS[reader].heavy for reader in chosen}
+        if options.record and options.record.exists():
+            record = json.loads(options.record.read_text())
         saved = time.monotonic()
         for reader in chosen:
-            codes: Counter[str] = Counter()
-            for number in range(round(options.inputs * shares[reader] / sum(shares.values()))):
+            codes = Counter(record["readers"].get(reader, {}))
+            wanted = fuzz_readers.READERS[reader].inputs * options.inputs // WHOLE
+            for number in range(codes.total(), wanted):
                 code, wrong = fuzz_readers.attempt(reader, number, Path(name))
                 codes["finding" if code is None else f"exit {int(code)}"] += 1
                 record["inputs"] += 1

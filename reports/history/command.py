@@ -45,7 +45,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
     sessions = [each for each in archive.sessions() if each.slug == found.slug]
-    *earlier, newest = archive.read(sessions[-RECENT:])
+    (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-RECENT:-1])
     missed = untimed(newest, earlier)
     archive.check_nothing_newer_is_broken(sessions[-1])
     trend = find_trend(found, (*filter(None, [line(missed)]), *archive.notes()), missed)

@@ -194,8 +194,10 @@ def _digest(body: bytes) -> str:
 
 def _session(file: Path) -> Session:
     document = load_document(file)
-    not_measured = about(file, document).get("not_measured")
-    undecided = [each.get("case") for each in not_measured or () if isinstance(each, dict)]
+    not_measured = about(file, document).get("not_measured", [])
+    if not isinstance(not_measured, list):
+        refuse(file, "peakgate.not_measured is not a list", "measure again")
+    undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
     times_us, fingerprints, cases = {}, {}, set()
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)

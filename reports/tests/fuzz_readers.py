@@ -50,12 +50,12 @@ class Reader:
     """One kind of file.
 
     ``make`` gives a hostile one, ``read`` puts it at its place in a folder and reads it as a command would: its exit
-    code. Of a campaign it gets a share that is inverse to ``heavy``.
+    code. ``inputs`` is how many of these a whole campaign makes: fewer where reading takes long.
     """
 
     make: Callable[[Random], bytes]
     read: Callable[[Path, bytes], int]
-    heavy: int = 1
+    inputs: int
 
     def repeat(self, name: str, number: int, folder: Path) -> int:
         """Read input ``number`` once more, with the traceback that it may give; the exit code."""
@@ -527,7 +527,8 @@ def selftest_read(folder: Path, data: bytes) -> int:
     from peakgate.reports.render.selftest_note import FILE, selftest_notes  # noqa: PLC0415
     from peakgate.reports.runs.find import Side  # noqa: PLC0415
 
-    path = folder / FILE
+    path = folder / "selftest" / FILE
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     honest = folder / "honest.json"
     if not honest.exists():
@@ -595,32 +596,35 @@ def text(base: str) -> Callable[[Random], bytes]:
 
 
 READERS: dict[str, Reader] = {
-    "run file: compare": Reader(a_run, compared, heavy=30),
-    "run file: history": Reader(a_run, in_history, heavy=300),
-    "run file: floors": Reader(a_run, floors_proposed, heavy=20),
-    "run file: keep": Reader(a_run, kept, heavy=15),
-    "run file: show": Reader(a_run, shown, heavy=400),
-    "manifest of ab: decide": Reader(manifest, decided, heavy=50),
-    "index of runs: history": Reader(history_index, indexed, heavy=400),
-    "journal: bench --resume": Reader(journal_made, journal_read, heavy=10),
-    "floors.toml: load": Reader(text(FLOORS), floors_read, heavy=8),
-    "floors.toml: floors --write": Reader(text(FLOORS), floors_revised, heavy=30),
-    "acknowledged.toml: protect": Reader(text(ACKNOWLEDGED), acknowledgements_read, heavy=8),
-    "survivors.toml: mutants": Reader(text(SURVIVORS), survivors_read, heavy=10),
-    "slowdown-mutants.toml: campaign": Reader(text(SLOWDOWNS), slowdowns_read, heavy=14),
-    "pyproject.toml: settings": Reader(text(PYPROJECT), settings_read, heavy=10),
-    "family.py: cases": Reader(text(FAMILY), family_read, heavy=12),
-    "nvbench: import": Reader(nvbench, imported, heavy=12),
-    "Google Benchmark: import": Reader(google, imported, heavy=12),
-    "selftest.json: compare": Reader(selftest, selftest_read, heavy=12),
-    "digests.json: check": Reader(digest_file, digests_read, heavy=10),
-    "resources.json: resources": Reader(resources_file, resources_read, heavy=10),
+    "run file: compare": Reader(a_run, compared, inputs=3_000),
+    "run file: history": Reader(a_run, in_history, inputs=250),
+    "run file: floors": Reader(a_run, floors_proposed, inputs=4_000),
+    "run file: keep": Reader(a_run, kept, inputs=5_000),
+    "run file: show": Reader(a_run, shown, inputs=200),
+    "manifest of ab: decide": Reader(manifest, decided, inputs=1_500),
+    "index of runs: history": Reader(history_index, indexed, inputs=250),
+    "journal: bench --resume": Reader(journal_made, journal_read, inputs=15_000),
+    "floors.toml: load": Reader(text(FLOORS), floors_read, inputs=20_000),
+    "floors.toml: floors --write": Reader(text(FLOORS), floors_revised, inputs=3_000),
+    "acknowledged.toml: protect": Reader(text(ACKNOWLEDGED), acknowledgements_read, inputs=25_000),
+    "survivors.toml: mutants": Reader(text(SURVIVORS), survivors_read, inputs=22_000),
+    "slowdown-mutants.toml: campaign": Reader(text(SLOWDOWNS), slowdowns_read, inputs=16_000),
+    "pyproject.toml: settings": Reader(text(PYPROJECT), settings_read, inputs=16_000),
+    "family.py: cases": Reader(text(FAMILY), family_read, inputs=14_000),
+    "nvbench: import": Reader(nvbench, imported, inputs=14_000),
+    "Google Benchmark: import": Reader(google, imported, inputs=14_000),
+    "selftest.json: compare": Reader(selftest, selftest_read, inputs=16_000),
+    "digests.json: check": Reader(digest_file, digests_read, inputs=20_000),
+    "resources.json: resources": Reader(resources_file, resources_read, inputs=20_000),
 }
 """By file and by what reads it."""
 
 
 def prepare(folder: Path) -> None:
-    """Make what every input of a folder shares: a project, an experiment, an index."""
+    """Make what every input of a folder shares: a project, an experiment, an index.
+
+    The folder becomes the working directory, its ``.cache`` the cache, and 2027 begins: synthetic runs are of 2026.
+    """
     (folder / "peakgate.toml").write_text("")
     os.chdir(folder)
     os.environ["PEAKGATE_CACHE"] = str(folder / ".cache")
