@@ -114,7 +114,20 @@ def load_record(folder: Path) -> Record:
             f"{path}: not a whole manifest ({type(error).__name__}: {error}); restore it or measure again"
         ) from None
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
+    _refuse_contradictions(path, record)
     return record
+
+
+def _refuse_contradictions(path: Path, record: Record) -> None:
+    """A manifest that is empty, or whose plan lacks a case that its processes ran."""
+    plan = record.plan
+    planned = {*plan.head_runs, *plan.base_only}
+    if not planned and not plan.unchanged:
+        raise PeakgateError(f"{path}: no case in its plan; restore it or measure again")
+    ran = {case for run in record.runs.values() for case in (*run.cases, *run.unmeasured)}
+    ran |= {case for process in record.processes for case in process.refused}
+    if lost := sorted(ran - planned):
+        raise PeakgateError(f"{path}: {short(lost[0])} was run, but is not in its plan; restore it or measure again")
 
 
 def _folder(entry: Mapping[str, Any], path: Path) -> Folder:

@@ -126,6 +126,20 @@ def test_a_manifest_whose_plan_holds_lists_for_cases_is_refused(folder: Path) ->
     assert verb("decide", folder, "--out", folder / "decided").code == 2
 
 
+@pytest.mark.parametrize("change", ["an empty plan", "a case left out of the plan", "a case said to be unchanged"])
+def test_a_manifest_that_hides_a_case_from_its_plan_is_refused(folder: Path, change: str) -> None:
+    content = json.loads(json.dumps(fuzz_readers.MANIFEST))
+    if change == "an empty plan":
+        content["plan"] = {name: [] for name in content["plan"]} | {"unchanged": {}}
+        content["processes"] = []
+    else:
+        content["plan"]["measured"].remove("a.slow-2")
+    if change == "a case said to be unchanged":
+        content["plan"]["unchanged"]["a.slow-2"] = "print"
+    saved(folder, "ab/manifest.json", content)
+    assert verb("decide", folder, "--out", folder / "decided").code == 2
+
+
 def test_an_edited_index_is_read_anew(folder: Path) -> None:
     body = json.loads(json.dumps(fuzz_readers.INDEX["body"]))
     record = next(iter(body["records"].values()))["session"]

@@ -89,15 +89,10 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     unit = _Unit.of(stage, defines, capability)
     stem = cache_folder() / "cubin" / f"{stage.name}-{unit.key()}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
-    if notes.exists() and code.exists():
-        saved = json.loads(notes.read_text(encoding="utf-8"))
-        return Cubin(
-            code, saved["fingerprint"], Resources(**saved["resources"]), saved["entry"], tuple(saved["constants"])
-        )
+    if (saved := _saved(code, notes, stage.name)) is not None:
+        return saved
     machine_code, resources, lowered = unit.compiled()
-    # The machine code is that of the whole file: which of its kernels is launched distinguishes two stages of one file.
-    entry = b"" if lowered[0] == stage.name else lowered[0].encode()
-    fingerprint = hashlib.sha256(without_internal_names(machine_code) + entry).hexdigest()[:16]
+    fingerprint = _fingerprint(machine_code, lowered[0], stage.name)
     write_whole(code, machine_code)
     built = Cubin(code, fingerprint, resources, lowered[0], tuple(lowered[1:]))
     described = {
@@ -109,6 +104,25 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     }
     write_whole(notes, json.dumps(described))
     return built
+
+
+def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
+    """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
+    try:
+        saved = json.loads(notes.read_text(encoding="utf-8"))
+        built = Cubin(
+            code, saved["fingerprint"], Resources(**saved["resources"]), saved["entry"], tuple(saved["constants"])
+        )
+        whole = built.fingerprint == _fingerprint(code.read_bytes(), built.entry, stage)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return built if whole else None
+
+
+def _fingerprint(machine_code: bytes, entry: str, stage: str) -> str:
+    """A hash of the machine code, which is that of the whole file, and of which of its kernels is launched."""
+    launched = b"" if entry == stage else entry.encode()
+    return hashlib.sha256(without_internal_names(machine_code) + launched).hexdigest()[:16]
 
 
 def without_internal_names(machine_code: bytes) -> bytes:
