@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, metavar="FILE", help="also keep the counts there, as JSON")
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(fuzz_readers.READERS)}")
     options = parser.parse_args()
+    options.record = options.record and options.record.absolute()  # the readers change the working directory
     chosen = options.readers or list(fuzz_readers.READERS)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         fuzz_readers.prepare(Path(name))

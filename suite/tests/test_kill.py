@@ -52,4 +52,3 @@ def test_a_series_is_recorded_with_its_kills_and_nothing_broken():
     assert sum(count for kind, count in kills.items() if kind.endswith("while a file is written")) >= 50
     assert kills["while a large file is replaced"] >= 50
     assert record["found"]["full disks"] > 0
-    assert record["found"]["read-only disks"] > 0
