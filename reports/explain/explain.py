@@ -118,7 +118,7 @@ def explain(
 
     Counters are read on GPU ``index``, and not at all where a ``capability`` is named.
     """
-    chosen = list(cases[:MOST_CASES])
+    chosen, out = list(cases[:MOST_CASES]), out.resolve()
     notes = [f"{len(cases) - len(chosen)} more cases are not explained"] if len(cases) > len(chosen) else []
     environments = [side_environment(folder.path) for folder in folders]
     described = [

@@ -51,16 +51,12 @@ def find() -> str | None:
     return shutil.which(PROGRAM)
 
 
-def command(program: str, target: Sequence[str], *, sections: bool) -> list[str]:
-    """The command line that profiles what ``target`` launches between start and stop of the profiler.
-
-    With ``sections`` much more is collected than METRICS: all that tells two versions of a kernel apart.
-    """
+def command(program: str, target: Sequence[str], sections: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """The command line that profiles what ``target`` launches between start and stop of the profiler."""
     line = [program, "--csv", "--page", "raw", "--print-units", "base", "--profile-from-start", "off"]
     line += ["--target-processes", "application-only", "--clock-control", "none"]
-    for section in SECTIONS if sections else ():
-        line += ["--section", section]
-    return [*line, "--metrics", ",".join(METRICS), *target]
+    line += [word for section in sections for word in ("--section", section)]
+    return [*line, *(("--metrics", ",".join(metrics)) if metrics else ()), *target]
 
 
 def launches(journal: Path, cases: Path, index: int) -> list[str]:
@@ -80,33 +76,40 @@ def profile(
 ) -> tuple[dict[str, Counters], str | None]:
     """The counters of each case of the project in ``folder``, and why they are not all there; None where they are.
 
-    What ncu prints is left in ``out``: ``ncu.csv``, ``ncu.log``.
+    An ncu that does not know a section or a metric is asked for less. What it prints is left in ``out``, an absolute
+    path: ``ncu.csv``, ``ncu.log``.
     """
     out.mkdir(parents=True, exist_ok=True)
     journal, listed = out / "profiled.txt", out / "cases.txt"
     listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
+    target = launches(journal, listed, index)
     problem = None
-    for sections in (True, False):
+    for sections, metrics in ((SECTIONS, METRICS), (SECTIONS, ()), ((), METRICS)):
         journal.unlink(missing_ok=True)
-        line = command(program, launches(journal, listed, index), sections=sections)
-        with (out / "ncu.csv").open("wb") as printed, (out / "ncu.log").open("wb") as log:
-            process = subprocess.Popen(
-                line, cwd=folder, env=dict(environment), stdout=printed, stderr=log, start_new_session=True
-            )
-            try:
-                process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                problem = f"ncu did not end within {limit_s:g} s, see {out / 'ncu.log'}"
-            finally:
-                end_group(process)
+        problem = _run(command(program, target, sections, metrics), folder, environment, out, limit_s)
         rows = parse((out / "ncu.csv").read_text(encoding="utf-8", errors="replace"))
         profiled = journal.read_text(encoding="utf-8").split() if journal.is_file() else []
         if rows and len(rows) == len(profiled):
             missing = [case for case in cases if case not in profiled]
             return dict(zip(profiled, rows, strict=True)), f"not profiled: {', '.join(missing)}" if missing else None
-        said = (out / "ncu.csv", out / "ncu.log")
-        problem = problem or f"ncu profiled {len(rows)} of {len(profiled)} launches, see {said[0]} and {said[1].name}"
-    return {}, problem
+    return {}, problem or f"ncu profiled {len(rows)} of {len(profiled)} launches, see ncu.csv and ncu.log in {out}"
+
+
+def _run(line: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, limit_s: float) -> str | None:
+    """Run ncu; what went wrong in its own words, None where it reports no error."""
+    with (out / "ncu.csv").open("wb") as printed, (out / "ncu.log").open("wb") as log:
+        process = subprocess.Popen(
+            line, cwd=folder, env=dict(environment), stdout=printed, stderr=log, start_new_session=True
+        )
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return f"ncu did not end within {limit_s:g} s"
+        finally:
+            end_group(process)
+    said = "".join((out / name).read_text(encoding="utf-8", errors="replace") for name in ("ncu.csv", "ncu.log"))
+    errors = [text.removeprefix("==ERROR==").strip() for text in said.splitlines() if text.startswith("==ERROR==")]
+    return f"ncu: {errors[0][:200]}" if errors else None
 
 
 def parse(text: str) -> list[dict[str, float]]:
