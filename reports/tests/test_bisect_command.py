@@ -63,18 +63,6 @@ def test_the_commit_is_named_with_its_size_and_what_shows_it_again(
     assert not {"commit2", "commit5"} & {name for name, *_ in ran(tmp_path)}
 
 
-def test_commits_that_cannot_be_measured_before_the_change_are_named_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    wrong = side("w", refused={PAD: ("WRONG", "0.5 off")})
-    commits = history(tmp_path, monkeypatch, side("a"), side(None), wrong, side("b", 1.2))
-    assert bisect(tmp_path, commits[0], commits[-1]) == 1
-    assert [each["commit"] for each in answer(tmp_path)["commits"]] == commits[1:]
-    said = capsys.readouterr().out
-    assert f"or one of {commits[1][:12]}, {commits[2][:12]}, directly before it" in said
-    assert f"skipped {commits[2][:12]}: 0.5 off" in said
-
-
 def test_equal_code_at_both_ends_is_no_commits_fault_and_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
