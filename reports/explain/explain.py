@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.process import last_words, side_environment
 from peakgate.reports.ab.schedule import Which
 from peakgate.reports.explain.causes import Finding, findings
+from peakgate.reports.explain.place import Place, place
 from peakgate.reports.explain.sides import Code, Side
 
 MOST_CASES = 12
@@ -60,6 +61,7 @@ class Explanation:
     findings: tuple[Finding, ...]
     diff: tuple[str, ...] = ()
     problem: str | None = None
+    place: Place | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -99,6 +101,8 @@ class Explained:
                     "findings": [{"cause": found.cause, "sentence": found.sentence} for found in each.findings],
                     "code": list(each.code),
                     "diff": list(each.diff),
+                    "file": each.place.file if each.place else None,
+                    "line": each.place.line if each.place else None,
                 }
                 for each in self.cases
             ],
@@ -143,7 +147,13 @@ def explain(
         case: [_known(facts.get(case), counters[which].get(case, {})) for which, facts in sides] for case in chosen
     }
     write_whole(out / SIDES, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n")
-    return Explained(tuple(compared(case, *both) for case, both in known.items()), tuple(notes))
+    explained = [
+        replace(
+            compared(case, *both), place=place(folders, *(facts.get(case, {}).get("source") for facts in described))
+        )
+        for case, both in known.items()
+    ]
+    return Explained(tuple(explained), tuple(notes))
 
 
 def saved(folder: Path) -> Explained:
