@@ -1,4 +1,4 @@
-"""Simulated histories: ``python -m peakgate.reports.bisect.simulate RECORD``, the figures of reports/bisect/README.md.
+"""Simulated histories: ``python -m peakgate.reports.bisect.simulate RECORD``, fills reports/bisect/README.md.
 
 Each history has as many commits as asked for, each with machine code of its own, and one of them makes one kernel
 slower. The search is the one of ``peakgate bisect``; its pairs are those of a kernel of the record, measured against
@@ -21,6 +21,7 @@ from peakgate.common.files import write_whole
 from peakgate.reports.bisect.search import Effort, End, search
 from peakgate.reports.injected.record import Experiment, read_times
 from peakgate.reports.injected.resample import Medians, Pairing, medians, unchanged
+from peakgate.reports.ladder.markers import fill, read_document
 from peakgate.verdict import ExitCode
 
 
@@ -91,24 +92,47 @@ def summary(found: Sequence[Simulated]) -> str:
     )
 
 
+ROWS = ((0.01, 40), (0.01, 300), (0.004, 300))
+"""What the page's table has: slowdown and number of histories."""
+
+BLOCK = "bisect-simulated"
+
+
+def table(measured: Medians, commits: int, seed: int) -> str:
+    """The page's table: a row per entry of ROWS."""
+    lines = [
+        "| slowdown | histories | right commit | wrong commit | none named | median commits measured | median pairs |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for slowdown, histories in ROWS:
+        found = simulate(measured, histories, commits, slowdown, effort=Effort(), seed=seed)
+        right, wrong = sum(each.right for each in found), sum(each.wrong for each in found)
+        middle = [f"{np.median([getattr(each, name) for each in found]):g}" for name in ("commits", "pairs")]
+        cells = [f"{100 * slowdown:g} %", histories, f"{right} ({100 * right / histories:.1f} %)", wrong]
+        lines.append(f"| {' | '.join(map(str, [*cells, histories - right - wrong, *middle]))} |")
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate and print the summary; with ``--out`` also write every history as JSON."""
+    """Simulate and print the summary, or fill a page's table; with ``--out`` also write every history as JSON."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.bisect.simulate", description=__doc__)
     parser.add_argument("record", type=Path, metavar="RECORD", help="the folder of a campaign's record")
     parser.add_argument("--histories", type=int, default=40)
     parser.add_argument("--commits", type=int, default=64)
     parser.add_argument("--slowdown", type=float, default=0.01, help="0.01 is 1 %% (default)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--least-us", type=float, default=0.0, help="only kernels of this duration or longer")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write every history as JSON")
+    parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")
     options = parser.parse_args(arguments)
     try:
         measured = medians(read_times(options.record, Experiment.SAME))
+        if options.page:
+            filled = table(measured, options.commits, options.seed)
+            text = fill(read_document(options.page), options.page, lambda _: filled, (BLOCK,))
+            write_whole(options.page, text)
+            return ExitCode.OK
     except PeakgateError as error:
         return refused(error)
-    long_enough = np.exp(measured.log_time) >= options.least_us
-    cases = tuple(np.array(measured.cases)[long_enough].tolist())
-    measured = Medians(cases, measured.base[long_enough], measured.head[long_enough])
     found = simulate(measured, options.histories, options.commits, options.slowdown, effort=Effort(), seed=options.seed)
     sys.stdout.write(summary(found) + "\n")
     if options.out:
