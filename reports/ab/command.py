@@ -24,7 +24,7 @@ from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.schedule import Which
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
-from peakgate.reports.explain.explain import Explained, explain
+from peakgate.reports.explain.explain import Explained, Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.reports.render import machine, outputs, terminal
 from peakgate.reports.render.console import VerdictConsole, say
@@ -162,7 +162,8 @@ def _explained(placed: tuple[Folder, Folder], record: Record, options: argparse.
         return None
     Progress(sys.stderr).show(f"explaining {len(slower)} cases")
     index = int(options.device.partition(":")[2] or 0)
-    return explain(placed, slower, (options.out / "explain").resolve(), index=index)
+    base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
 
 
 def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:

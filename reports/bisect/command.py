@@ -17,7 +17,7 @@ from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.folders import Wanted, folders
-from peakgate.reports.ab.process import SideBroken
+from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Settings
 from peakgate.reports.bisect import report as text
@@ -26,7 +26,7 @@ from peakgate.reports.bisect.history import Target, build_all, listed
 from peakgate.reports.bisect.rig import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.bisect.state import FILE, Question, State, resumed
-from peakgate.reports.explain.explain import explain
+from peakgate.reports.explain.explain import Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.run.lock import add_lock_options, device_uuid, locked
@@ -219,7 +219,8 @@ def _why(answer: text.Report, out: Path) -> tuple[list[str], dict[str, object]]:
     assert answer.outcome.group is not None
     commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
     with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
-        explained = explain(placed, [answer.case], out / "explain")
+        base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+        explained = explain((base, head), [answer.case], out / "explain")
     (case,) = explained.cases
     code = [f"  {line}" for line in case.diff]
     return [*case.lines, *(["opcodes:", *code] if code else []), *explained.notes], explained.document()

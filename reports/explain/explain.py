@@ -16,14 +16,12 @@ from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.counters import ncu
-from peakgate.reports.ab.folders import Folder
-from peakgate.reports.ab.process import last_words, side_environment
-from peakgate.reports.ab.schedule import Which
 from peakgate.reports.explain.causes import Finding, findings
 from peakgate.reports.explain.place import Place, place
 from peakgate.reports.explain.sides import Code, Side
 
 MOST_CASES = 12
+SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES = "sides.json"
 """What both sides of each case are known by: enough to rank the findings again."""
@@ -40,6 +38,14 @@ _FACTS = (
     ("stack_bytes", "stack bytes"),
     ("static_shared_bytes", "static shared bytes"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A side: the folder of its project, and the environment in which its modules are found."""
+
+    folder: Path
+    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class Explained:
 
 
 def explain(
-    folders: tuple[Folder, Folder],
+    projects: tuple[Project, Project],
     cases: Sequence[str],
     out: Path,
     *,
@@ -124,34 +130,25 @@ def explain(
     """
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
     notes = [f"{len(cases) - len(chosen)} more cases are not explained"] if len(cases) > len(chosen) else []
-    environments = [side_environment(folder.path) for folder in folders]
-    described = [
-        _described(folder, environment, chosen, capability)
-        for folder, environment in zip(folders, environments, strict=True)
-    ]
-    counters: dict[Which, Mapping[str, ncu.Counters]] = {which: {} for which in Which}
     program = ncu.find()
     if program is None:
         notes.append(NO_NCU)
-    elif capability is None and chosen:
-        for which, folder, environment in zip(Which, folders, environments, strict=True):
-            found, problem = ncu.profile(
-                program, chosen, folder.path, environment, out / which, index=index, limit_s=limit_s
-            )
-            counters[which] = found
-            notes += [f"{which}: {problem}"] if problem else []
     if sass.tool() is None:
         notes.append(NO_DISASSEMBLER)
-    sides = list(zip(Which, described, strict=True))
-    known = {
-        case: [_known(facts.get(case), counters[which].get(case, {})) for which, facts in sides] for case in chosen
-    }
+    sides = []
+    for which, project in zip(SIDE_NAMES, projects, strict=True):
+        facts, counters = _described(project, chosen, capability), {}
+        if program is not None and capability is None and chosen:
+            counters, problem = ncu.profile(
+                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=limit_s
+            )
+            notes += [f"{which}: {problem}"] if problem else []
+        sides.append((facts, counters))
+    known = {case: [_known(facts.get(case), counters.get(case, {})) for facts, counters in sides] for case in chosen}
     write_whole(out / SIDES, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n")
+    sources = {case: [facts.get(case, {}).get("source") for facts, _ in sides] for case in chosen}
     explained = [
-        replace(
-            compared(case, *both), place=place(folders, *(facts.get(case, {}).get("source") for facts in described))
-        )
-        for case, both in known.items()
+        replace(compared(case, *both), place=place(projects[1].folder, *sources[case])) for case, both in known.items()
     ]
     return Explained(tuple(explained), tuple(notes))
 
@@ -167,7 +164,7 @@ def saved(folder: Path) -> Explained:
 
 def compared(case: str, base: Known, head: Known) -> Explanation:
     """One case from what is known of both sides; pure."""
-    for which, known in zip(Which, (base, head), strict=True):
+    for which, known in zip(SIDE_NAMES, (base, head), strict=True):
         if known.side is None:
             return Explanation(case, (), (), problem=f"{which}: {known.problem}")
     assert base.side is not None
@@ -218,18 +215,19 @@ def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
     return lines
 
 
-def _described(
-    folder: Folder, environment: Mapping[str, str], cases: Sequence[str], capability: str | None
-) -> dict[str, Any]:
-    """What ``peakgate.counters.code`` prints in the side's folder; every case has its problem where it fails."""
+def _described(project: Project, cases: Sequence[str], capability: str | None) -> dict[str, Any]:
+    """What ``peakgate.counters.code`` prints in the project's folder; every case has its problem where it fails."""
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
         command = [sys.executable, "-P", "-m", "peakgate.counters.code", str(listed)]
         command += ["--capability", capability] if capability else []
-        done = subprocess.run(command, cwd=folder.path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False
+        )
     try:
         found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        return {case: {"problem": last_words(done.stderr)} for case in cases}
+        reported = done.stderr.strip().splitlines() or ["it ended without a message"]
+        return {case: {"problem": f"its machine code cannot be had: {reported[-1][:300]}"} for case in cases}
     return found

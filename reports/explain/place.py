@@ -8,8 +8,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.reports.ab.folders import Folder
-
 _COMMENT = re.compile(r"\s*(//|/\*|\*|$)")
 
 
@@ -21,13 +19,13 @@ class Place:
     line: int
 
 
-def place(folders: tuple[Folder, Folder], base: str | None, head: str | None) -> Place | None:
-    """Where head's source differs from base's; None for a source outside its folder, or none."""
-    if head is None or not Path(head).is_relative_to(folders[1].path):
+def place(folder: Path, base: str | None, head: str | None) -> Place | None:
+    """Where head's source differs from base's; None for a source outside head's project in ``folder``, or none."""
+    if head is None or not Path(head).is_relative_to(folder):
         return None
-    inside = Path(head).relative_to(folders[1].path)
+    inside = Path(head).relative_to(folder)
     done = subprocess.run(
-        ["git", "rev-parse", "--show-prefix"], cwd=folders[1].path, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--show-prefix"], cwd=folder, capture_output=True, text=True, check=False
     )
     texts = [_text(Path(name)) if name else "" for name in (base, head)]
     return Place(f"{done.stdout.strip()}{inside.as_posix()}", changed_line(*texts))

@@ -1,4 +1,4 @@
-"""Is the injected mistake the first cause named? ``python -m peakgate.reports.explain.campaign OUT`` asks that.
+"""Is the injected mistake the first cause named? ``python -m peakgate.reports.injected.explained OUT`` asks that.
 
 Ten of the project's slowdown mutants are written into a copy of the project, and ``peakgate ab --explain`` compares the
 copy with an unchanged one on GPU 0. Each mutant's kernel has to be flagged and its injected cause named first. With
@@ -93,7 +93,7 @@ def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, or read what is saved, and print what was named of each mutant; 1 where fewer than nine are right."""
-    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.explain.campaign", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.injected.explained", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("--saved", action="store_true", help="explain what is in OUT, measure nothing")
     options = parser.parse_args(arguments)
