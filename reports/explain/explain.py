@@ -137,7 +137,8 @@ def explain(
         notes.append(NO_DISASSEMBLER)
     sides = []
     for which, project in zip(SIDE_NAMES, projects, strict=True):
-        facts, counters = _described(project, chosen, capability), {}
+        facts = _described(project, chosen, capability)
+        counters: dict[str, ncu.Counters] = {}
         if program is not None and capability is None and chosen:
             counters, problem = ncu.profile(
                 program, chosen, project.folder, project.environment, out / which, index=index, limit_s=limit_s

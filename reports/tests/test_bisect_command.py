@@ -10,7 +10,6 @@ import pytest
 from ab_experiment import PAD, ran, start_quickly
 from ab_fake import FakeSide, commit
 from peakgate.cli import main
-from peakgate.reports.bisect import command
 from synthetic_runs import LADDER, slower
 
 Captured = pytest.CaptureFixture[str]
@@ -37,7 +36,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *sides: FakeSide) -
 
 
 def bisect(tmp_path: Path, good: str, bad: str, *options: str) -> int:
-    few = ["--pairs", "4", "--confirm-pairs", "4", "--case", PAD]
+    few = ["--pairs", "2", "--confirm-pairs", "2", "--case", PAD]
     return main(["bisect", good, bad, "--out", str(tmp_path / "out"), *few, *options])
 
 
@@ -46,21 +45,34 @@ def answer(tmp_path: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_commit_is_named_with_its_size_and_what_shows_it_again(
+def test_an_interrupted_bisect_goes_on_and_names_the_commit_with_its_size_and_what_shows_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    sides = [side("a"), side("b"), side("b"), side("c", 1.2), side("d", 1.2), side(None), side("e", 1.2)]
-    commits = history(tmp_path, monkeypatch, *sides)
-    assert bisect(tmp_path, commits[0], commits[-1]) == 1
-    found = answer(tmp_path)
-    assert [each["commit"] for each in found["commits"]] == [commits[3]]
+    slow = side("c", 1.2, interrupt_at=43)  # in the middle of a pair
+    commits = history(tmp_path, monkeypatch, side("a"), side("b"), side("b"), slow, side(None), side("d", 1.2))
+    command = [
+        "bisect",
+        commits[0],
+        commits[-1],
+        "--out",
+        str(tmp_path / "out"),
+        "--pairs",
+        "2",
+        "--confirm-pairs",
+        "2",
+    ]
+    assert main(command) == 130
+    assert "go on with --resume" in capsys.readouterr().err
+    before = len(ran(tmp_path))
+    assert main([*command, "--resume"]) == 1
+    found, said = answer(tmp_path), capsys.readouterr().out
+    assert (found["case"], [each["commit"] for each in found["commits"]]) == (PAD, [commits[3]])
     assert found["change"]["low_percent"] < 20 < found["change"]["high_percent"]
-    assert (found["groups"], found["history"]) == (5, 7)
-    assert found["measured"] <= 5
-    said = capsys.readouterr().out
+    assert (found["groups"], found["history"], found["measured"]) == (4, 6, 4)
     assert said.startswith(f"{commits[3][:12]} made {PAD} slower: change 3\n+")
     assert f"again: peakgate ab {commits[2][:12]} {commits[3][:12]} -k {PAD} --explain" in said
-    assert not {"commit2", "commit5"} & {name for name, *_ in ran(tmp_path)}
+    assert not {"commit2", "commit4"} & {name for name, *_ in ran(tmp_path)}
+    assert len(ran(tmp_path)) - before < 2 * found["pairs"]
 
 
 def test_equal_code_at_both_ends_is_no_commits_fault_and_measures_nothing(
@@ -78,30 +90,6 @@ def test_ends_that_do_not_differ_when_measured_are_no_commits_fault(
     commits = history(tmp_path, monkeypatch, side("a"), side("b"), side("c"))
     assert bisect(tmp_path, commits[0], commits[-1]) == 0
     assert "GOOD and BAD do not differ" in capsys.readouterr().out
-
-
-def test_an_interrupted_bisect_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    sides = [side("a"), side("b"), side("c", 1.2, interrupt_at=23), side("d", 1.2), side("e", 1.2)]
-    commits = history(tmp_path, monkeypatch, *sides)
-    assert bisect(tmp_path, commits[0], commits[-1]) == 130
-    assert "go on with --resume" in capsys.readouterr().err
-    before = len(ran(tmp_path))
-    assert bisect(tmp_path, commits[0], commits[-1], "--resume") == 1
-    assert [each["commit"] for each in answer(tmp_path)["commits"]] == [commits[2]]
-    whole = answer(tmp_path)["pairs"]
-    assert len(ran(tmp_path)) < before + 2 * whole
-
-
-def test_without_a_case_the_one_that_ab_finds_slowed_most_is_looked_into(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commits = history(tmp_path, monkeypatch, side("a"), side("b", 1.2))
-    options = ["--out", str(tmp_path / "out"), "--pairs", "4", "--confirm-pairs", "4"]
-    assert main(["bisect", commits[0], commits[1], *options]) == 1
-    assert answer(tmp_path)["case"] == PAD
-    assert (tmp_path / "out" / "bisect" / "ab" / "manifest.json").is_file()
 
 
 def test_the_plan_prints_groups_and_runs_nothing(
@@ -146,8 +134,7 @@ def test_good_that_is_no_ancestor_of_bad_is_refused(
 def test_a_state_of_another_question_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    commits = history(tmp_path, monkeypatch, side("a"), side("b"))
+    commits = history(tmp_path, monkeypatch, side("a"), side("a"))
     assert bisect(tmp_path, commits[0], commits[-1]) == 0
     assert bisect(tmp_path, commits[0], commits[-1], "--resume", "--error", "0.01") == 2
     assert "state.json: is of error 0.05, not 0.01" in capsys.readouterr().err
-    assert command.FOLDER == "bisect"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -184,7 +185,7 @@ def test_a_case_of_equal_code_says_so_and_one_that_does_not_build_says_why() -> 
 def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None:
     spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
     both = [known(), Known(Side(spilled, None, {}), "b", ())]
-    (tmp_path / module.SIDES).write_text(json.dumps({"k": [module.asdict(each) for each in both]}))
+    (tmp_path / module.SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
     (found,) = saved(tmp_path).cases
     assert found.findings[0].cause is Cause.SPILLS
     assert "24" in saved(tmp_path).text()

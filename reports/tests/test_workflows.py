@@ -311,8 +311,8 @@ def test_a_comment_starts_the_gate_of_the_commit_it_names(origin: tuple[Path, st
         job = workflow.run("asked.yml", folder, tmp_path, context, **settings)
         assert not job.failed, said(job)
     assert [each["inputs"]["head"] for each in hub.started] == [wish]
-    _, job = workflow.read("asked.yml")
-    assert not workflow.wanted(job["if"], context | {"github.event.comment.body": "thanks"})
+    _, asked = workflow.read("asked.yml")
+    assert not workflow.wanted(asked["if"], context | {"github.event.comment.body": "thanks"})
 
 
 @pytest.mark.parametrize("name", ["comment.yml", "asked.yml"])
