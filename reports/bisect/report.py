@@ -68,7 +68,7 @@ def plan_lines(history: Sequence[Commit], case: str, found: Sequence[Group], kep
     for group in found:
         first, last = history[group.first], history[group.places[-1]]
         span = first.commit[:SHORT] if first is last else f"{first.commit[:SHORT]}..{last.commit[:SHORT]}"
-        mark = "" if group in kept else ", not searched: the ends' code lies on the same side"
+        mark = "" if group in kept else ", not searched: its code is that of an end"
         code = group.identity.code or group.identity.operation
         lines.append(f"  {span}: {len(group.places)} commits, code {code}: {first.subject[:60]}{mark}")
     skipped = [(commit.commit[:SHORT], commit.problem_of(case)) for commit in history]

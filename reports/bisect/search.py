@@ -7,7 +7,7 @@
    the change as well is the commit named.
 
 Half of the allowed error is the posterior's, the other half is left to what its model lacks: noise that is not normal,
-and changes in several steps. A group that clearly lies between GOOD and BAD becomes the new end: the search goes on for
+and changes in several steps. A group that is clearly between GOOD and BAD becomes the new end: the search goes on for
 the oldest part of the change.
 """
 
@@ -70,7 +70,7 @@ class Outcome:
 
     ``group`` brought the change, against ``before``; ``candidates`` are the groups that may have, with their
     probability. ``ends`` and ``border`` are what the comparisons of the ends, and of ``before`` with ``group``, gave.
-    ``between`` are groups that lie between GOOD and BAD, so that the change has more than one part.
+    ``between`` are groups between GOOD and BAD, so that the change has more than one part.
     """
 
     end: End
@@ -151,7 +151,7 @@ class _State:
     def beliefs(self) -> dict[int, float]:
         return posterior({group: self.pairs[group] for group in self.pairs if group <= self.last}, self.candidates())
 
-    def lies_between(self, group: int) -> bool:
+    def is_between(self, group: int) -> bool:
         """Whether a group clearly differs from GOOD and from the end."""
         if len(self.pairs[group]) < FEWEST_TO_BE_BETWEEN:
             return False
@@ -179,7 +179,7 @@ def _narrow(state: _State, pairs: Pairs, effort: Effort, note: Callable[[str], o
             state.unusable[group] = str(reason)
             del state.pairs[group]
             continue
-        if state.lies_between(group):
+        if state.is_between(group):
             state.between.append(group)
             state.last = group
 
