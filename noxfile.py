@@ -70,6 +70,13 @@ def ab(session: nox.Session) -> None:
 
 
 @nox.session
+def bisect(session: nox.Session) -> None:
+    """Find the commit that changed a case's time: -- GOOD BAD [--case ID] [--plan] [--resume]."""
+    install_for_device(session, "reports", needs=("--nvrtc",))
+    peakgate(session, "bisect")
+
+
+@nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")

@@ -250,9 +250,7 @@ def acknowledgements_read(folder: Path, data: bytes) -> int:
 WAIVERS = "\n".join(
     f'[[survivor]]\nfile = "a/{name}.cu"\nline = "if (i < n)"\nchange = "x"\noccurrence = {count}\nreason = "why"\n'
     for count, name in enumerate(("x", "y"), 1)
-) + (
-    '[[defect]]\ncommand = "check"\nkernel = "a.x"\nkind = "shared race"\nreason = "why"\nexpires = 2026-12-31\n'
-)
+) + ('[[defect]]\ncommand = "check"\nkernel = "a.x"\nkind = "shared race"\nreason = "why"\nexpires = 2026-12-31\n')
 
 
 def waivers_read(folder: Path, data: bytes) -> int:
