@@ -112,7 +112,7 @@ def add_pairs(record: Record, count: int, means: Means) -> None:
     """
     with _opened((record.base, record.head), means) as (sides, scratch):
         experiment = _Experiment(record, sides, means, scratch)
-        if not record.of(Stage.PROOF):
+        if not record.of(Phase.PROOF):
             experiment.prove()
         experiment.screen(count)
 
@@ -156,8 +156,8 @@ class _Experiment:
 
     def screen(self, count: int) -> None:
         """Measure so many pairs beyond those there are; none where a side cannot time a case."""
-        done = len(whole_pairs(self._record, Stage.SCREEN))
-        self._pairs(Stage.SCREEN, done, done + count, self._timed)
+        done = len(whole_pairs(self._record, Phase.SCREEN))
+        self._pairs(Phase.SCREEN, done, done + count, self._timed)
 
     def measure(self) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
