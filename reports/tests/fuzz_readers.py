@@ -259,8 +259,8 @@ def waivers_read(folder: Path, data: bytes) -> int:
 
     def read() -> None:
         found = waivers.read(path)
-        reasons = {**found.survivors, **{key: waiver.reason for key, waiver in found.defects.items()}}
-        if not all(reason.strip() for reason in reasons.values()):
+        reasons = [*found.survivors.values(), *(waiver.reason for waiver in found.defects.values())]
+        if not all(reason.strip() for reason in reasons):
             raise Finding("an entry without a reason")
         waivers.complaints(found.defects, (), lambda _: True, date(2026, 12, 1))
 
@@ -483,7 +483,8 @@ def journal_read(folder: Path, data: bytes) -> int:
 
 def history_index(random: Random) -> bytes:
     """Its entries changed under the digest it had, or its bytes damaged."""
-    digest, body = INDEX["digest"], INDEX["body"]
+    digest: bytes = INDEX["digest"]
+    body = INDEX["body"]
     if random.random() < 0.3:
         return mutate.damaged(digest + b"\n" + json.dumps(body).encode(), random)
     return digest + b"\n" + mutate.document(body, random) + b"\n"

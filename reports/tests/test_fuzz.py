@@ -10,10 +10,11 @@ from typing import Any
 
 import fuzz_readers
 import pytest
-from fuzz_readers import READERS, Finding, attempt, call, document, verb, whole
+from fuzz_readers import READERS, Finding, attempt, call, verb, whole
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.reports.runs import runfile
+from synthetic_runs import document
 
 RECORD = Path(__file__).parents[2] / "baselines" / "faults" / "fuzz.json"
 SHARE = 300
