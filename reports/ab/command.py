@@ -15,6 +15,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import as_json
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.experiment import Budget, Choice, Means, run_experiment
@@ -191,7 +192,7 @@ def _report(record: Record, options: argparse.Namespace) -> ExitCode:
     document = json.loads(machine.verdict_json(found, strict=options.strict))
     document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
     texts = outputs.texts(found, "ab", strict=options.strict)
-    texts["ab.json"] = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    texts["ab.json"] = as_json(document)
     for name, text in texts.items():
         write_whole(options.out / name, text)
     outputs.summarize(found, strict=options.strict)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.common.text import cell
+from peakgate.common.text import as_json, cell
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render import findings
@@ -148,7 +147,7 @@ def verdict_json(trend: Trend) -> str:
         "notes": list(trend.notes),
         "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return as_json(document)
 
 
 def _remarks(trend: Trend) -> list[str]:

@@ -19,6 +19,7 @@ from peakgate.build.cubin import source_files
 from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
+from peakgate.device.expected import expected
 from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
@@ -57,7 +58,7 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
     for case in runnable:
         launchable = device.prepare(case)
         launchable.run()
-        result = check(device.xp, case, launchable.outputs, case.reference(device.xp, launchable.inputs))
+        result = check(device.xp, case, launchable.outputs, expected(device.xp, launchable, device.prepare))
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
         problems[case.id] = Recorded(
@@ -76,6 +77,8 @@ def problem_key(case: Case) -> str:
     digest.update(repr((case.defines, case.launch, case.arguments)).encode())
     if case.stage.entry or case.stage.options or case.stage.constants:
         digest.update(repr((case.stage.entry, case.stage.options, case.stage.constants)).encode())
+    if case.sequence:
+        digest.update(repr(case.sequence).encode())
     for position, argument in enumerate(case.arguments):
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT):
             digest.update(input_array(np, argument, position).tobytes())

@@ -12,12 +12,12 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
-from peakgate.check import survivors
 from peakgate.check.lane import DIED, Finding, builds, check_case
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator import KernelBuildError
+from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
 ACCESS_BUDGET = 500_000_000
@@ -85,7 +85,7 @@ def died(mutant: Mutant, how: Died) -> Hunted:
     return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
 
 
-def described(hunted: Sequence[Hunted], reasons: Mapping[survivors.Key, str], wall_s: float) -> dict[str, Any]:
+def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
     """The hunt as it goes into the verdict file."""
     in_order = sorted(hunted, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
     return {

@@ -55,7 +55,7 @@ class GpuDevice:
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
-        self._functions: dict[tuple[str, str, bool], Any] = {}
+        self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
@@ -80,8 +80,9 @@ class GpuDevice:
             needed = ".".join(map(str, case.stage.min_capability))
             return f"needs compute capability {needed}, this GPU has {self.facts.compute_capability}"
         largest_shared: int = self._attributes["MaxSharedMemoryPerBlockOptin"]
-        if case.launch.shared_bytes > largest_shared:
-            return f"needs {case.launch.shared_bytes} bytes of shared memory a block, this GPU allows {largest_shared}"
+        shared = max(each.launch.shared_bytes for each in case.launches)
+        if shared > largest_shared:
+            return f"needs {shared} bytes of shared memory a block, this GPU allows {largest_shared}"
         needed_bytes = 2 * case.buffer_bytes  # arguments, and a reference that may be in float64
         if needed_bytes > _MEMORY_SHARE * self.facts.memory_bytes:
             return f"needs {needed_bytes / 1e9:.1f} GB, this GPU has {self.facts.memory_bytes / 1e9:.1f} GB"
@@ -92,18 +93,26 @@ class GpuDevice:
         assert self.capability is not None
         return cubin(case.stage, case.defines, self.capability)
 
-    def function(self, built: Cubin, case: Case) -> Any:
-        """Load a cubin's entry point once, set its constants; allow the dynamic shared memory the case asks for."""
-        key = (str(built.path), built.entry, case.stage.cooperative)
+    def functions(self, built: Cubin, case: Case) -> list[Any]:
+        """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
+
+        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then.
+        """
+        key = (str(built.path), case.stage.cooperative)
         if key not in self._functions:
             module = cupy.RawModule(path=str(built.path), enable_cooperative_groups=case.stage.cooperative)
             for lowered, values in zip(built.constants, self.constants(case), strict=True):
                 module.get_global(lowered).copy_from_device(values.data, values.nbytes)
-            self._functions[key] = module.get_function(built.entry)
-        function = self._functions[key]
-        if case.launch.shared_bytes + built.resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
-            function.max_dynamic_shared_size_bytes = case.launch.shared_bytes
-        return function
+            self._functions[key] = {
+                kernel: module.get_function(entry)
+                for kernel, entry in zip(case.stage.kernels, built.entries, strict=True)
+            }
+        functions = self._functions[key]
+        for kernel, resources in zip(case.stage.kernels, (built.resources, *built.further), strict=True):
+            shared = max((each.launch.shared_bytes for each in case.launches if each.kernel == kernel), default=0)
+            if shared + resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
+                functions[kernel].max_dynamic_shared_size_bytes = shared
+        return [functions[each.kernel] for each in case.launches]
 
     def prebuild(self, cases: Sequence[Case]) -> None:
         distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}

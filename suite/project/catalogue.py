@@ -44,13 +44,16 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
         for case in _cases(family, scale, project):
             if scale is Scale.BENCH and tier is Tier.GATE and case.tier is not Tier.GATE:
                 continue
-            if case.stage.source is not None and case.stage not in found:
-                if not case.stage.source.is_file():
+            stages = [case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])]
+            for stage in stages:
+                if stage.source is not None and stage not in found and not stage.source.is_file():
                     raise PeakgateError(
-                        f"stage {case.stage.name} has no file {case.stage.source}: write the kernel, or take the stage "
-                        f"out of the family {case.family}"
+                        f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of "
+                        f"the family {case.family}"
                     )
-                found.add(case.stage)
+                found.add(stage)
+            if missing := [path for path in case.saved if not path.is_file()]:
+                raise PeakgateError(f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes")
             if case.id in known:
                 raise PeakgateError(
                     f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
@@ -82,6 +85,8 @@ def _of_project(case: Case, project: Project) -> Case:
     stage = case.stage
     if stage.source is None or not (project.options or project.include):
         return case
+    if isinstance(case.reference, Case):
+        case = replace(case, reference=_of_project(case.reference, project))
     options, include = (*project.options, *stage.options), (*stage.include, *project.include)
     return replace(case, stage=replace(stage, options=options, include=include))
 

@@ -26,6 +26,8 @@ NOTHING_SELECTED = (
     "(the emulator has small sizes of its own)\n"
 )
 
+ALL_SKIPPED = "every benchmark test was skipped, for the reason above; nothing was measured\n"
+
 DEFECT = os.EX_SOFTWARE
 """A defect of this tool, not of what it measured: none of the four verdicts."""
 
@@ -39,13 +41,16 @@ _FROM_PYTEST = {
 }
 
 
-class _Crash:
-    """Notes a crash of pytest itself, whose exit status is the number of our UNDECIDED."""
+class _Watch:
+    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules."""
 
-    happened = False
+    crashed = skipped = False
 
     def pytest_internalerror(self) -> None:
-        self.happened = True
+        self.crashed = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.skipped = self.skipped or report.skipped
 
 
 def fixed_arguments(root: Path) -> list[str]:
@@ -64,12 +69,12 @@ def fixed_arguments(root: Path) -> list[str]:
 
 def measure(arguments: Sequence[str]) -> int:
     """Run pytest in this process; its exit code in our terms."""
-    crash = _Crash()
-    status = pytest.main(list(arguments), plugins=[crash])
-    if crash.happened:
+    watch = _Watch()
+    status = pytest.main(list(arguments), plugins=[watch])
+    if watch.crashed:
         return DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        sys.stderr.write(NOTHING_SELECTED)
+        sys.stderr.write(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED)
     return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
 
 

@@ -22,7 +22,7 @@ from peakgate.device.emulator.toolchain import (
     COMMON,
     KernelBuildError,
     builds_folder,
-    first_error,
+    failed,
     kernel_flags,
     link,
     must_run,
@@ -113,7 +113,7 @@ def build_kernel(
         searched += [] if compiled == source else [f"-iquote{source.parent}"]
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
-            raise first_error(done.stderr, files, kernel, wrapper)
+            raise failed(done, files, kernel, wrapper)
         names = _dynamic_shared_names(kernel_object, source, kernel)
         link((kernel_object, _dynamic_shared_object(names, compiler), runtime), library, scratch, compiler)
     return library
