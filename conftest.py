@@ -11,6 +11,15 @@ from peakgate.device import emulator
 from peakgate.device.driver import gpu_count
 
 
+@pytest.fixture
+def compiler() -> None:
+    """Skip where the emulator finds no C++ compiler."""
+    try:
+        emulator.find_compiler()
+    except PeakgateError as missing:
+        pytest.skip(str(missing))
+
+
 def pytest_configure() -> None:
     """Take interrupts: a shell's background job ignores them, and so would every process that a test interrupts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

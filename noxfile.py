@@ -70,6 +70,13 @@ def ab(session: nox.Session) -> None:
 
 
 @nox.session
+def bisect(session: nox.Session) -> None:
+    """Find the commit that changed a case's time: -- GOOD BAD [--case ID] [--plan] [--resume]."""
+    install_for_device(session, "reports", needs=("--nvrtc",))
+    peakgate(session, "bisect")
+
+
+@nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")
@@ -180,6 +187,13 @@ def speed(session: nox.Session) -> None:
     session.run("python", ".ci/speed.py")
 
 
+@nox.session(default=False)
+def kill(session: nox.Session) -> None:
+    """Kill runs at 200 random moments and 100 times while a file is written, fill disks: -- [--trials N] [FILE]."""
+    install_for_device(session, "reports")
+    session.run("python", ".ci/kill.py", *session.posargs)
+
+
 LOCKS = {
     "tests": ("pyproject.toml", "--extra=reports", "--group=build", "--group=tests", "--group=lint"),
     "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
@@ -208,7 +222,6 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Give 200,000 hostile run files, floors and acknowledgements to their readers; prints the count. An hour."""
+    """Give 225,000 hostile files to every reader: -- [--inputs N] [--record FILE] [READER ...]. Half an hour."""
     install(session, "tests")
-    session.env["PEAKGATE_FUZZ"] = "201000"
-    session.run("python", "-m", "pytest", "-s", "-q", "reports/tests/test_fuzz.py", *session.posargs)
+    session.run("python", ".ci/fuzz.py", *session.posargs)

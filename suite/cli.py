@@ -16,6 +16,7 @@ VERBS = {
     "init": ("project.init", "make the project at hand ready: settings, and an example of a kernel"),
     "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
     "ab": ("reports.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
+    "bisect": ("reports.bisect.command", "find the commit that changed a case's time, with few measurements"),
     "compare": ("reports.comparison.command", "compare two saved runs"),
     "history": ("reports.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("reports.render.show", "write a page of one run"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
-from peakgate.reports.ab.pairs import decisions, usable
+from peakgate.reports.ab.pairs import decisions, usable, whole_pairs
 from peakgate.reports.ab.plan import plan
 from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
@@ -34,7 +34,7 @@ MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
+    """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
     ``durations_us`` of an earlier run spread the sentinels.
     """
@@ -76,17 +76,11 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
-    with ExitStack() as stack:
-        stack.callback(means.progress.clear)
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
-        environments = [side_environment(folder.path) for folder in folders]
-        for which, folder, environment in zip(Side, folders, environments, strict=True):
-            means.progress.show(f"building {which}: the project's own build")
-            build_side(which, folder, environment, means.out / f"{which}-build.log")
-        sides = {
-            which: stack.enter_context(SideProcesses(which, folder.path, environment, means.out / f"{which}.log"))
-            for which, folder, environment in zip(Side, folders, environments, strict=True)
-        }
+    environments = [side_environment(folder.path) for folder in folders]
+    for which, folder, environment in zip(Side, folders, environments, strict=True):
+        means.progress.show(f"building {which}: the project's own build")
+        build_side(which, folder, environment, means.out / f"{which}-build.log")
+    with _opened(folders, means) as (sides, scratch):
         means.progress.show("building both sides")
         codes = read_codes(folders, settings.tier, environments)
         planned = plan(
@@ -110,13 +104,40 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     return record
 
 
+def add_pairs(record: Record, count: int, means: Means) -> None:
+    """Measure so many more screening pairs of a record's cases, which are proven first where they were not yet.
+
+    Both sides' own builds must have been run. Raises SideBroken as ``run_experiment`` does; whatever is raised, the
+    record has each process that ended.
+    """
+    with _opened((record.base, record.head), means) as (sides, scratch):
+        experiment = _Experiment(record, sides, means, scratch)
+        if not record.of(Phase.PROOF):
+            experiment.prove()
+        experiment.screen(count)
+
+
+@contextmanager
+def _opened(folders: tuple[Folder, Folder], means: Means) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
+    """The processes of both sides, and a folder for what they need and nobody keeps."""
+    with ExitStack() as stack:
+        stack.callback(means.progress.clear)
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
+        sides = {
+            which: stack.enter_context(
+                SideProcesses(which, folder.path, side_environment(folder.path), means.out / f"{which}.log")
+            )
+            for which, folder in zip(Side, folders, strict=True)
+        }
+        yield sides, scratch
+
+
 class _Experiment:
     """One experiment in the making."""
 
     def __init__(self, record: Record, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
         self._record, self._sides, self._scratch = record, sides, scratch
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
-        self._timed: list[str] = []
 
     def prove(self) -> None:
         """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
@@ -124,10 +145,19 @@ class _Experiment:
         for which, cases in ((Side.BASE, planned.timed), (Side.HEAD, planned.head_runs)):
             if cases:
                 self._prove(which, cases)
+
+    @property
+    def _timed(self) -> list[str]:
+        """The cases that both sides have timed."""
         proven = [
             {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)} for which in Side
         ]
-        self._timed = [case for case in self._record.plan.timed if all(case in side for side in proven)]
+        return [case for case in self._record.plan.timed if all(case in side for side in proven)]
+
+    def screen(self, count: int) -> None:
+        """Measure so many pairs beyond those there are; none where a side cannot time a case."""
+        done = len(whole_pairs(self._record, Phase.SCREEN))
+        self._pairs(Phase.SCREEN, done, done + count, self._timed)
 
     def measure(self) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""

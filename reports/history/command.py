@@ -44,8 +44,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
-    *earlier, newest = archive.read([each for each in archive.sessions() if each.slug == found.slug][-RECENT:])
+    sessions = [each for each in archive.sessions() if each.slug == found.slug]
+    (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-RECENT:-1])
     missed = untimed(newest, earlier)
+    archive.check_nothing_newer_is_broken(sessions[-1])
     trend = find_trend(found, (*filter(None, [line(missed)]), *archive.notes()), missed)
     console = VerdictConsole()
     report.show(trend, console, everything=options.all)

@@ -40,7 +40,7 @@ RECORDS = {
     Experiment.MUTANTS: (Experiment.MUTANTS,),
     Experiment.ONE: (Experiment.ONE,),
 }
-"""Which experiments' processes a record puts together."""
+"""Side experiments' processes a record puts together."""
 
 
 def collect(out: Path, commit: str, target: Path) -> list[Path]:

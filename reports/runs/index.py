@@ -7,6 +7,7 @@ The index is a copy and nothing more: one that is missing, broken or cannot be w
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import re
@@ -151,7 +152,7 @@ def _read_elsewhere(names: Sequence[str]) -> Entries:
 
 
 def to_text(entries: Entries) -> str:
-    """The entries as JSON; sessions share their lists of cases and of fingerprints, which seldom change."""
+    """A digest, then the entries as JSON; sessions share lists of cases and fingerprints, which seldom change."""
     lists: dict[tuple[str | None, ...], int] = {}
     records: dict[str, dict[str, Any]] = {}
     for name, (state, found) in entries.items():
@@ -169,13 +170,17 @@ def to_text(entries: Entries) -> str:
         }
         records[name]["session"] = facts
     document = {"schema": INDEX_SCHEMA, "lists": [list(each) for each in lists], "records": records}
-    return json.dumps(document, separators=(",", ":")) + "\n"
+    body = json.dumps(document, separators=(",", ":"))
+    return f"{_digest(body.encode())}\n{body}\n"
 
 
 def from_text(text: str | bytes) -> Entries | None:
-    """What ``to_text`` wrote; None for anything else."""
+    """What ``to_text`` wrote; None for anything else, damaged or edited."""
+    digest, _, body = (text.encode() if isinstance(text, str) else text).rstrip(b"\n").partition(b"\n")
+    if digest != _digest(body).encode():
+        return None
     try:
-        document = orjson.loads(text)
+        document = orjson.loads(body)
         if document["schema"] != INDEX_SCHEMA:
             return None
         return {name: _entry(record, document["lists"]) for name, record in document["records"].items()}
@@ -183,10 +188,16 @@ def from_text(text: str | bytes) -> Entries | None:
         return None
 
 
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
 def _session(file: Path) -> Session:
     document = load_document(file)
-    not_measured = about(file, document).get("not_measured")
-    undecided = {each.get("case") for each in not_measured or () if isinstance(each, dict)}
+    not_measured = about(file, document).get("not_measured", [])
+    if not isinstance(not_measured, list):
+        refuse(file, "peakgate.not_measured is not a list", "measure again")
+    undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
     times_us, fingerprints, cases = {}, {}, set()
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)

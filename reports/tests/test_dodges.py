@@ -124,9 +124,9 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "adds a run dated in the future": ("run that cannot be trusted: forged.json",),
     "adds a run of another GPU": ("run that cannot be trusted: other.json",),
     "acknowledges itself, or until 9999": (f"for review: {H200}/acknowledged.toml", "floor lowered"),
-    "edits digests, resources or survivors": (
+    "edits digests, resources or waivers": (
         *(f"for review: {H200}/digests.json", "for review: baselines/resources.json"),
-        "for review: baselines/survivors.toml",
+        "for review: baselines/waivers.toml",
     ),
     "makes the verdict script return 0": ("for review: .github/verdict.py",),
     "makes the `bench` session do nothing": ("for review: noxfile.py",),

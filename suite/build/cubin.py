@@ -103,17 +103,11 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     unit = _Unit.of(stage, defines, capability)
     stem = cache_folder() / "cubin" / f"{stage.name}-{unit.key()}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
-    if notes.exists() and code.exists():
-        saved = json.loads(notes.read_text(encoding="utf-8"))
-        first, *further = (Resources(**each) for each in saved["resources"])
-        return Cubin(
-            code, saved["fingerprint"], first, tuple(saved["entries"]), tuple(saved["constants"]), tuple(further)
-        )
+    if (saved := _saved(code, notes, stage.name)) is not None:
+        return saved
     machine_code, (first, *further), lowered = unit.compiled()
     entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
-    # The machine code is that of the whole file: which of its kernels is launched distinguishes two stages of one file.
-    named = b"" if entries == (stage.name,) else b"\0".join(entry.encode() for entry in entries)
-    fingerprint = hashlib.sha256(without_internal_names(machine_code) + named).hexdigest()[:16]
+    fingerprint = _fingerprint(machine_code, entries, stage.name)
     write_whole(code, machine_code)
     built = Cubin(code, fingerprint, first, entries, constants, tuple(further))
     described = {
@@ -125,6 +119,25 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     }
     write_whole(notes, json.dumps(described))
     return built
+
+
+def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
+    """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
+    try:
+        saved = json.loads(notes.read_text(encoding="utf-8"))
+        first, *further = (Resources(**each) for each in saved["resources"])
+        entries, constants = tuple(saved["entries"]), tuple(saved["constants"])
+        built = Cubin(code, saved["fingerprint"], first, entries, constants, tuple(further))
+        whole = built.fingerprint == _fingerprint(code.read_bytes(), entries, stage)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return built if whole else None
+
+
+def _fingerprint(machine_code: bytes, entries: tuple[str, ...], stage: str) -> str:
+    """A hash of the machine code, which is that of the whole file, and of which of its kernels are launched."""
+    launched = b"" if entries == (stage,) else b"\0".join(entry.encode() for entry in entries)
+    return hashlib.sha256(without_internal_names(machine_code) + launched).hexdigest()[:16]
 
 
 def without_internal_names(machine_code: bytes) -> bytes:

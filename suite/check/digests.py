@@ -126,11 +126,19 @@ def read(path: Path) -> Record:
                 f"{path}: digests of schema {saved['peakgate_digests']}, expected {SCHEMA}; record anew"
             )
         problems = {
-            case: Recorded(found["problem"], tuple(found["outputs"])) for case, found in saved["problems"].items()
+            case: Recorded(str(found["problem"]), tuple(map(_output, found["outputs"])))
+            for case, found in saved["problems"].items()
         }
         return Record(saved["device"], problems)
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise PeakgateError(f"{path}: expected recorded digests ({error!r}); record anew with --digests") from error
+
+
+def _output(recorded: Any) -> Output:
+    """One output as it was saved; TypeError, ValueError or KeyError for anything else."""
+    if isinstance(recorded, str):
+        return recorded
+    return {"abs_sum": float(recorded["abs_sum"]), "samples": [float(each) for each in recorded["samples"]]}
 
 
 def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:

@@ -88,11 +88,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m peakgate.run.identity", description=__doc__)
     parser.add_argument("--tier", default="gate", choices=[tier.value for tier in Tier])
     parser.add_argument("--capability", default=None, help="compute capability, 9.0 say (default: of the first GPU)")
+    parser.add_argument("--case", default="", metavar="ID", help="only this case; without it, no case is no error")
     options = parser.parse_args(arguments)
     try:
         capability = parse_capability(options.capability)
-        found = identities(catalogue.cases(Scale.BENCH, Tier(options.tier)), capability)
-        found |= dict.fromkeys(collected(config.current(), found), CALLABLE)
+        cases = catalogue.cases(Scale.BENCH, Tier(options.tier))
+        found = identities([case for case in cases if options.case in ("", case.id)], capability)
+        if options.case not in found:
+            called = collected(config.current(), [case.id for case in cases])
+            found |= {case: CALLABLE for case in called if options.case in ("", case)}
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(found, indent=1))

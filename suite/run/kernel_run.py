@@ -341,8 +341,9 @@ def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[s
     every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
         wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
-    except OSError as error:
-        raise PeakgateError(f"--cases {listed}: {error.strerror}; expected a file of case ids, one a line") from None
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
+        raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
     for case_id in wanted:
         if case_id not in every and not config.required().benchmarks:
             raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")

@@ -55,9 +55,24 @@ def test_a_second_build_is_read_from_the_cache(stage):
     first = cubin(stage, (), (9, 0))
     notes = first.path.with_suffix(".json")
     saved = json.loads(notes.read_text())
-    saved["fingerprint"] = "from the cache"
+    saved["resources"]["registers"] = 99
     notes.write_text(json.dumps(saved))
-    assert cubin(stage, (), (9, 0)).fingerprint == "from the cache"
+    assert cubin(stage, (), (9, 0)).resources.registers == 99
+
+
+@pytest.mark.parametrize("damage", ["code cut", "code edited", "notes cut", "notes of another form"])
+def test_a_damaged_build_in_the_cache_is_made_again(stage, damage):
+    first = cubin(stage, (), (9, 0))
+    code, notes = first.path.read_bytes(), first.path.with_suffix(".json")
+    if damage == "code cut":
+        first.path.write_bytes(code[:100])
+    elif damage == "code edited":
+        first.path.write_bytes(code[:-1] + bytes([code[-1] ^ 1]))
+    else:
+        notes.write_text({"notes cut": "{", "notes of another form": "[]"}[damage])
+    again = cubin(stage, (), (9, 0))
+    assert again.path.read_bytes() == code
+    assert again == first
 
 
 def test_a_kernel_that_does_not_compile_is_named_with_its_line(stage):
