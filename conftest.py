@@ -1,4 +1,4 @@
-"""What this repository's own tests share: without a GPU or a C++ compiler, those that need one are skipped."""
+"""What this repository's own tests share: where no GPU answers, tests that need one are skipped with the reason."""
 
 from __future__ import annotations
 
@@ -36,12 +36,3 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect every folder as a plain one: suite/ is the package peakgate and must not be imported as ``suite`` too."""
     collected: pytest.Collector = pytest.Dir.from_parent(parent, path=path)
     return collected
-
-
-@pytest.fixture
-def compiler() -> None:
-    """Skip where the emulator finds no C++ compiler."""
-    try:
-        emulator.find_compiler()
-    except PeakgateError as missing:
-        pytest.skip(str(missing))
