@@ -160,5 +160,5 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
-            return f"; {feature} is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`, or set `gpu_only`"
+            return f"; {feature} is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
     return advice(files, name, line, message)
