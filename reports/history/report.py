@@ -10,12 +10,13 @@ from typing import Any
 
 import pandas as pd
 from peakgate.common.text import cell
+from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
-from peakgate.reports.runs.index import Session, shortly
+from peakgate.reports.runs.index import Session, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
@@ -64,6 +65,8 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 SCHEMA = 1
+MOST_OPEN = 10
+CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 FOLDED = UNDECIDED | {Verdict.NEW}
 MOST_ALIKE = 5
 MOST_MARKS = 5
@@ -95,6 +98,12 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
             continue
         for finding in alike:
             _finding(console, finding)
+    for regression in trend.open[:MOST_OPEN]:
+        _line(console, f"open regression: {_open(regression)}", style="bold red" if trend.fail_on_open else "yellow")
+    if (more := len(trend.open) - MOST_OPEN) > 0:
+        _line(console, f"{more} more open regressions", style="yellow")
+    if accepted := len(trend.regressions) - len(trend.open):
+        _line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
     console.print()
     if trend.suite_wide:
         text = Text("suite-wide: ").append(Verdict(trend.suite_wide.verdict), _style(Verdict(trend.suite_wide.verdict)))
@@ -118,6 +127,17 @@ def markdown(trend: Trend) -> str:
     lines += [f"- `{command}`" for command in trend.commands]
     lines += [f"- {escape(remark)}" for remark in _remarks(trend)]
     lines.append("")
+    if trend.regressions:
+        lines += [f"## Open regressions ({len(trend.open)})", ""]
+        lines += [f"- {escape(_open(each))}" for each in trend.regressions] + [""]
+    if trend.changes:
+        table = [
+            _row(CHANGE_HEADINGS),
+            _row(["---"] * len(CHANGE_HEADINGS)),
+            *(_row(_change_cells(each)) for each in trend.changes),
+            "",
+        ]
+        lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
     for title, verdicts, folded in SECTIONS:
         found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
         if not found:
@@ -153,9 +173,64 @@ def verdict_json(trend: Trend) -> str:
         "marks": [asdict(mark) for mark in trend.history.marks],
         "retired": list(trend.history.retired),
         "notes": list(trend.notes),
+        "change_points": [change_record(each) for each in trend.changes],
+        "open_regressions": [
+            {
+                **change_record(each.change),
+                "remaining_percent": each.remaining_percent,
+                "accepted": None if each.accepted is None else each.accepted.reason,
+            }
+            for each in trend.regressions
+        ],
         "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def size(change: ChangePoint) -> str:
+    """``+2.10 % (1.85 to 2.35 %)``."""
+    low, high = change.interval_percent
+    return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
+
+
+def place(change: ChangePoint) -> str:
+    """``after a1b2c3 (2026-11-01) and not after ...``."""
+    between = f", {change.between} sessions in between undecided" if change.between else ""
+    return f"after {session_name(change.before)} and not after {session_name(change.after)}{between}"
+
+
+def change_record(change: ChangePoint) -> dict[str, Any]:
+    """A change point as JSON has it."""
+    low, high = change.interval_percent
+    return {
+        "case": change.case,
+        "gpu": change.uuid,
+        "cause": change.cause,
+        "percent": change.percent,
+        "interval_percent": [low, high],
+        "sessions_since": change.since,
+        "between": change.between,
+        "good": _about(change.before),
+        "bad": _about(change.after),
+        "facts": list(change.facts),
+        "command": change.command,
+    }
+
+
+def _open(regression: OpenRegression) -> str:
+    change = regression.change
+    left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
+    facts = f"; {', '.join(change.facts)}" if change.facts else ""
+    word = regression.accepted
+    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {change.command}" if change.command else ""
+    gpu = f" on {gpu_label(change.uuid)}"
+    since = f"since {change.since} sessions, {change.cause}: {place(change)}"
+    return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
+
+
+def _change_cells(change: ChangePoint) -> tuple[str, ...]:
+    words = (gpu_label(change.uuid), change.cause, place(change), ", ".join(change.facts))
+    return (code(change.case), size(change), *map(escape, words))
 
 
 def _remarks(trend: Trend) -> list[str]:
