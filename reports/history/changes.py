@@ -175,6 +175,8 @@ def _of_gpu(history: History, blocks: Sequence[_Block], series: int) -> list[Cha
     limits = [scan.critical(series, block.values.shape[1], df) for block in blocks]
     found = []
     for row in range(len(history.cases)):
+        if sum(len(of_block[row]) for of_block in segments) == 1:
+            continue
         levels: list[_Level] = []
         for block, of_block, (newest, older) in zip(blocks, segments, limits, strict=True):
             values, sd = block.values[row, : int(block.counts[row])], float(sds[row])
@@ -202,10 +204,9 @@ def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Seg
         segments = [scan.propose(block.values, sds) for block in blocks]
         totals, own = np.zeros(len(typical)), np.zeros(len(typical))
         for block, of_block in zip(blocks, segments, strict=True):
-            for row, each in enumerate(of_block):
-                total, degrees = scan.residuals(block.values[row, : int(block.counts[row])], each, float(sds[row]))
-                totals[row] += total
-                own[row] += degrees
+            total, degrees = scan.residuals(block.values, of_block, sds)
+            totals += total
+            own += degrees
         variance, df = noise.squeeze(totals / np.maximum(own, 1.0), own, typical)
     return np.where(df > 0, variance, 1.0), np.maximum(df, 1.0), segments
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from peakgate.common.files import write_whole
-from peakgate.reports.history import report
+from peakgate.reports.history import page, report
 from peakgate.reports.history.newest import line, untimed
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
@@ -62,6 +62,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "history.md": report.markdown(trend),
         "history.csv": report.series_csv(trend),
         "history.json": report.verdict_json(trend),
+        "history.html": page.html(trend),
     }
     for name, text in texts.items():
         write_whole(options.out / name, text)

@@ -24,7 +24,7 @@ from rich.text import Text
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def _header(history: History) -> str:
+def header(history: History) -> str:
     """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
     first, last = history.sessions[0], history.sessions[-1]
     sessions = "1 session" if len(history.sessions) == 1 else f"{len(history.sessions)} sessions"
@@ -85,8 +85,8 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    _line(console, _header(trend.history))
-    for remark in _remarks(trend):
+    _line(console, header(trend.history))
+    for remark in remarks(trend):
         _line(console, remark, style="dim")
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
@@ -99,7 +99,9 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
         for finding in alike:
             _finding(console, finding)
     for regression in trend.open[:MOST_OPEN]:
-        _line(console, f"open regression: {_open(regression)}", style="bold red" if trend.fail_on_open else "yellow")
+        _line(
+            console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
+        )
     if (more := len(trend.open) - MOST_OPEN) > 0:
         _line(console, f"{more} more open regressions", style="yellow")
     if accepted := len(trend.regressions) - len(trend.open):
@@ -121,15 +123,15 @@ def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
 def markdown(trend: Trend) -> str:
     """The whole report; every text that comes from a file is escaped."""
     lines = [f"# Peakgate history: {trend.verdict}", "", f"{escape(_counts(trend))}.", ""]
-    lines += [f"- {escape(_header(trend.history))}"]
+    lines += [f"- {escape(header(trend.history))}"]
     if trend.suite_wide:
         lines.append(f"- suite-wide: {Verdict(trend.suite_wide.verdict)}, {escape(_reason(trend.suite_wide))}")
     lines += [f"- `{command}`" for command in trend.commands]
-    lines += [f"- {escape(remark)}" for remark in _remarks(trend)]
+    lines += [f"- {escape(remark)}" for remark in remarks(trend)]
     lines.append("")
     if trend.regressions:
         lines += [f"## Open regressions ({len(trend.open)})", ""]
-        lines += [f"- {escape(_open(each))}" for each in trend.regressions] + [""]
+        lines += [f"- {escape(open_line(each))}" for each in trend.regressions] + [""]
     if trend.changes:
         table = [
             _row(CHANGE_HEADINGS),
@@ -217,7 +219,8 @@ def change_record(change: ChangePoint) -> dict[str, Any]:
     }
 
 
-def _open(regression: OpenRegression) -> str:
+def open_line(regression: OpenRegression) -> str:
+    """An open or accepted regression in one line: case, size, GPU, since when, between which commits, what to do."""
     change = regression.change
     left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
     facts = f"; {', '.join(change.facts)}" if change.facts else ""
@@ -233,7 +236,8 @@ def _change_cells(change: ChangePoint) -> tuple[str, ...]:
     return (code(change.case), size(change), *map(escape, words))
 
 
-def _remarks(trend: Trend) -> list[str]:
+def remarks(trend: Trend) -> list[str]:
+    """What changed besides the code, and the notes, a line each."""
     remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{earlier} earlier changes of driver or GPU")

@@ -22,7 +22,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-ERROR = 0.01
+ERROR = 0.0035
 """Probability that any of the unchanged series is cut, for normal noise; odd sessions take the rest of a percent."""
 
 FEWEST = 4
@@ -139,18 +139,30 @@ def level(values: Floats, sd: float) -> tuple[float, float, int]:
     return float(levels[chosen]), float(losses[chosen]), int((far[chosen] < FARTHEST).sum())
 
 
-def residuals(values: Floats, segments: Segments, sd: float) -> tuple[float, float]:
-    """Sum of the squares about the segments' levels, and its degrees of freedom, without sessions far from theirs."""
-    total, df = 0.0, 0.0
-    for first, end in segments:
-        part = values[first:end]
-        if len(part) < 2:
-            continue
-        middle = level(part, sd)[0]
-        near = np.abs(part - middle) < FARTHEST * sd
-        total += float(np.sum((part[near] - middle) ** 2))
-        df += max(0.0, float(near.sum()) - 1)
-    return total, df
+def residuals(values: Floats, segments: Sequence[Segments], sd: Floats) -> tuple[Floats, Floats]:
+    """Sums of the squares about the segments' levels, and their degrees of freedom, without sessions far from theirs.
+
+    One of each per row of packed values.
+    """
+    there = np.isfinite(values)
+    totals, df = np.zeros(len(values)), np.zeros(len(values))
+    whole = np.flatnonzero((np.array([len(each) for each in segments]) == 1) & there.any(axis=1))
+    parts, far = values[whole], FARTHEST * sd[whole, None]
+    middle = np.nanmedian(parts, axis=1, keepdims=True) if len(whole) else np.zeros((0, 1))
+    near = np.abs(parts - middle) < far
+    for _ in range(3):
+        middle = np.nansum(parts * near, axis=1, keepdims=True) / np.maximum(near.sum(axis=1, keepdims=True), 1)
+        near = np.abs(parts - middle) < far
+    totals[whole] = np.nansum(((parts - middle) * near) ** 2, axis=1)
+    df[whole] = np.maximum(near.sum(axis=1) - 1.0, 0.0)
+    for row in np.flatnonzero(np.array([len(each) for each in segments]) > 1).tolist():
+        for first, end in segments[row]:
+            part = values[row, first:end]
+            own = np.abs(part - level(part, float(sd[row]))[0])
+            kept = own[own < FARTHEST * sd[row]]
+            totals[row] += float(np.sum(kept**2))
+            df[row] += max(0.0, len(kept) - 1.0)
+    return totals, df
 
 
 def tested(values: Floats, segments: Segments, sd: float, newest: float, older: float) -> Segments:
