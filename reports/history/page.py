@@ -55,7 +55,7 @@ def html(trend: Trend) -> str:
     environment.filters["line"] = one_line
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rows = _rows(trend)
-    sentences = [f"{header(history)}.", *remarks(trend)]
+    sentences = [f"{header(history)}."]
     if trend.suite_wide:
         sentences.insert(1, f"Suite-wide: {trend.suite_wide.verdict}, {trend.suite_wide.reason}.")
     return environment.get_template("history.html").render(
@@ -63,6 +63,7 @@ def html(trend: Trend) -> str:
         trend=trend,
         tone=page.tone(trend.verdict),
         sentences=sentences,
+        notes=remarks(trend),
         regressions=[open_line(each) for each in trend.regressions],
         gpus=[gpu_label(each) for each in dict.fromkeys(session.uuid for session in history.sessions)],
         families=list(dict.fromkeys(row.family for row in rows)),

@@ -140,12 +140,13 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     blamed, shifts, seen, environment = 0, 0, 0, 0
     for _ in range(histories):
-        columns, sessions = [], []
+        columns: list[Floats] = []
+        sessions: list[Session] = []
         truth: dict[str, Floats] = {}
         for uuid in random.permutation([each for each in times if each]).tolist():
             own = times[uuid][:, random.integers(0, times[uuid].shape[1], GPU_SESSIONS)].copy()
             sign = random.integers(-1, 2, len(cases))
-            truth[uuid] = sign * np.log1p(random.uniform(0.01, 0.05, len(cases)))
+            truth[uuid] = np.array(sign * np.log1p(random.uniform(0.01, 0.05, len(cases))), dtype=np.float64)
             own[:, GPU_SESSIONS // 2 :] += truth[uuid][:, None]
             columns.append(own)
             drivers = ["580"] * (GPU_SESSIONS // 2) + ["590"] * (GPU_SESSIONS - GPU_SESSIONS // 2)

@@ -109,13 +109,13 @@ def _regression(file: TomlFile, entry: Any, where: str, today: date) -> Accepted
     file.allow(entry, REGRESSION_KEYS, f"in {where}: ")
     case, reason = _text(file, entry, "case", where), _text(file, entry, "reason", where)
     percent = entry.get("percent")
-    usable = isinstance(percent, int | float) and not isinstance(percent, bool) and math.isfinite(percent)
-    if not usable or percent <= 0:
+    number = float(percent) if isinstance(percent, int | float) and not isinstance(percent, bool) else math.nan
+    if not 0 < number < math.inf:
         file.refuse("percent", f"percent of {case} is {percent!r}, expected the size that `peakgate history` prints")
     day = _date(file, entry.get("date"), case, "date")
     if day > today:
         file.refuse("date", f"date of {case} is {day}, which is to come; write the day it was accepted")
-    return Accepted(case, float(percent), reason, day)
+    return Accepted(case, number, reason, day)
 
 
 def _entry(file: TomlFile, entry: Any, where: str, gpu: str, today: date) -> Acknowledgement:
