@@ -7,7 +7,8 @@ Changepoint detection in the presence of outliers, 2019), so that a few odd sess
 is that of the largest of all two-sample t statistics along a series: Siegmund's approximation (James, James and
 Siegmund, Tests for a change-point, 1987), averaged over how far the estimated SD may be from the true one.
 
-The error is shared out over all series and all cuts, so that an unchanged history is seldom cut (README.md). Most of it is spent on the newest sessions, where a step has had the fewest sessions to show.
+The error is shared out over all series and all cuts, so that an unchanged history is seldom cut (README.md). Most of
+it is spent on the newest sessions, where a step has had the fewest sessions to show.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
@@ -85,7 +87,8 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
     """Segments of each row of packed values that explain it at the price of PROPOSED squared a cut."""
     rows, columns = values.shape
     there = np.isfinite(values)
-    kept = np.array(there & ~odd(values, sd))
+    kept: NDArray[np.bool_] = there.copy()
+    kept[odd(values, sd)] = False
     kept[kept.sum(axis=1) < FEWEST] = False
     centre = np.where(there.any(axis=1), np.nanmedian(np.where(there.any(axis=1)[:, None], values, 0.0), axis=1), 0.0)
     scaled = np.where(kept, (values - centre[:, None]) / sd[:, None], 0.0)
