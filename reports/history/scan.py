@@ -80,13 +80,13 @@ def odd(values: Floats, sd: Floats) -> np.ndarray[tuple[int, int], np.dtype[np.b
         near = np.abs(values[:, distance:] - values[:, :-distance]) <= ALIKE_WITHIN * sd[:, None]
         alike[:, distance:] += near
         alike[:, :-distance] += near
-    return alike < ALIKE
+    return np.asarray(alike < ALIKE)
 
 
 def propose(values: Floats, sd: Floats) -> list[Segments]:
     """Segments of each row of packed values that explain it at the price of PROPOSED squared a cut."""
     rows, columns = values.shape
-    there = np.isfinite(values)
+    there: NDArray[np.bool_] = np.asarray(np.isfinite(values))
     kept: NDArray[np.bool_] = there.copy()
     kept[odd(values, sd)] = False
     kept[kept.sum(axis=1) < FEWEST] = False
