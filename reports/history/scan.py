@@ -90,7 +90,8 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
     kept: NDArray[np.bool_] = there.copy()
     kept[odd(values, sd)] = False
     kept[kept.sum(axis=1) < FEWEST] = False
-    centre = np.where(there.any(axis=1), np.nanmedian(np.where(there.any(axis=1)[:, None], values, 0.0), axis=1), 0.0)
+    some = np.asarray(there.any(axis=1))
+    centre = np.where(some, np.nanmedian(np.where(some[:, None], values, 0.0), axis=1), 0.0)
     scaled = np.where(kept, (values - centre[:, None]) / sd[:, None], 0.0)
     # Session by row, so that one step of the recursion works on whole rows of memory.
     sums = np.vstack([np.zeros(rows), np.cumsum(scaled.T, axis=0)])
