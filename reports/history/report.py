@@ -8,14 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+<<<<<<< HEAD
 from peakgate.common.text import as_json, cell
+=======
+from peakgate.common.text import cell
+from peakgate.reports.history.changes import ChangePoint, OpenRegression
+>>>>>>> history
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render import findings
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
-from peakgate.reports.runs.index import Session, shortly
+from peakgate.reports.runs.index import Session, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
@@ -23,7 +28,7 @@ from rich.text import Text
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def _header(history: History) -> str:
+def header(history: History) -> str:
     """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
     first, last = history.sessions[0], history.sessions[-1]
     sessions = "1 session" if len(history.sessions) == 1 else f"{len(history.sessions)} sessions"
@@ -64,6 +69,8 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 SCHEMA = 1
+MOST_OPEN = 10
+CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 FOLDED = UNDECIDED | {Verdict.NEW}
 MOST_MARKS = 5
 ABOUT = ("taken", "commit", "dirty", "driver", "uuid", "tier", "whole", "path")
@@ -79,14 +86,37 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
+<<<<<<< HEAD
     findings.line(console, _header(trend.history))
     for remark in _remarks(trend):
         findings.line(console, remark, style="dim")
+=======
+    _line(console, header(trend.history))
+    for remark in remarks(trend):
+        _line(console, remark, style="dim")
+>>>>>>> history
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
+<<<<<<< HEAD
     findings.show(console, listed, FOLDED, _details)
+=======
+    for alike in _alike(listed):
+        if len(alike) > MOST_ALIKE:
+            _folded(console, alike)
+            continue
+        for finding in alike:
+            _finding(console, finding)
+    for regression in trend.open[:MOST_OPEN]:
+        _line(
+            console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
+        )
+    if (more := len(trend.open) - MOST_OPEN) > 0:
+        _line(console, f"{more} more open regressions", style="yellow")
+    if accepted := len(trend.regressions) - len(trend.open):
+        _line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
+>>>>>>> history
     console.print()
     if trend.suite_wide:
         text = Text("suite-wide: ").append_text(findings.verdict_text(trend.suite_wide.verdict))
@@ -104,12 +134,23 @@ def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
 def markdown(trend: Trend) -> str:
     """The whole report; every text that comes from a file is escaped."""
     lines = [f"# Peakgate history: {trend.verdict}", "", f"{escape(_counts(trend))}.", ""]
-    lines += [f"- {escape(_header(trend.history))}"]
+    lines += [f"- {escape(header(trend.history))}"]
     if trend.suite_wide:
         lines.append(f"- suite-wide: {Verdict(trend.suite_wide.verdict)}, {escape(_reason(trend.suite_wide))}")
     lines += [f"- `{command}`" for command in trend.commands]
-    lines += [f"- {escape(remark)}" for remark in _remarks(trend)]
+    lines += [f"- {escape(remark)}" for remark in remarks(trend)]
     lines.append("")
+    if trend.regressions:
+        lines += [f"## Open regressions ({len(trend.open)})", ""]
+        lines += [f"- {escape(open_line(each))}" for each in trend.regressions] + [""]
+    if trend.changes:
+        table = [
+            _row(CHANGE_HEADINGS),
+            _row(["---"] * len(CHANGE_HEADINGS)),
+            *(_row(_change_cells(each)) for each in trend.changes),
+            "",
+        ]
+        lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
     for title, verdicts, folded in SECTIONS:
         found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
         if not found:
@@ -145,12 +186,69 @@ def verdict_json(trend: Trend) -> str:
         "marks": [asdict(mark) for mark in trend.history.marks],
         "retired": list(trend.history.retired),
         "notes": list(trend.notes),
+        "change_points": [change_record(each) for each in trend.changes],
+        "open_regressions": [
+            {
+                **change_record(each.change),
+                "remaining_percent": each.remaining_percent,
+                "accepted": None if each.accepted is None else each.accepted.reason,
+            }
+            for each in trend.regressions
+        ],
         "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
     }
     return as_json(document)
 
 
-def _remarks(trend: Trend) -> list[str]:
+def size(change: ChangePoint) -> str:
+    """``+2.10 % (1.85 to 2.35 %)``."""
+    low, high = change.interval_percent
+    return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
+
+
+def place(change: ChangePoint) -> str:
+    """``after a1b2c3 (2026-11-01) and not after ...``."""
+    between = f", {change.between} sessions in between undecided" if change.between else ""
+    return f"after {session_name(change.before)} and not after {session_name(change.after)}{between}"
+
+
+def change_record(change: ChangePoint) -> dict[str, Any]:
+    """A change point as JSON has it."""
+    low, high = change.interval_percent
+    return {
+        "case": change.case,
+        "gpu": change.uuid,
+        "cause": change.cause,
+        "percent": change.percent,
+        "interval_percent": [low, high],
+        "sessions_since": change.since,
+        "between": change.between,
+        "good": _about(change.before),
+        "bad": _about(change.after),
+        "facts": list(change.facts),
+        "command": change.command,
+    }
+
+
+def open_line(regression: OpenRegression) -> str:
+    """An open or accepted regression in one line: case, size, GPU, since when, between which commits, what to do."""
+    change = regression.change
+    left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
+    facts = f"; {', '.join(change.facts)}" if change.facts else ""
+    word = regression.accepted
+    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {change.command}" if change.command else ""
+    gpu = f" on {gpu_label(change.uuid)}"
+    since = f"since {change.since} sessions, {change.cause}: {place(change)}"
+    return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
+
+
+def _change_cells(change: ChangePoint) -> tuple[str, ...]:
+    words = (gpu_label(change.uuid), change.cause, place(change), ", ".join(change.facts))
+    return (code(change.case), size(change), *map(escape, words))
+
+
+def remarks(trend: Trend) -> list[str]:
+    """What changed besides the code, and the notes, a line each."""
     remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{earlier} earlier changes of driver or GPU")

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from peakgate.reports.runs.facts import GPU_FACTS
 from peakgate.reports.runs.find import Archive, find_side
-from peakgate.reports.runs.index import Session
+from peakgate.reports.runs.index import Session, environment
 from peakgate.reports.runs.runfile import TEXTS, UNUSABLE, CaseResult, Run, Unmeasured
 from peakgate.verdict import Verdict
 
@@ -104,6 +104,8 @@ def _session(run: Run) -> Session:
         whole=run.whole,
         times_us={each.case: each.time_us for each in usable},
         fingerprints={each.case: each.fingerprint for each in usable if each.fingerprint},
+        environment=environment(run.gpu),
+        clocks_mhz={each.case: each.sm_clock_mhz for each in usable if each.sm_clock_mhz},
     )
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts, text_of
 
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
 
 FEWEST_TO_SHARE = 100
 """Fewer new files than this are read here: another process takes as long to start as a score of them to read."""
 
 UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
+"""Facts of a run's machine that its times may depend on, and that no commit changes."""
 
 State = tuple[int, int]
 """A file's time of change in nanoseconds and its size in bytes."""
@@ -43,6 +46,8 @@ class Session:
     ``times_us`` are the medians of the cases it could decide, without those whose time depends on the host as much as
     on the GPU; ``fingerprints`` the cubin hashes of those that have one.
     ``whole`` is False for a selection of cases. Unknown texts are None, an unknown commit is ``unknown``.
+    ``environment`` are the facts of ``ENVIRONMENT`` that the run knows, as texts; ``clocks_mhz`` the SM clocks while
+    the cases were timed, of those that have one.
     """
 
     path: str
@@ -56,6 +61,8 @@ class Session:
     whole: bool
     times_us: Mapping[str, float]
     fingerprints: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    clocks_mhz: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +159,13 @@ def _read_elsewhere(names: Sequence[str]) -> Entries:
 
 
 def to_text(entries: Entries) -> str:
+<<<<<<< HEAD
     """A digest, then the entries as JSON; sessions share lists of cases and fingerprints, which seldom change."""
     lists: dict[tuple[str | None, ...], int] = {}
+=======
+    """The entries as JSON; sessions share their lists of cases and of fingerprints, which seldom change."""
+    lists: dict[tuple[str | float | None, ...], int] = {}
+>>>>>>> history
     records: dict[str, dict[str, Any]] = {}
     for name, (state, found) in entries.items():
         records[name] = {"state": state}
@@ -162,10 +174,12 @@ def to_text(entries: Entries) -> str:
             continue
         facts = {key: getattr(found, key) for key in Session.__slots__}
         cases, prints = tuple(found.times_us), tuple(found.fingerprints.get(case) for case in found.times_us)
+        clocks = tuple(found.clocks_mhz.get(case) for case in found.times_us)
         facts |= {
             "taken": found.taken.isoformat(),
             "times_us": list(found.times_us.values()),
             "fingerprints": lists.setdefault(prints, len(lists)),
+            "clocks_mhz": lists.setdefault(clocks, len(lists)),
             "cases": lists.setdefault(cases, len(lists)),
         }
         records[name]["session"] = facts
@@ -194,11 +208,17 @@ def _digest(body: bytes) -> str:
 
 def _session(file: Path) -> Session:
     document = load_document(file)
+<<<<<<< HEAD
     not_measured = about(file, document).get("not_measured", [])
     if not isinstance(not_measured, list):
         refuse(file, "peakgate.not_measured is not a list", "measure again")
     undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
     times_us, fingerprints, cases = {}, {}, set()
+=======
+    not_measured = about(file, document).get("not_measured")
+    undecided = {each.get("case") for each in not_measured or () if isinstance(each, dict)}
+    times_us, fingerprints, clocks_mhz, cases = {}, {}, {}, set()
+>>>>>>> history
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)
         if case in cases:
@@ -209,6 +229,9 @@ def _session(file: Path) -> Session:
         times_us[case] = median_s * 1e6
         if fingerprint := text_of(file, extra, "fingerprint", case):
             fingerprints[case] = fingerprint
+        clock_mhz = extra.get("sm_clock_mhz")
+        if isinstance(clock_mhz, int | float) and clock_mhz > 0:
+            clocks_mhz[case] = float(clock_mhz)
     gpu = document["machine_info"]["gpu"]
     return Session(
         **session_facts(file, document) | {"path": str(file)},
@@ -217,18 +240,27 @@ def _session(file: Path) -> Session:
         driver=None if gpu.get("driver") is None else str(gpu["driver"]),
         times_us=times_us,
         fingerprints=fingerprints,
+        environment=environment(gpu),
+        clocks_mhz=clocks_mhz,
     )
 
 
-def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[str | None]]) -> tuple[State, Session | str]:
+def environment(gpu: Mapping[str, Any]) -> dict[str, str]:
+    """What a run's machine record says of ``ENVIRONMENT``."""
+    return {name: str(gpu[name]) for name in ENVIRONMENT if gpu.get(name) is not None}
+
+
+def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[Any]]) -> tuple[State, Session | str]:
     changed_ns, size = record["state"]
     if "error" in record:
         return (changed_ns, size), str(record["error"])
     facts = dict(record["session"])
     cases, prints = lists[facts.pop("cases")], lists[facts["fingerprints"]]
+    clocks = lists[facts["clocks_mhz"]]
     facts["taken"] = datetime.fromisoformat(facts["taken"])
     facts["times_us"] = dict(zip(cases, facts["times_us"], strict=True))
     facts["fingerprints"] = {case: each for case, each in zip(cases, prints, strict=True) if each}
+    facts["clocks_mhz"] = {case: each for case, each in zip(cases, clocks, strict=True) if each}
     return (changed_ns, size), Session(**facts)
 
 
