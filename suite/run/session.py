@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +127,8 @@ class Session:
             self.expect("build", build_limit_s(len(selected)), None)
             if prebuild:
                 self.device.prebuild([*selected, *wanted])
+                if self.checks:
+                    self.device.prebuild_references(_references(selected))
         with self._timed("warm up"):
             self.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()
@@ -310,6 +312,23 @@ class Session:
             yield
         finally:
             self.wall_s[what] = self.wall_s.get(what, 0.0) + time.perf_counter() - start
+
+
+def _references(cases: Sequence[Case]) -> list[Case]:
+    """For each reference function and the types it meets, the largest edge-size problem.
+
+    The largest, because CuPy compiles other kernels for arrays of one element.
+    """
+    alike: dict[Any, Case] = {}
+    for case in cases:
+        if case.stage.source is not None:
+            kinds = tuple((buffer.role, buffer.dtype, len(buffer.shape)) for buffer in case.buffers)
+            alike.setdefault((getattr(case.reference, "func", case.reference), kinds), case)
+    chosen = []
+    for case in alike.values():
+        with suppress(Exception):  # reported when the case is checked
+            chosen.append(max(catalogue.probes(case), key=lambda problem: problem.buffer_bytes))
+    return chosen
 
 
 def _build(case: Case) -> Any:
