@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.folder.absolute()
     if not workers:
         return refused(PeakgateError("trial: no GPU answers here; --device cpu --workers 4 tries it without"))
+    folder.mkdir(parents=True, exist_ok=True)
     trial = _Trial(folder, workers, options.device, for_fleet)
     try:
         if not options.losses_only:
@@ -174,7 +175,6 @@ class _Trial:
     def _started(self, more: Sequence[str], *, for_fleet: bool = True) -> Iterator[subprocess.Popen[bytes]]:
         command = [*PEAKGATE, "fleet", f"--device={self._device}", f"--out={self._folder / 'fleets'}"]
         command += [f"--work={self._folder / 'work'}", *more, *(self._for_fleet if for_fleet else [])]
-        self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "fleet.txt").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             try:
