@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats  # type: ignore[import-untyped]  # scipy ships no type information
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 ALPHA = 0.01
 """At most this fraction of healthy fleets names anything: shared by GPUs, nodes and racks."""
@@ -47,6 +48,9 @@ FEWEST = 4
 """A comparison within fewer GPUs says nothing about one of them."""
 
 FEWEST_PARTIAL = 30
+FEWEST_IN_TAIL = 10
+"""With fewer GPUs beyond the quantile TAIL the fleet does not show its tails."""
+
 SWEEPS = 4
 GROUPS = ("memory", "compute", "link")
 ALL = "all cases"
@@ -64,11 +68,11 @@ class Reference:
 
     def p_values(self, values: Matrix) -> Matrix:
         """The chance of a value as high, one-sided."""
-        return np.asarray(stats.t.sf((values - self.location) / self.scale, self.df))
+        return np.asarray(special.stdtr(self.df, (self.location - values) / self.scale))
 
     def threshold(self, p: float) -> float:
         """The value that has this chance."""
-        return self.location + self.scale * float(stats.t.isf(p, self.df))
+        return self.location + self.scale * _isf(p, self.df)
 
 
 def polish(log_us: Matrix) -> tuple[Matrix, Matrix]:
@@ -125,7 +129,7 @@ def reference(values: Matrix, known_spread: float = KNOWN_SPREAD, known_df: floa
     location = float(np.median(values))
     deviations = np.abs(values - location)
     df = _tail_df(deviations)
-    own = float(np.median(deviations)) / float(stats.t.isf(0.25, df))
+    own = float(np.median(deviations)) / _isf(0.25, df)
     own_df = MAD_EFFICIENCY * (len(values) - 1)
     scale = math.sqrt((known_df * known_spread**2 + own_df * own**2) / (known_df + own_df))
     return Reference(location, scale, min(df, known_df + own_df))
@@ -213,16 +217,27 @@ def _tail_df(deviations: Matrix) -> float:
     """The degrees of freedom of a t whose tail is as heavy as these absolute deviations leave possible."""
     count = len(deviations)
     middle, outer = np.quantile(deviations, (0.5, TAIL)) if count else (0.0, 0.0)
-    if count < FEWEST_PARTIAL or middle <= 0:
+    if count * (1 - TAIL) < FEWEST_IN_TAIL or middle <= 0:
         return HEAVIEST
-    density = 2 * float(stats.norm.pdf(stats.norm.isf((1 - TAIL) / 2)))
-    error = math.sqrt(TAIL * (1 - TAIL) / count) / density / float(stats.norm.isf((1 - TAIL) / 2))
+    normal = -float(special.ndtri((1 - TAIL) / 2))
+    density = 2 * math.exp(-(normal**2) / 2) / math.sqrt(2 * math.pi)
+    error = math.sqrt(TAIL * (1 - TAIL) / count) / density / normal
     ratio = outer / middle * (1 + TAIL_ERRORS * error)
-    grid = np.geomspace(3.0, LIGHTEST, 60)
-    ratios = stats.t.isf((1 - TAIL) / 2, grid) / stats.t.isf(0.25, grid)
+    grid, ratios = _tails()
     heavy_enough = grid[ratios >= ratio]
-    fitted = float(heavy_enough[-1]) if len(heavy_enough) else 3.0
-    return fitted if count * (1 - TAIL) >= 10 else min(max(fitted, HEAVIEST), HEAVIEST)
+    return float(heavy_enough[-1]) if len(heavy_enough) else float(grid[0])
+
+
+def _isf(p: float, df: float) -> float:
+    """The upper quantile of Student's t."""
+    return -float(special.stdtrit(df, p))
+
+
+@cache
+def _tails() -> tuple[Matrix, Matrix]:
+    """Degrees of freedom, and how far the tail's quantile lies beyond the middle one's."""
+    grid = np.geomspace(3.0, LIGHTEST, 60)
+    return grid, np.asarray(special.stdtrit(grid, (1 - TAIL) / 2) / special.stdtrit(grid, 0.25))
 
 
 def _slope(x: Matrix, y: Matrix) -> float:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,8 @@ class _Trial:
         self._folder, self._workers, self._device, self._for_fleet = folder, workers, device, list(for_fleet)
         self._summary: dict[str, Any] = {"workers": workers}
         self._cases = 0
+        self._before = ""
+        self._finished_at_kill = 0
 
     @property
     def whole(self) -> bool:
@@ -128,6 +130,8 @@ class _Trial:
         """A fleet on a scheduler and workers of ours; a worker is killed half-way, perhaps all else too."""
         port = _free_port()
         address = f"tcp://127.0.0.1:{port}"
+        with suppress(PeakgateError):
+            self._before = stores.newest(self._folder / "fleets" / "fleet").name
         more = ["--scheduler", address, "--workers", str(self._workers), "--together"]
         with ExitStack() as stack:
             scheduler = stack.enter_context(_cluster(address, self._workers, self._folder / "cluster-1.txt"))
@@ -153,6 +157,8 @@ class _Trial:
         _wait(lambda: self._finished() >= wanted, fleet)
         with distributed.Client(address, timeout=30, set_as_default=False) as client:
             busy = [worker for worker, tasks in client.processing().items() if tasks]
+            if not busy:
+                raise PeakgateError("trial: no worker measured any more; give the fleet more cases")
             pids = client.run(os.getpid, workers=busy)
         worker, pid = max(pids.items())
         os.kill(pid, signal.SIGKILL)
@@ -160,10 +166,10 @@ class _Trial:
         return str(worker)
 
     def _finished(self) -> int:
-        """How many cases the newest fleet has finished."""
+        """How many cases the fleet at hand has finished."""
         try:
-            path = stores.newest(self._folder / "fleets" / "fleet").folder / CASES
-            return path.read_bytes().count(b"\n")
+            newest = stores.newest(self._folder / "fleets" / "fleet")
+            return 0 if newest.name == self._before else (newest.folder / CASES).read_bytes().count(b"\n")
         except (OSError, PeakgateError):
             return 0
 

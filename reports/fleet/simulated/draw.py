@@ -71,7 +71,9 @@ def known(runs: Path) -> Known:
     table = load(runs)
     table = table[(table["run_tier"] == "gate") & table["time_us"].gt(0)]
     if table["gpu_uuid"].nunique() < FEWEST_GPUS:
-        raise PeakgateError(f"{runs}: gate sessions of {table['gpu_uuid'].nunique()} GPUs, at least {FEWEST_GPUS} needed")
+        raise PeakgateError(
+            f"{runs}: gate sessions of {table['gpu_uuid'].nunique()} GPUs, at least {FEWEST_GPUS} needed"
+        )
     log_us = np.log(table.pivot(index="run", columns="case", values="time_us")).dropna(axis=1)
     uuids = table.groupby("run")["gpu_uuid"].first().reindex(log_us.index).astype(str)
     means = log_us.groupby(uuids).mean()
