@@ -32,7 +32,7 @@ SUSPECT = 5.0
 SMALLEST_EFFECT = 0.01
 """Nothing is named for less, in log time: 1 %."""
 
-KNOWN_SPREAD, KNOWN_DF = 0.005, 6.0
+KNOWN_SPREAD, KNOWN_DF = 0.005, 4.0
 """SD of the main effect of known H200s, and the weight it has beside a fleet's own spread, in degrees of freedom."""
 
 MAD_EFFICIENCY = 0.37

@@ -27,7 +27,7 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """An assumed distribution of the main effect: ``shape`` is ``normal``, ``laplace`` or ``tN``; ``sd`` in log time."""
+    """An assumed distribution of the main effect: ``normal``, ``laplace`` or ``tN``; ``sd`` in log time."""
 
     shape: str
     sd: float
@@ -111,13 +111,13 @@ class Bank:
         self._rng = rng
         self._loadings = known.loadings
         none = Spread("normal", 0.0)
-        self._table = statistics.effects(log_times(known, none, BANK, rng), known.cases["group"])
+        self.table = statistics.effects(log_times(known, none, BANK, rng), known.cases["group"])
 
     def fleet(self, spread: Spread, count: int) -> pd.DataFrame:
         """Effects (``statistics.effects``) of a healthy fleet."""
-        chosen = self._table.to_numpy()[self._rng.integers(0, BANK, count)]
-        main = np.outer(spread.draw(self._rng, count), self._loadings.reindex(self._table.columns))
-        return pd.DataFrame(chosen + main, columns=self._table.columns)
+        chosen = self.table.to_numpy()[self._rng.integers(0, BANK, count)]
+        main = np.outer(spread.draw(self._rng, count), self._loadings.reindex(self.table.columns))
+        return pd.DataFrame(chosen + main, columns=self.table.columns)
 
 
 def nodes(count: int) -> tuple[pd.Series, pd.Series]:
