@@ -14,7 +14,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.reports.ab import process
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.process import SideBroken, last_words
-from peakgate.reports.ab.schedule import Which
+from peakgate.reports.ab.schedule import Side
 
 NO_GPU = "no GPU answers"
 """How an identity's complaint begins when there is none: a fault of the machine, not of the side."""
@@ -54,11 +54,11 @@ def read_codes(
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
     """
     with ThreadPoolExecutor(max_workers=2) as pool:
-        base, head = pool.map(partial(_read_code, tier, capability), Which, folders, environments)
+        base, head = pool.map(partial(_read_code, tier, capability), Side, folders, environments)
     return base, head
 
 
-def _read_code(tier: str, capability: str | None, which: Which, folder: Folder, environment: Mapping[str, str]) -> Code:
+def _read_code(tier: str, capability: str | None, which: Side, folder: Folder, environment: Mapping[str, str]) -> Code:
     command = [sys.executable, "-P", "-m", f"{process.HARNESS}.run.identity", "--tier", tier]
     if capability is not None:
         command += ["--capability", capability]
@@ -74,7 +74,7 @@ def _read_code(tier: str, capability: str | None, which: Which, folder: Folder, 
     return _parsed(which, done.stdout)
 
 
-def _parsed(which: Which, output: str) -> Code:
+def _parsed(which: Side, output: str) -> Code:
     try:
         found = json.loads(output)
         return {

@@ -15,6 +15,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import as_json
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.experiment import Budget, Choice, Means, run_experiment
@@ -22,7 +23,7 @@ from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.plan import plan, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
-from peakgate.reports.ab.schedule import Which
+from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.reports.render import machine, outputs, terminal
@@ -112,7 +113,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
             means = Means(raw, budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
     except SideBroken as broken:
-        if broken.which == Which.BASE:
+        if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
         return _broken_head(broken, options.out)
     code = _report(record, options)
@@ -124,7 +125,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
-            for which, folder, environment in zip(Which, placed, environments, strict=True):
+            for which, folder, environment in zip(Side, placed, environments, strict=True):
                 build_side(which, folder, environment, Path(scratch, f"{which}-build.log"))
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
@@ -191,7 +192,7 @@ def _report(record: Record, options: argparse.Namespace) -> ExitCode:
     document = json.loads(machine.verdict_json(found, strict=options.strict))
     document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
     texts = outputs.texts(found, "ab", strict=options.strict)
-    texts["ab.json"] = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    texts["ab.json"] = as_json(document)
     for name, text in texts.items():
         write_whole(options.out / name, text)
     outputs.summarize(found, strict=options.strict)

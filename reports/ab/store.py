@@ -12,7 +12,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.plan import Plan
-from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.runs.runfile import Run, load_run
 
 SCHEMA = 1
@@ -38,9 +38,9 @@ class Process:
     of cases that a process without a run file could not time.
     """
 
-    stage: Stage
+    stage: Phase
     pair: int
-    which: Which
+    which: Side
     file: str | None
     exit_code: int
     seconds: float
@@ -64,11 +64,11 @@ class Record:
     stopped: str | None = None
     runs: dict[str, Run] = field(default_factory=dict)
 
-    def of(self, stage: Stage) -> list[Process]:
+    def of(self, stage: Phase) -> list[Process]:
         """The processes of one stage, as they ran."""
         return [process for process in self.processes if process.stage is stage]
 
-    def side_runs(self, which: Which) -> list[Run]:
+    def side_runs(self, which: Side) -> list[Run]:
         """Every run file of a side, as they were taken."""
         return [self.runs[process.file] for process in self.processes if process.which is which and process.file]
 
@@ -128,5 +128,5 @@ def _plan(entry: Mapping[str, Any]) -> Plan:
 
 def _process(entry: Mapping[str, Any]) -> Process:
     refused = {case: (verdict, reason) for case, (verdict, reason) in entry["refused"].items()}
-    reported = {"stage": Stage(entry["stage"]), "which": Which(entry["which"]), "refused": refused}
+    reported = {"stage": Phase(entry["stage"]), "which": Side(entry["which"]), "refused": refused}
     return Process(**{**entry, **reported})

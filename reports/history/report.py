@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.common.text import cell
+from peakgate.common.text import as_json, cell
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
+from peakgate.reports.render import findings
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
@@ -65,10 +65,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 SCHEMA = 1
 FOLDED = UNDECIDED | {Verdict.NEW}
-MOST_ALIKE = 5
 MOST_MARKS = 5
-CHANGE_WIDTH = len("10.00x slower") + 2
-VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
 ABOUT = ("taken", "commit", "dirty", "driver", "uuid", "tier", "whole", "path")
 HEADINGS = ("case", "verdict", "change", "time (µs)", "recent", "where", "reason")
 SECTIONS = (
@@ -82,30 +79,25 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    _line(console, _header(trend.history))
+    findings.line(console, _header(trend.history))
     for remark in _remarks(trend):
-        _line(console, remark, style="dim")
+        findings.line(console, remark, style="dim")
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
-    for alike in _alike(listed):
-        if len(alike) > MOST_ALIKE:
-            _folded(console, alike)
-            continue
-        for finding in alike:
-            _finding(console, finding)
+    findings.show(console, listed, FOLDED, _details)
     console.print()
     if trend.suite_wide:
-        text = Text("suite-wide: ").append(Verdict(trend.suite_wide.verdict), _style(Verdict(trend.suite_wide.verdict)))
+        text = Text("suite-wide: ").append_text(findings.verdict_text(trend.suite_wide.verdict))
         console.print(text.append(f", {_reason(trend.suite_wide)}"), soft_wrap=True)
     for command in trend.commands:
-        _line(console, f"to settle it: {command}")
+        findings.line(console, f"to settle it: {command}")
 
 
 def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
     """Counts, verdict, and where the report was written."""
-    text = Text(f"{_counts(trend)}: ").append(trend.verdict, _style(trend.verdict))
+    text = Text(f"{_counts(trend)}: ").append_text(findings.verdict_text(trend.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
 
@@ -155,7 +147,7 @@ def verdict_json(trend: Trend) -> str:
         "notes": list(trend.notes),
         "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return as_json(document)
 
 
 def _remarks(trend: Trend) -> list[str]:
@@ -173,38 +165,9 @@ def _reason(row: Any) -> str:
     return one_line(f"{row.reason}; {row.where}" if row.where else row.reason)
 
 
-def _alike(rows: Sequence[Any]) -> list[list[Any]]:
-    """Rows of FOLDED verdicts that give one reason, together; each other by itself."""
-    groups: dict[tuple[str, str], list[Any]] = {}
-    for row in rows:
-        groups.setdefault((row.verdict, row.reason if row.verdict in FOLDED else row.case), []).append(row)
-    return list(groups.values())
-
-
-def _folded(console: Console, alike: Sequence[Any]) -> None:
-    head = Text(f"{alike[0].verdict:<{VERDICT_WIDTH}}", _style(Verdict(alike[0].verdict)))
-    console.print(head.append(f"{len(alike)} cases, first {one_line(alike[0].case)}"), soft_wrap=True)
-    _line(console, f"    {alike[0].reason}", style="dim")
-
-
-def _finding(console: Console, row: Any) -> None:
-    """The id stays whole on its line, however long, so that it can be searched for; the reason wraps below it."""
-    head = Text(f"{row.verdict:<{VERDICT_WIDTH}}", _style(Verdict(row.verdict)))
-    head.append(f"{change(row):<{CHANGE_WIDTH}}").append(one_line(row.case), "bold")
-    console.print(head, soft_wrap=True)
-    if row.change_percent is not None:
-        _line(console, f"    {sparkline(row.recent_us)}  {_times(row)} µs")
-    _line(console, f"    {_reason(row)}", style="dim")
-
-
-def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(one_line(text), style), soft_wrap=True)
-
-
-def _style(verdict: Verdict) -> str:
-    if verdict in REGRESSIONS:
-        return "bold red"
-    return "yellow" if verdict in UNDECIDED else "green"
+def _details(row: Any) -> tuple[str, ...]:
+    times = () if row.change_percent is None else (f"{sparkline(row.recent_us)}  {_times(row)} µs",)
+    return (*times, _reason(row))
 
 
 def _cells(row: Any) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from peakgate.reports.runs.index import Session, read_session, to_text
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document
 
-INPUTS = int(os.environ.get("PEAKGATE_FUZZ", "450"))
+INPUTS = int(os.environ.get("PEAKGATE_FUZZ", "180"))
 """Of all three kinds together; most are run files."""
 
 BASE = document({"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.plan import Plan
-from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import FOLDER, Process, Record, Settings
 from peakgate.reports.injected import collect
 from peakgate.reports.injected.record import Cell, Experiment, read_facts, read_times
@@ -24,13 +24,13 @@ def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: i
     record = Record(Folder("base", folder, None), Folder("head", folder, None), settings, Plan((case,)))
     (folder / FOLDER).mkdir(parents=True)
     for pair in range(2):
-        for which in Which:
+        for which in Side:
             file = f"screen-{pair}-{which}.json"
             extra = {"t.distrusted": {"verdict": "INCONCLUSIVE"}}
             run = document({case: 10.0 + pair, "t.distrusted": 1.0}, day=2 + pair, driver=driver, extra=extra)
             (folder / FOLDER / file).write_text(json.dumps(run))
-            record.processes.append(Process(Stage.SCREEN, pair, which, None if pair == lost else file, 0, 1.0))
-    record.processes.append(Process(Stage.CONFIRM, 0, Which.BASE, None, 0, 1.0))
+            record.processes.append(Process(Phase.SCREEN, pair, which, None if pair == lost else file, 0, 1.0))
+    record.processes.append(Process(Phase.CONFIRM, 0, Side.BASE, None, 0, 1.0))
     record.save(folder / FOLDER)
     row = {"case": case, "verdict": "SLOWER", "change_percent": 2.0}
     (folder / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [row]}))

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Stage
@@ -173,7 +171,7 @@ class _Unit:
 
     def compiled(self) -> tuple[bytes, Resources, tuple[str, ...]]:
         """Machine code, the entry's resources, and the lowered names."""
-        from peakgate.build import nvrtc  # noqa: PLC0415
+        from peakgate.build import nvrtc, nvrtc_process  # noqa: PLC0415
 
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
@@ -187,7 +185,7 @@ class _Unit:
         compiled_file = device_only(self.files, cache_folder() / "sources")
         text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
         try:
-            compiled = nvrtc.compile_to_cubin(text, source.name, options, given, self.names)
+            compiled = nvrtc_process.compile_to_cubin(text, source.name, options, given, self.names)
         except nvrtc.CompilationFailed as failure:
             raise BuildError(_first_error(str(failure), self.files, self.stage.kernel)) from None
         lowered = tuple(compiled.lowered[name] for name in self.names)
@@ -198,6 +196,9 @@ class _Unit:
         """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
         if not lowered:
             return
+        from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have constants
+        from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
         table = ELFFile(io.BytesIO(machine_code)).get_section_by_name(".symtab")
         for (name, buffer), symbol in zip(self.stage.constants, lowered, strict=True):
             found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None

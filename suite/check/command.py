@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,10 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.check import digests, hunt, lane, report, survivors, workers
+from peakgate.check import digests, hunt, isolate, lane, report, survivors, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import one_line
 from peakgate.device import emulator
 from peakgate.device.choose import open_device
 from peakgate.project import config
@@ -37,6 +39,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     chosen = _chosen(verb, arguments)
     if chosen.digests:
         return _digests(chosen)
+    project = config.current()
+    outside = chosen.family is not None and (
+        project.file is None or not chosen.family.resolve().is_relative_to(project.root.resolve())
+    )
+    if chosen.isolate:
+        return _isolated(chosen, chosen.family.resolve().parent if outside else project.root)
+    if outside:
+        sys.stderr.write(
+            f"{one_line(str(chosen.family))} is outside the project: its Python and its kernels, native code, run with "
+            "your rights; --isolate runs them without network and without your files\n"
+        )
     verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
     try:
         compiler = emulator.find_compiler()
@@ -69,6 +82,14 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     for line in report.lines(kernels, orders, wall_s):
         print(line)  # noqa: T201
     return report.exit_code(kernels), report.described(kernels, orders, wall_s)
+
+
+def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
+    """The same check in namespaces of its own, which see this folder."""
+    (chosen.out / CHECK_FILE).unlink(missing_ok=True)  # an older verdict is not this one's
+    given = [] if chosen.family is None else [str(chosen.family.resolve())]
+    given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
+    return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
 
 
 def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
@@ -126,6 +147,11 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument(
+        "--isolate",
+        action="store_true",
+        help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
+    )
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants")
     parser.add_argument("--digests", type=Path, metavar="FILE", help="write the output of every kernel to FILE")
@@ -136,6 +162,8 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("a family file goes with neither `mutants` nor --digests: they take the project's families")
     if chosen.mutants and chosen.digests:
         parser.error("--digests goes with `check`")
+    if chosen.isolate and (chosen.mutants or chosen.digests):
+        parser.error("--isolate goes with a plain `check`")
     if chosen.schedules < 1 or chosen.jobs < 1:
         parser.error("--schedules and --jobs are whole numbers from 1 on")
     if chosen.device != "cpu" and not chosen.digests:

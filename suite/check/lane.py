@@ -102,6 +102,10 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) ->
             launched = check_case(case, orders)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
+        except MemoryError as error:
+            return BuildReport(
+                kernel, len(cases), broken=f"{case.id}: no room in memory ({error}); check smaller sizes"
+            )
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]
     return BuildReport(kernel, len(cases), launches, tuple(found))

@@ -199,9 +199,6 @@ class CpuDevice:
     def prebuild(self, cases: Sequence[Case]) -> None:
         prebuild(cases)
 
-    def prebuild_references(self, problems: Sequence[Case]) -> None:
-        """Nothing to do: NumPy compiles nothing."""
-
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
         return CpuLaunchable(case, seed=seed)
 

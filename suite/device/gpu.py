@@ -6,20 +6,18 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 import cupy
 import numpy as np
 from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
-from peakgate.case import Array, Buffer, Case, Role, Scale
+from peakgate.case import Array, Buffer, Case, Scale
 from peakgate.device import facts
 from peakgate.device.faults import failure
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
-from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
@@ -118,24 +116,6 @@ class GpuDevice:
 
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             list(pool.map(build, distinct.values()))
-
-    def prebuild_references(self, problems: Sequence[Case]) -> None:
-        """Compute each reference once: CuPy compiles a kernel for each expression and type when it first meets it."""
-
-        def compute(problem: Case) -> None:
-            with cupy.cuda.Device(self.facts.index), suppress(Exception):  # reported when the case is checked
-                read = [buffer for buffer in problem.buffers if buffer.role in (Role.IN, Role.INOUT)]
-                written = [buffer for buffer in problem.buffers if buffer.role in (Role.OUT, Role.INOUT)]
-                constants = [buffer for _, buffer in problem.stage.constants]
-                inputs = [input_array(cupy, buffer, seed) for seed, buffer in enumerate([*read, *constants])]
-                expected = problem.reference(cupy, inputs)
-                outputs = [cupy.empty(buffer.shape, buffer.dtype) for buffer in written]
-                for output, result in zip(outputs, expected, strict=True):
-                    output[...] = result
-                check(cupy, problem, outputs, expected)
-
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(compute, problems))
 
     def disturbance(self) -> str | None:
         return disturbance(facts.load(self.facts.index), self._own)

@@ -99,13 +99,6 @@ class Device(Protocol):
         """Build what the cases need, in parallel; build errors are left to ``prepare``."""
         ...
 
-    def prebuild_references(self, problems: Sequence[Case]) -> None:
-        """Compile, in parallel, what the array module compiles for these problems' data, references and comparison.
-
-        A reference that fails is left to the check of its case.
-        """
-        ...
-
     def prepare(self, case: Case, *, seed: int = 0) -> Launchable:
         """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
         ...

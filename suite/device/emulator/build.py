@@ -13,9 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict
 
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.build import headers
 from peakgate.build.cubin import CACHE_VARIABLE, cache_folder
 from peakgate.build.sources import device_only, read_sources
@@ -25,7 +22,7 @@ from peakgate.device.emulator.toolchain import (
     COMMON,
     KernelBuildError,
     builds_folder,
-    first_error,
+    failed,
     kernel_flags,
     link,
     must_run,
@@ -116,13 +113,9 @@ def build_kernel(
         searched += [] if compiled == source else [f"-iquote{source.parent}"]
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
-            raise first_error(done.stderr, files, kernel, wrapper)
+            raise failed(done, files, kernel, wrapper)
         names = _dynamic_shared_names(kernel_object, source, kernel)
-        shared = Path(scratch, "shared.cpp")
-        shared.write_text(_dynamic_shared(names), encoding="utf-8")
-        shared_object = Path(scratch, "shared.o")
-        must_run((*compiler.command, *COMMON, "-O1", "-c", shared, "-o", shared_object))
-        link((kernel_object, shared_object, runtime), library, scratch, compiler)
+        link((kernel_object, _dynamic_shared_object(names, compiler), runtime), library, scratch, compiler)
     return library
 
 
@@ -232,6 +225,10 @@ def _wrapper(source: Path, stand_ins: Path, macros: Sequence[str], kernel: str, 
 
 def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
+    from elftools.elf.constants import SH_FLAGS  # noqa: PLC0415  # a kernel from the cache does without elftools
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
     with built.open("rb") as file:
         elf = ELFFile(file)
         static = sum(section["sh_size"] for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_TLS)
@@ -249,7 +246,20 @@ def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     ]
 
 
-def _dynamic_shared(names: list[str]) -> str:
+def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:
+    """An object file with the dynamic shared arrays of these names; most kernels have none, or one of the same name."""
+    text = _dynamic_shared(names)
+    built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_texts(RUNTIME_HEADERS), text))}.o"
+    if not built.exists():
+        with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
+            source, compiled = Path(scratch, "shared.cpp"), Path(scratch, "shared.o")
+            source.write_text(text, encoding="utf-8")
+            must_run((*compiler.command, *COMMON, "-O1", "-c", source, "-o", compiled))
+            compiled.replace(built)
+    return built
+
+
+def _dynamic_shared(names: Sequence[str]) -> str:
     """Source that puts every dynamic shared array at one address, as on a GPU."""
     aliases = "".join(
         f'extern thread_local char {name}[PEAKGATE_MAX_DYNAMIC_SHARED] __attribute__((alias("peakgate_dynamic")));\n'

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Set
 from pathlib import Path, PurePath
 from typing import Any
 
-from elftools.elf.elffile import ELFFile
-
 
 def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     """``file.cu:12`` of each known address that is not 0; each is where a call returns to, relative to the image."""
     wanted = {address for address in return_addresses if address}
     if not wanted:
         return {}
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # a kernel without a defect does without it
+
     found: dict[int, str] = {}
     with library.open("rb") as file:
         for unit in ELFFile(file).get_dwarf_info().iter_CUs():

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from peakgate.build import bounded
 from peakgate.build.cubin import advice, cache_folder
 from peakgate.build.sources import SourceFile, no_such_kernel
 from peakgate.common.errors import PeakgateError
@@ -109,9 +110,8 @@ def _environment() -> dict[str, str]:
 
 
 def run(command: Iterable[str | Path]) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler; the caller looks at the exit code."""
-    arguments = [str(part) for part in command]
-    return subprocess.run(arguments, capture_output=True, text=True, errors="replace", env=_environment(), check=False)
+    """Runs a compiler, under the limits of ``bounded``; the caller looks at the exit code."""
+    return bounded.run([str(part) for part in command], _environment())
 
 
 def must_run(command: Iterable[str | Path]) -> None:
@@ -121,6 +121,15 @@ def must_run(command: Iterable[str | Path]) -> None:
     if done.returncode:
         words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
         raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}", done.stderr)
+
+
+def failed(
+    done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path
+) -> KernelBuildError:
+    """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
+    if bounded.exceeded(done):
+        return KernelBuildError(f"{files[0].path.name}: {bounded.why()}", done.stderr)
+    return first_error(done.stderr, files, kernel, wrapper)
 
 
 def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
