@@ -125,8 +125,7 @@ def suspects(found: Analysis) -> list[str]:
 def _cells(first: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The measured rows of each GPU model and driver."""
     measured = first[(first["outcome"] == "measured") & ~first["emulated"].fillna(False).to_numpy(bool)]
-    keys = [measured[name].astype(str) for name in ("slug", "driver")]
-    for _, cell in measured.groupby(keys, sort=True):
+    for _, cell in measured.groupby(["slug", "driver"], observed=True, dropna=False):
         yield cell
 
 
@@ -165,9 +164,10 @@ def _gpus(first: pd.DataFrame) -> pd.DataFrame:
     once = first.drop_duplicates("uuid")
     names = ["node", "rack", "slug", "driver", "vbios", "outcome", "reason", "wall_s", "temperature_after_c"]
     gpus = pd.DataFrame({name: once[name].astype(object).to_numpy() for name in names}, index=once["uuid"].astype(str))
-    by_uuid = first["uuid"].astype(str)
-    gpus["cases"] = first["time_us"].notna().groupby(by_uuid).sum().reindex(gpus.index)
-    gpus["below_floor"] = (first["verdict"] == Verdict.BELOW_FLOOR.value).groupby(by_uuid).sum().reindex(gpus.index)
+    below = first["verdict"] == Verdict.BELOW_FLOOR.value
+    for name, flags in (("cases", first["time_us"].notna()), ("below_floor", below)):
+        counted = flags.groupby(first["uuid"], observed=True).sum()
+        gpus[name] = counted.set_axis(counted.index.astype(str)).reindex(gpus.index)
     gpus[["group", "effect_percent", "p", "threshold_percent"]] = [None, np.nan, np.nan, np.nan]
     gpus["group"] = gpus["group"].astype(object)
     gpus[["named", "suspect", "open"]] = False

@@ -74,7 +74,7 @@ def known(runs: Path) -> Known:
         raise PeakgateError(
             f"{runs}: gate sessions of {table['gpu_uuid'].nunique()} GPUs, at least {FEWEST_GPUS} needed"
         )
-    log_us = np.log(table.pivot(index="run", columns="case", values="time_us")).dropna(axis=1)
+    log_us = table.pivot(index="run", columns="case", values="time_us").dropna(axis=1).transform(np.log)
     uuids = table.groupby("run")["gpu_uuid"].first().reindex(log_us.index).astype(str)
     means = log_us.groupby(uuids).mean()
     deviations = means - means.mean()
@@ -100,7 +100,9 @@ def log_times(known: Known, spread: Spread, count: int, rng: np.random.Generator
     """One session of each of so many healthy GPUs, every case of it."""
     cases = known.cases
     main = np.outer(spread.draw(rng, count), cases["loading"])
-    own = rng.normal(0.0, 1.0, (count, len(cases))) * np.hypot(cases["own_sd"], cases["session_sd"]).to_numpy()
+    own = rng.normal(0.0, 1.0, (count, len(cases))) * np.hypot(
+        cases["own_sd"].to_numpy(), cases["session_sd"].to_numpy()
+    )
     return pd.DataFrame(main + own, columns=cases.index)
 
 

@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -99,7 +100,7 @@ def tables(record: Path) -> dict[str, str]:
             f"{row.loading:.2f}",
             *(f"{value:.2f} %" for value in (row.gpu_case_sd_percent, row.session_sd_percent)),
         )
-        for row in known.itertuples()
+        for row in _rows(known)
     ]
     source = (
         f"{int(first.sessions)} gate sessions of {len(first.main_effects_percent.split(','))} GPUs, main effects "
@@ -130,7 +131,7 @@ def tables(record: Path) -> dict[str, str]:
                     f"{row.any} ({_percent(row.any / row.fleets)})",
                     _percent(rate_at_most(row.any / row.fleets, row.fleets)),
                 )
-                for row in healthy.itertuples()
+                for row in _rows(healthy)
             ],
         ),
         "fleet-detected": _table(
@@ -139,7 +140,7 @@ def tables(record: Path) -> dict[str, str]:
                 (
                     str(size),
                     str(kind),
-                    *(f"{_percent(row.named / row.of)} ({_percent(row.best)})" for row in rows.itertuples()),
+                    *(f"{_percent(row.named / row.of)} ({_percent(row.best)})" for row in _rows(rows)),
                 )
                 for (size, kind), rows in power.groupby(["gpus", "slow"], sort=False)
             ],
@@ -162,7 +163,7 @@ def tables(record: Path) -> dict[str, str]:
                     f"{row.healthy_gpus_named / row.fleets:.3g}",
                     _percent(row.slow_named / row.fleets),
                 )
-                for row in peers.itertuples()
+                for row in _rows(peers)
             ],
         ),
     }
@@ -204,6 +205,10 @@ def _read(path: Path) -> pd.DataFrame:
         return pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise PeakgateError(f"{path}: no record ({error}); --simulate RUNS writes one") from None
+
+
+def _rows(table: pd.DataFrame) -> list[Any]:
+    return list(table.itertuples())
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -33,6 +33,7 @@ SUPERBENCH, GEMM_Z2, GEMM_Z3, MAD, OURS = (
     "3 MAD",
     "peakgate",
 )
+GEMM = "sgemm.cublas-4096"
 RULES = (SUPERBENCH, GEMM_Z2, GEMM_Z3, MAD, OURS)
 
 
@@ -97,7 +98,7 @@ def peers(known: Known, size: int, fleets: int, rng: np.random.Generator) -> Ite
             named[rule] += bool(flags.any())
             false[rule] += int(flags.sum())
         memory = known.cases.index[known.cases["group"] == "memory"]
-        table.loc[0, memory] += math.log1p(0.05)
+        table.iloc[0] += np.where(table.columns.isin(memory), math.log1p(0.05), 0.0)
         for rule, flags in _judged(known, table).items():
             hits[rule] += bool(flags[0])
     for rule in RULES:
@@ -108,7 +109,7 @@ def peers(known: Known, size: int, fleets: int, rng: np.random.Generator) -> Ite
 def _judged(known: Known, table: pd.DataFrame) -> dict[str, Matrix]:
     """Which GPUs each rule names, by rule."""
     times = np.exp(table.to_numpy())
-    gemm = times[:, list(table.columns).index(next(case for case in table if case.startswith("sgemm.cublas-4096")))]
+    gemm = times[:, [str(case) for case in table].index(GEMM)]
     z = (gemm - gemm.mean()) / gemm.std()
     effects = statistics.effects(table, known.cases["group"])
     everything = effects[statistics.ALL].to_numpy()
