@@ -77,6 +77,13 @@ def bisect(session: nox.Session) -> None:
 
 
 @nox.session
+def fleet(session: nox.Session) -> None:
+    """Run the gate on every GPU of this machine or of a Dask cluster and report the slow ones: -- [--scheduler URL]."""
+    install_for_device(session, "fleet")
+    peakgate(session, "fleet")
+
+
+@nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")
@@ -195,8 +202,9 @@ def kill(session: nox.Session) -> None:
 
 
 LOCKS = {
-    "tests": ("pyproject.toml", "--extra=reports", "--group=build", "--group=tests", "--group=lint"),
+    "tests": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build", "--group=tests", "--group=lint"),
     "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
+    "fleet": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build"),
     "cuda13": ("pyproject.toml", "--extra=cuda13"),
     "nvrtc": ("pyproject.toml", "--extra=nvrtc"),
     "cuda12": ("pyproject.toml", "--extra=cuda12"),

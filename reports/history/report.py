@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-<<<<<<< HEAD
 from peakgate.common.text import as_json, cell
-=======
-from peakgate.common.text import cell
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
->>>>>>> history
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render import findings
@@ -86,37 +82,22 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-<<<<<<< HEAD
-    findings.line(console, _header(trend.history))
-    for remark in _remarks(trend):
-        findings.line(console, remark, style="dim")
-=======
-    _line(console, header(trend.history))
+    findings.line(console, header(trend.history))
     for remark in remarks(trend):
-        _line(console, remark, style="dim")
->>>>>>> history
+        findings.line(console, remark, style="dim")
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
-<<<<<<< HEAD
     findings.show(console, listed, FOLDED, _details)
-=======
-    for alike in _alike(listed):
-        if len(alike) > MOST_ALIKE:
-            _folded(console, alike)
-            continue
-        for finding in alike:
-            _finding(console, finding)
     for regression in trend.open[:MOST_OPEN]:
-        _line(
+        findings.line(
             console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
         )
     if (more := len(trend.open) - MOST_OPEN) > 0:
-        _line(console, f"{more} more open regressions", style="yellow")
+        findings.line(console, f"{more} more open regressions", style="yellow")
     if accepted := len(trend.regressions) - len(trend.open):
-        _line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
->>>>>>> history
+        findings.line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
     console.print()
     if trend.suite_wide:
         text = Text("suite-wide: ").append_text(findings.verdict_text(trend.suite_wide.verdict))

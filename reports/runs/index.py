@@ -159,13 +159,8 @@ def _read_elsewhere(names: Sequence[str]) -> Entries:
 
 
 def to_text(entries: Entries) -> str:
-<<<<<<< HEAD
     """A digest, then the entries as JSON; sessions share lists of cases and fingerprints, which seldom change."""
-    lists: dict[tuple[str | None, ...], int] = {}
-=======
-    """The entries as JSON; sessions share their lists of cases and of fingerprints, which seldom change."""
     lists: dict[tuple[str | float | None, ...], int] = {}
->>>>>>> history
     records: dict[str, dict[str, Any]] = {}
     for name, (state, found) in entries.items():
         records[name] = {"state": state}
@@ -208,17 +203,11 @@ def _digest(body: bytes) -> str:
 
 def _session(file: Path) -> Session:
     document = load_document(file)
-<<<<<<< HEAD
     not_measured = about(file, document).get("not_measured", [])
     if not isinstance(not_measured, list):
         refuse(file, "peakgate.not_measured is not a list", "measure again")
     undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
-    times_us, fingerprints, cases = {}, {}, set()
-=======
-    not_measured = about(file, document).get("not_measured")
-    undecided = {each.get("case") for each in not_measured or () if isinstance(each, dict)}
     times_us, fingerprints, clocks_mhz, cases = {}, {}, {}, set()
->>>>>>> history
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)
         if case in cases:

@@ -6,14 +6,13 @@ bench`` measures in its own process.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from peakgate.common.processes import end_with_parent
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -30,9 +29,6 @@ ALL_SKIPPED = "every benchmark test was skipped, for the reason above; nothing w
 
 DEFECT = os.EX_SOFTWARE
 """A defect of this tool, not of what it measured: none of the four verdicts."""
-
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that this process gets when its parent is gone."""
 
 _FROM_PYTEST = {
     pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
@@ -81,8 +77,7 @@ def measure(arguments: Sequence[str]) -> int:
 def main(arguments: Sequence[str]) -> int:
     """As the supervisor's child: ended by the kernel when the supervisor is gone, whatever ended that."""
     supervisor, root, *given = arguments
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(supervisor):
+    if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
     return measure([*fixed_arguments(Path(root)), *given])
 
