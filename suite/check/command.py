@@ -53,7 +53,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
     tasks = [
-        (key.kernel, len(cases), partial(lane.check_build, chosen.text, chosen.family, key, orders))
+        (
+            key.kernel,
+            len(cases),
+            partial(lane.check_build, chosen.text, chosen.family, key, orders, nonfinite=chosen.nonfinite),
+        )
         for key, cases in lane.builds(chosen.text, chosen.family).items()
     ]
     reports: list[BuildReport] = []
@@ -125,6 +129,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
     parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from peakgate.case import Case
 from peakgate.check.workers import Report
-from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
+from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable, not_emulated
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
@@ -82,24 +82,31 @@ def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, t
 
 
 def check_build(
-    text: str, family_file: Path | None, key: BuildKey, orders: Sequence[int], report: Report
+    text: str,
+    family_file: Path | None,
+    key: BuildKey,
+    orders: Sequence[int],
+    report: Report,
+    *,
+    nonfinite: bool = False,
 ) -> BuildReport:
     """Check a build that ``builds`` lists; a task for a worker."""
-    return check_cases(builds(text, family_file)[key], orders, report)
+    return check_cases(builds(text, family_file)[key], orders, report, nonfinite=nonfinite)
 
 
-def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) -> BuildReport:
-    """Launch the problems of one build in each order."""
-    stage = cases[0].stage
+def check_cases(
+    cases: Sequence[Case], orders: Sequence[int], report: Report, *, nonfinite: bool = False
+) -> BuildReport:
+    """Launch the problems of one build in each order; ``nonfinite`` reports NaNs and infinities that are written."""
     kernel = kernel_name(cases[0])
-    if stage.cooperative:
-        return BuildReport(kernel, len(cases), skipped=NOT_EMULATED)
+    if reason := not_emulated(cases[0]):
+        return BuildReport(kernel, len(cases), skipped=reason)
     found: list[Finding] = []
     launches = 0
     for case in cases:
         report(case.id)
         try:
-            launched = check_case(case, orders)
+            launched = check_case(case, orders, nonfinite=nonfinite)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         launches += len(launched)
@@ -107,12 +114,14 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) ->
     return BuildReport(kernel, len(cases), launches, tuple(found))
 
 
-def check_case(case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET) -> list[list[Finding]]:
+def check_case(
+    case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET, nonfinite: bool = False
+) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile.
     """
-    launchable = CpuLaunchable(case, access_budget)
+    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite)
     expected = case.reference(np, launchable.inputs)
     launched: list[list[Finding]] = []
     for order in orders:

@@ -289,12 +289,14 @@ def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complain
     assert "\n" not in str(caught.value)
 
 
-def test_a_grid_wide_barrier_is_refused(source: Path) -> None:
+def test_a_grid_wide_barrier_is_a_defect_in_a_launch_that_is_not_cooperative(source: Path) -> None:
     text = (
         "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"
     )
-    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:3: .*grid\.sync\(\) is not emulated"):
-        loaded(source, text)
+    with pytest.raises(
+        KernelDefect, match=r"^kernel\.cu:3: divergent barrier: the grid is waited for in a launch that"
+    ):
+        loaded(source, text).launch(ONE, ONE, ())
 
 
 def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:

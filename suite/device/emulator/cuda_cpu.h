@@ -33,7 +33,8 @@
 
 // Shared memory is thread-local storage: it makes a function's variable static, keeps `extern` meaningful, and puts all
 // of a kernel's shared variables into one contiguous segment.
-#define __shared__ thread_local
+// `used`, or what is only written, by threads that race, would be optimised away.
+#define __shared__ thread_local __attribute__((used))
 
 #define PEAKGATE_TRIPLE(name) (uint3{name##_x, name##_y, name##_z})
 #define threadIdx PEAKGATE_TRIPLE(peakgate_thread)

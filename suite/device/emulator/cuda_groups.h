@@ -64,8 +64,8 @@ struct thread_block {
 inline thread_block this_thread_block() { return {}; }
 
 struct grid_group {
-    __attribute__((error("grid.sync() is not emulated"))) void sync() const;
-    static bool is_valid() { return false; }
+    PEAKGATE_MEMBER void sync() const { peakgate_grid_barrier(__builtin_return_address(0)); }
+    static bool is_valid() { return peakgate_is_cooperative(); }
     static unsigned long long block_rank() {
         return blockIdx.x + gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
     }

@@ -129,8 +129,12 @@ using nv_bfloat162 = __nv_bfloat162;
     PEAKGATE_HALF_BINARY(type, __hadd, a + b)                                                                          \
     PEAKGATE_HALF_BINARY(type, __hsub, a - b)                                                                          \
     PEAKGATE_HALF_BINARY(type, __hmul, a * b)                                                                          \
-    PEAKGATE_HALF_BINARY(type, __hadd_rn, a + b)                                                                       \
-    PEAKGATE_HALF_BINARY(type, __hmul_rn, a * b)                                                                       \
+    inline type __hadd_rn(type a, type b) { return a + b; }                                                            \
+    inline type##2 __hadd2_rn(type##2 a, type##2 b) { return a + b; }                                                  \
+    inline type __hsub_rn(type a, type b) { return a - b; }                                                            \
+    inline type##2 __hsub2_rn(type##2 a, type##2 b) { return a - b; }                                                  \
+    inline type __hmul_rn(type a, type b) { return a * b; }                                                            \
+    inline type##2 __hmul2_rn(type##2 a, type##2 b) { return a * b; }                                                  \
     PEAKGATE_HALF_BINARY(type, __hadd_sat, type(__saturatef(a + b)))                                                   \
     PEAKGATE_HALF_BINARY(type, __hmul_sat, type(__saturatef(a * b)))                                                   \
     PEAKGATE_HALF_BINARY(type, __hmax, type(fmaxf(a, b)))                                                              \

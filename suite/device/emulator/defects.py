@@ -24,6 +24,9 @@ class DefectKind(IntEnum):
     ASSERTION = 11
     FAULT = 12
     UNWRITTEN_OUTPUT = 13
+    SAME_VALUE_RACE = 14
+    UNINITIALISED_GLOBAL = 15
+    NONFINITE = 16
 
     @property
     def words(self) -> str:

@@ -12,13 +12,20 @@ constexpr size_t STACK_BYTES = 256 << 10;
 constexpr size_t GUARD_BYTES = 64 << 10; // a multiple of every page size in use
 
 bool map_stacks() {
-    if (state.stacks) return true;
-    state.stacks_size = STACK_BYTES * MAX_THREADS;
+    const uint32_t* grid = state.launch.grid;
+    const size_t blocks = state.launch.cooperative ? static_cast<size_t>(grid[0]) * grid[1] * grid[2] : 1;
+    size_t wanted = blocks * static_cast<size_t>(state.thread_count);
+    if (wanted < MAX_THREADS) wanted = MAX_THREADS;
+    if (state.stacks && state.stacks_size >= wanted * STACK_BYTES) return true;
+    if (state.stacks) munmap(reinterpret_cast<void*>(state.stacks), state.stacks_size);
+    state.stacks = 0;
+    if (blocks > 1 && wanted > MAX_COOPERATIVE_THREADS) return false;
+    state.stacks_size = STACK_BYTES * wanted;
     void* mapped = mmap(nullptr, state.stacks_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return false;
     char* stacks = static_cast<char*>(mapped);
-    for (int i = 0; i < MAX_THREADS; ++i) {
-        char* usable = stacks + STACK_BYTES * static_cast<size_t>(i) + GUARD_BYTES;
+    for (size_t i = 0; i < wanted; ++i) {
+        char* usable = stacks + STACK_BYTES * i + GUARD_BYTES;
         if (mprotect(usable, STACK_BYTES - GUARD_BYTES, PROT_READ | PROT_WRITE)) {
             munmap(mapped, state.stacks_size);
             return false;

@@ -66,6 +66,13 @@ PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 // The same on behalf of the code at `caller`.
 PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const void* caller);
 
+// PTX's barrier `name` for so many threads (0: all); `waits`: bar.sync rather than bar.arrive.
+PEAKGATE_API void peakgate_named_barrier(int name, int threads, int waits, const void* caller);
+
+// The barrier of a cooperative launch's grid.
+PEAKGATE_API void peakgate_grid_barrier(const void* caller);
+PEAKGATE_API int peakgate_is_cooperative();
+
 // Waits until no lane of the warp can get on without the others; gives the lanes that wait at the same site.
 PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 

@@ -35,7 +35,7 @@ _KERNEL = (
     "-fno-optimize-sibling-calls",  # a return address must lie in the caller
 )
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
-_CHECKED_GCC = ("-fsanitize=bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0")
+_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
     "-fsanitize=array-bounds,alignment",
@@ -57,7 +57,6 @@ _NOT_EMULATED = {
     r"\b(?:cub|thrust)/|\bcub::": "CUB",
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
-    r"grid\.sync": "grid.sync()",
     r"\bCUtensorMap\b": "TMA",
     r"'?\b(?:malloc|free)\b'? was not declared|undeclared identifier '(?:malloc|free)'": "malloc in a kernel",
 }
