@@ -174,6 +174,7 @@ def emulator_headers() -> dict[str, str]:
         "#define CUDART_PI_F 3.141592654f\n#define CUDART_PI 3.1415926535897931\n",
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys(twins["cuda_half.h"], '#include "cuda_half.h"\n'),
+        **dict.fromkeys(("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic"), '#include "cuda_sync.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h", "cuda.h"), ""),
     }
     in_cuda_std = ("limits", "type_traits", "utility", "cstdint", "array", "tuple", "algorithm", "cmath", "cstddef")

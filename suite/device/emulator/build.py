@@ -34,10 +34,10 @@ from peakgate.device.emulator.toolchain import (
 )
 
 HERE = Path(__file__).parent
-HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "cuda_groups.h", "cuda_half.h", "runtime_api.h")
+HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "cuda_groups.h", "cuda_half.h", "cuda_sync.h", "runtime_api.h")
 RUNTIME_SOURCES = (
-    *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "cooperative.cpp", "memory.cpp", "checks.cpp"),
-    *("async_copy.cpp", "watchdog.cpp", "faults.cpp"),
+    *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
+    *("memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
 )
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 

@@ -120,7 +120,7 @@ int next_thread() {
     int at_grid_barrier = 0;
     for (int i = 0; i < state.thread_count; ++i) at_grid_barrier += state.threads[i].status == AT_GRID_BARRIER;
     if (at_grid_barrier == alive) return -1;
-    if (report_named_barriers()) abandon_launch();
+    if (report_named_barriers() || report_sync_objects()) abandon_launch();
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != IN_WARP) continue;
         make_current(i);
@@ -189,6 +189,7 @@ void run_block(uint3 block) {
     begin_block_of_warps();
     begin_block_of_clocks();
     begin_block_of_named_barriers();
+    begin_block_of_sync_objects();
     start_on_new_stack(order[0]);
     run_from(order[0]);
 }

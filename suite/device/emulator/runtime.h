@@ -71,7 +71,7 @@ struct Launch {
     char* (*dynamic_shared)();
 };
 
-enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_GRID_BARRIER, DONE };
+enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_OBJECT, AT_GRID_BARRIER, DONE };
 
 struct Thread {
     void* stack_pointer;
@@ -167,6 +167,9 @@ void resume_block(Suspended& block);
 // Reports threads that wait at named barriers which never fill up; false if there are none.
 bool report_named_barriers();
 void begin_block_of_named_barriers();
+// The same for barriers that are objects in memory.
+bool report_sync_objects();
+void begin_block_of_sync_objects();
 void begin_block_of_warps();
 
 // Maps what a launch needs and finds the kernel's image; false if memory cannot be had. Unmapping comes after it in

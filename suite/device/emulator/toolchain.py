@@ -53,7 +53,7 @@ _NOT_EMULATED = {
     r"\basm\b": "inline PTX",
     r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
-    r"\bcuda(?:/|::)(?:barrier|pipeline|atomic|semaphore|latch|ptx)": "libcu++'s synchronization",
+    r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
     r"\b(?:cub|thrust)/|\bcub::": "CUB",
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
