@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,19 +115,19 @@ def host_code(text: str, line: int) -> str | None:
     return f"`{match['launch']}...>>>` is a launch" if match["launch"] else f"`{match[0].rstrip('( ')}` is host code"
 
 
-def device_only(files: Sequence[SourceFile], folder: Path) -> Path:
+def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[str], str] = str) -> Path:
     """What to compile: the file itself or, where host code surrounds its kernels, a copy without it in ``folder``.
 
     Taken out are functions and other declarations that use the host's libraries, and host functions that no kernel
-    mentions; lines stay where they are. What is taken out and needed after all is an error of the compiler.
+    mentions; lines stay where they are. Each text then goes through ``rewrite``, which keeps lines too. What is taken
+    out and needed after all is an error of the compiler.
     """
     parsed = [_Parsed(file) for file in files]
-    if not any(_HOST.search(part.code) for part in parsed):
-        return files[0].path
-    try:
-        blanked = _without_host_code(parsed)
-    except _Unbalanced:
-        return files[0].path
+    blanked = [file.text for file in files]
+    if any(_HOST.search(part.code) for part in parsed):
+        with suppress(_Unbalanced):
+            blanked = _without_host_code(parsed)
+    blanked = [rewrite(text) for text in blanked]
     if all(text == file.text for text, file in zip(blanked, files, strict=True)):
         return files[0].path
     key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]

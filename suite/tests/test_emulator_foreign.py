@@ -274,14 +274,11 @@ def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyP
     [
         ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
         ("#include <mma.h>\n", r"^kernel\.cu:1: .*; the tensor cores' wmma is not emulated: give it a twin"),
-        ("#include <cuda/barrier>\n", r"^kernel\.cu:1: .*; libcu\+\+'s synchronization is not emulated"),
-        ("\n__device__ unsigned f() { unsigned a; asm(\"mov.u32 %0, %laneid;\" : \"=r\"(a)); return a; }\n",
-         r"^kernel\.cu:2: .*; inline PTX is not emulated"),
-        ("__device__ int* f() {\n    return (int*)malloc(4);\n}\n", r"^kernel\.cu:2: .*; malloc in a kernel is not"),
+        ("#include <cuda/latch>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
         ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
     ],
-    ids=["missing file", "wmma", "barrier", "ptx", "malloc", "launch"],
+    ids=["missing file", "wmma", "latch", "launch"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:

@@ -31,7 +31,7 @@ struct Shadow {
     Cell* cells;
     size_t size;
 };
-Shadow shared_shadow, global_shadow;
+Shadow shared_shadow, global_shadow, heap_shadow;
 
 void release(Shadow& shadow) {
     if (shadow.cells) munmap(shadow.cells, shadow.size);
@@ -58,8 +58,8 @@ bool reserve(Shadow& shadow, size_t cells) {
 
 [[noreturn]] __attribute__((noinline)) void out_of_region(const char* what, size_t size, uintptr_t address,
                                                           const Region& region, uintptr_t caller) {
-    char of[24];
-    snprintf(of, sizeof of, "argument %d", region.argument);
+    char of[24] = "the kernel's heap";
+    if (region.buffer) snprintf(of, sizeof of, "argument %d", region.argument);
     out_of_bounds(what, size, static_cast<long>(address - region.start), of, region.size, caller);
 }
 
@@ -261,6 +261,7 @@ bool begin_checks() {
     if (state.epoch > LAST_EPOCH) {
         release(shared_shadow);
         release(global_shadow);
+        release(heap_shadow);
         state.epoch = 0;
     }
     state.launch_since = state.ordered_epoch = ++state.epoch;
@@ -280,6 +281,13 @@ bool begin_checks() {
         if (buffer.writable) next += buffer.size / 4 + 1;
     }
     return true;
+}
+
+void check_heap(uintptr_t start, size_t used) {
+    if (!state.launch.checked || !reserve(heap_shadow, HEAP_BYTES / 4)) return;
+    const int place = state.launch.buffer_count;
+    regions[place] = {start, used, -1, false, OUTPUT, heap_shadow.cells, nullptr};
+    region_count = place + 1;
 }
 
 void check_read(const void* address, size_t size, uintptr_t caller) {

@@ -182,11 +182,17 @@ PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
 #define __pipeline_commit() peakgate_async_commit()
 #define __pipeline_wait_prior(groups_left) peakgate_async_wait(static_cast<int>(groups_left))
 
+#include "cuda_ptx.h"
+
 // ---- the rest of what CUDA offers without an include ----
 extern "C" int printf(const char*, ...);
 #define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)
 #define memset(destination, value, bytes) peakgate_memset(destination, value, bytes)
+#define malloc(bytes) peakgate_malloc(bytes)
+#define free(address) peakgate_free(address)
 namespace std {
+using ::peakgate_malloc;
+using ::peakgate_free;
 using ::peakgate_memcpy;
 using ::peakgate_memset;
 } // namespace std

@@ -24,6 +24,9 @@ MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
+NOT_EMULATED = 17
+"""The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
+TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`, or set `gpu_only`"
 DEFAULT_ACCESS_BUDGET = 2_000_000_000
 """Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
 STALL_MS = 10_000
@@ -174,6 +177,9 @@ class EmulatedKernel:
         lines = lines_of(
             self._library, {address for report in reports for address in (report.address, report.other_address)}
         )
+        for report in reports:
+            if report.kind == NOT_EMULATED:
+                raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{TWIN}")
         defects = [
             Defect(
                 kind=DefectKind(report.kind),

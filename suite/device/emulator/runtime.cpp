@@ -368,6 +368,8 @@ void peakgate_grid_barrier(const void* caller) {
     wait_as(AT_GRID_BARRIER, called_at);
 }
 
+char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared); }
+
 int peakgate_is_cooperative() { return state.launch.cooperative; }
 
 unsigned peakgate_converge(int site, const void* caller) {
@@ -379,6 +381,11 @@ unsigned peakgate_converge(int site, const void* caller) {
 void peakgate_fence() { state.fenced = true; }
 
 long long peakgate_clock() { return ++clock_ticks; }
+
+void peakgate_not_emulated(const char* feature) {
+    report(NOT_EMULATED, PEAKGATE_CALLER, 0, "%s", feature);
+    abandon_launch();
+}
 
 void peakgate_assertion(const char* condition) {
     report(ASSERTION, PEAKGATE_CALLER, 0, "assertion failed: %s", condition);
@@ -392,6 +399,7 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.report_count = 0;
     state.budget_left = launch->access_budget;
     state.published_epoch = 0;
+    begin_heap();
     bool ready = map_launch() && begin_checks() && start_watchdog();
     if (ready) {
         catch_faults();

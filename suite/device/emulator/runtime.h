@@ -31,6 +31,7 @@ enum Kind : int32_t {
     SAME_VALUE_RACE,
     UNINITIALISED_GLOBAL,
     NONFINITE,
+    NOT_EMULATED, // no defect of the kernel
 };
 
 // Read by launch.py (structures.py). Code addresses are relative to the kernel's image, 0 if there is none.
@@ -178,6 +179,7 @@ bool map_launch();
 // The most threads of a cooperative launch: each needs a stack of its own.
 constexpr size_t MAX_COOPERATIVE_THREADS = 16384;
 void unmap_launch(bool copy_back);
+void begin_heap();
 char* stack_top(int stack);
 // Fills shared memory as a block finds it.
 void poison_shared();
@@ -185,6 +187,9 @@ void poison_shared();
 // Checks a range that compiled hooks do not see: it is accessed by the runtime on behalf of the kernel.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
+// So much of the heap that malloc() in a kernel takes from is in use.
+void check_heap(uintptr_t start, size_t used);
+constexpr size_t HEAP_BYTES = 8 << 20; // CUDA's default
 // An asynchronous copy has been issued. Its source is read at some time until it is waited for, if it ever is, so it has
 // to lie in global memory by now; nobody may touch its destination until then.
 void check_async_source(const void* source, size_t size, uintptr_t caller);

@@ -66,6 +66,9 @@ PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 // The same on behalf of the code at `caller`.
 PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const void* caller);
 
+// Where a block's shared memory begins.
+PEAKGATE_API char* peakgate_shared_base();
+
 // PTX's barrier `name` for so many threads (0: all); `waits`: bar.sync rather than bar.arrive.
 PEAKGATE_API void peakgate_named_barrier(int name, int threads, int waits, const void* caller);
 
@@ -95,6 +98,9 @@ PEAKGATE_API void peakgate_fence();
 PEAKGATE_API long long peakgate_clock();
 PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);
 PEAKGATE_API void* peakgate_memset(void* destination, int value, size_t bytes);
+PEAKGATE_API void* peakgate_malloc(size_t bytes);
+PEAKGATE_API void peakgate_free(void* address);
+PEAKGATE_API void peakgate_not_emulated(const char* feature);
 PEAKGATE_API void peakgate_assertion(const char* condition);
 
 // Asynchronous copies, performed only at the wait that completes their group. The last `bytes - source_bytes` bytes of

@@ -81,7 +81,7 @@ inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, 
             report(UNINITIALISED_SHARED, caller, 0, "read of shared memory (byte %ld) that this block has not written",
                    place(space, offset));
         else
-            report(UNINITIALISED_GLOBAL, caller, 0, "read of byte %ld of an output that nobody has written",
+            report(UNINITIALISED_GLOBAL, caller, 0, "read of global memory (byte %ld) that nobody has written",
                    place(space, offset));
     }
     Access& reads = cell.read;

@@ -50,7 +50,7 @@ _FAST_CLANG = ("-fno-sanitize=all",)  # zig turns some on by itself
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
 _NOT_EMULATED = {
-    r"\basm\b": "inline PTX",
+    r"\basm\b": "this inline PTX",
     r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
     r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
@@ -58,7 +58,6 @@ _NOT_EMULATED = {
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
     r"\bCUtensorMap\b": "TMA",
-    r"'?\b(?:malloc|free)\b'? was not declared|undeclared identifier '(?:malloc|free)'": "malloc in a kernel",
 }
 
 
