@@ -175,6 +175,7 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
         "cstring": "",
+        "sys/time.h": "struct timeval { long tv_sec, tv_usec; };\n",
         "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
         "[[noreturn]] inline void __throw_out_of_range(const char*) { __builtin_trap(); }\n"
         "[[noreturn]] inline void __throw_length_error(const char*) { __builtin_trap(); }\n}\n#endif\n",
@@ -182,6 +183,7 @@ def emulator_headers() -> dict[str, str]:
         "#define CUDART_PI_F 3.141592654f\n#define CUDART_PI 3.1415926535897931\n",
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys((*twins["cuda_half.h"], *_WITH_HALVES), '#include "cuda_half.h"\n'),
+        "cuda_fp8.h": '#include "cuda_narrow.h"\n',
         **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h", "cuda.h"), ""),
     }

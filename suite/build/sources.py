@@ -41,6 +41,7 @@ _HOST_WORDS = (
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
 _HOST = re.compile(rf"(?P<launch>\w+\s*(?:<[^<>;{{}}]*>\s*)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
 _ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
+_HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
 
 
@@ -194,6 +195,15 @@ def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
         if _name(declaration.head) in gone:
             optional.remove((part, declaration))
             drop[id(part)].append(declaration)
+    types = [
+        _HOST_TYPE.search(_behind_template(part.code[item.start : item.end]))
+        for part in parsed
+        for item in drop[id(part)]
+    ]
+    members = re.compile(rf"\b(?:{'|'.join(found['name'] for found in types if found) or '(?!)'})\s*(?:<[^()]*>)?\s*::")
+    for part, declaration in [item for item in optional if members.search(item[1].head)]:
+        optional.remove((part, declaration))
+        drop[id(part)].append(declaration)
     mentioned = {word for part in parsed for word in _WORD.findall(part.directives)}
     for part, declaration in keep:
         mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))

@@ -41,6 +41,7 @@ HEADERS = (
     "cuda_types.h",
     "cuda_groups.h",
     "cuda_half.h",
+    "cuda_narrow.h",
     "cuda_sync.h",
     "cuda_ptx.h",
     "runtime_api.h",

@@ -85,6 +85,11 @@ template <class T> struct alignas(4) Half2 {
     Half2(T x_, T y_) : x(x_), y(y_) {}
 };
 
+// Where a template looks for them: in its atomics, say.
+template <class T> inline Half2<T> operator+(Half2<T> a, Half2<T> b) { return {T(a.x + b.x), T(a.y + b.y)}; }
+template <class T> inline Half2<T> operator-(Half2<T> a, Half2<T> b) { return {T(a.x - b.x), T(a.y - b.y)}; }
+template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x == b.x && a.y == b.y; }
+
 } // namespace peakgate
 
 struct __half_raw {
