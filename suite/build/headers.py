@@ -175,7 +175,7 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
         "cstring": "",
-        "sys/time.h": "struct timeval { long tv_sec, tv_usec; };\n",
+        "sys/time.h": 'struct timeval { long tv_sec, tv_usec; };\nextern "C" int gettimeofday(timeval*, void*);\n',
         "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
         "[[noreturn]] inline void __throw_out_of_range(const char*) { __builtin_trap(); }\n"
         "[[noreturn]] inline void __throw_length_error(const char*) { __builtin_trap(); }\n}\n#endif\n",
