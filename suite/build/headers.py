@@ -205,25 +205,25 @@ def _once(name: str, text: str) -> str:
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 
 
+HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target")
+"""One of CUDA's own, and two of its C++ libraries: a folder that has it is the one for its like."""
+
+
 @lru_cache
 def cuda_folders(major: int) -> tuple[Path, ...]:
-    """Where CUDA's own headers are: the wheels of NVRTC's release, else $CUDA_HOME, $CUDA_PATH or a system toolkit."""
+    """Where CUDA's own headers are: the wheels of NVRTC's release, then $CUDA_HOME, $CUDA_PATH or a system toolkit.
+
+    CUDA's headers and those of its C++ libraries (``cccl``) are looked for apart: PyTorch installs the first alone.
+    """
     spec = importlib.util.find_spec("nvidia")
     wheels = ("cuda_runtime", "cuda_cccl") if major < 13 else (f"cu{major}",)
     roots = (spec.submodule_search_locations or ()) if spec else ()
-    if found := _existing(Path(root, wheel, "include") for root in roots for wheel in wheels):
-        return found
     toolkits = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
-    for toolkit in toolkits:
-        if toolkit and (found := _existing([Path(toolkit, "include")])):
-            return found
-    return ()
-
-
-def _existing(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """Those of the folders that hold CUDA's headers, each with its ``cccl``."""
-    both = (part for folder in folders for part in (folder, folder / "cccl"))
-    return tuple(part for part in both if any((part / known).exists() for known in ("cuda_fp16.h", "cuda/std/limits")))
+    includes = [Path(root, wheel, "include") for root in roots for wheel in wheels]
+    includes += [Path(toolkit, "include") for toolkit in toolkits if toolkit]
+    folders = [part for include in includes for part in (include, include / "cccl")]
+    first = (next((folder for folder in folders if (folder / header).exists()), None) for header in HEADERS)
+    return tuple(dict.fromkeys(folder for folder in first if folder is not None))
 
 
 @lru_cache

@@ -10,7 +10,7 @@ from typing import Any
 
 import cupy
 import numpy as np
-from peakgate.build.cubin import BuildError, Cubin, cubin
+from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
 from peakgate.case import Array, Buffer, Case, Scale
 from peakgate.device import facts
 from peakgate.device.faults import failure
@@ -44,6 +44,7 @@ class GpuDevice:
     xp: Any = cupy
 
     def __init__(self, index: int, *, guarded: bool = True) -> None:
+        os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder() / "cupy"))  # where CI keeps what can be built again
         self.guarded = guarded
         self._load_before = facts.load(index)
         cupy.cuda.Device(index).use()

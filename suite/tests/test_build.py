@@ -2,6 +2,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,28 @@ def cache(tmp_path, monkeypatch):
 def built(source: Path, text: str, entry: str = "kernel", **fields: Any) -> Cubin:
     source.write_text(text)
     return cubin(Stage("stage", "", source, entry=entry, **fields), (), (9, 0))
+
+
+def laid_out(root: Path, *names: str) -> Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return root
+
+
+def test_cccl_comes_from_the_toolkit_where_the_wheels_lack_it(tmp_path, monkeypatch):
+    """As PyTorch installs them: CUDA's headers, not those of its C++ libraries."""
+    wheels = laid_out(tmp_path / "nvidia", "cu13/include/cuda_fp16.h")
+    names = ("cuda_fp16.h", "cccl/cuda/std/limits", "cccl/nv/target")
+    toolkit = laid_out(tmp_path / "toolkit", *(f"include/{name}" for name in names))
+    spec = SimpleNamespace(submodule_search_locations=[str(wheels)])
+    monkeypatch.setattr(headers.importlib.util, "find_spec", lambda _: spec)
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+
+    found = headers.cuda_folders.__wrapped__(13)
+
+    assert found == (wheels / "cu13/include", toolkit / "include/cccl")
 
 
 needs_cccl = pytest.mark.skipif(
