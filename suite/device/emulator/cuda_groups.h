@@ -217,6 +217,7 @@ namespace details {
 inline void meet(const thread_block& group, int site, const void* caller) { group.sync_from(site, caller); }
 inline void meet(const thread_group& group, int site, const void* caller) { group.sync_from(site, caller); }
 inline void meet(const lane_group& group, int, const void* caller) { meet(group.mask, caller); }
+inline void meet(const grid_group&, int, const void* caller) { peakgate_grid_barrier(caller); }
 } // namespace details
 
 template <class G> PEAKGATE_MEMBER void sync(const G& group, PEAKGATE_SITE) {
