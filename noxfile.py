@@ -146,6 +146,13 @@ def check(session: nox.Session) -> None:
     peakgate(session, "check")
 
 
+@nox.session(default=False)
+def calibrate(session: nox.Session) -> None:
+    """Run the emulator's suite of kernels with known defects: -- [-k TEXT] [--write]. A minute."""
+    install_for_device(session, "reports")
+    session.run("python", "suite/tests/calibrated/emulated.py", *session.posargs)
+
+
 @nox.session
 def mutants(session: nox.Session) -> None:
     """Delete each barrier and each guard of the kernels and see whether the checked emulator notices: -- [-k TEXT]."""

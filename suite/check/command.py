@@ -68,7 +68,11 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     """Check the catalogue's kernels, or the one that is named."""
     accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
     tasks = [
-        (key.kernel, len(cases), partial(lane.check_build, chosen.text, chosen.family, key, orders))
+        (
+            key.kernel,
+            len(cases),
+            partial(lane.check_build, chosen.text, chosen.family, key, orders, nonfinite=chosen.nonfinite),
+        )
         for key, cases in lane.builds(chosen.text, chosen.family).items()
     ]
     reports: list[BuildReport] = []
@@ -162,6 +166,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
     parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument(
         "--isolate",

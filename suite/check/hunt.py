@@ -16,6 +16,7 @@ from peakgate.check.lane import DIED, Finding, builds, check_case
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
+from peakgate.device.cpu import not_emulated
 from peakgate.device.emulator import KernelBuildError
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
@@ -119,7 +120,7 @@ def _builds_and_sources(
     root: Path,  # noqa: ARG001  (the project, a key)
 ) -> tuple[tuple[tuple[Case, ...], ...], tuple[frozenset[Path], ...]]:
     ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
-    problems = tuple(tuple(cases) for cases in ordered if not cases[0].stage.cooperative)
+    problems = tuple(tuple(cases) for cases in ordered if not_emulated(cases[0]) is None)
     stages = (cases[0].stage for cases in problems)
     sources = (frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
     return problems, tuple(sources)

@@ -11,7 +11,7 @@ import numpy as np
 from peakgate.build.sources import read_sources
 from peakgate.case import Case
 from peakgate.check.workers import Report
-from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
+from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable, not_emulated
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
@@ -99,24 +99,31 @@ def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str
 
 
 def check_build(
-    text: str, family_file: Path | None, key: BuildKey, orders: Sequence[int], report: Report
+    text: str,
+    family_file: Path | None,
+    key: BuildKey,
+    orders: Sequence[int],
+    report: Report,
+    *,
+    nonfinite: bool = False,
 ) -> BuildReport:
     """Check a build that ``builds`` lists; a task for a worker."""
-    return check_cases(builds(text, family_file)[key], orders, report)
+    return check_cases(builds(text, family_file)[key], orders, report, nonfinite=nonfinite)
 
 
-def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) -> BuildReport:
-    """Launch the problems of one build in each order."""
-    stage = cases[0].stage
+def check_cases(
+    cases: Sequence[Case], orders: Sequence[int], report: Report, *, nonfinite: bool = False
+) -> BuildReport:
+    """Launch the problems of one build in each order; ``nonfinite`` reports NaNs and infinities that are written."""
     kernel = kernel_name(cases[0])
-    if stage.cooperative:
-        return BuildReport(kernel, len(cases), skipped=NOT_EMULATED)
+    if reason := not_emulated(cases[0]):
+        return BuildReport(kernel, len(cases), skipped=reason)
     found: list[Finding] = []
     launches = 0
     for case in cases:
         report(case.id)
         try:
-            launched = check_case(case, orders)
+            launched = check_case(case, orders, nonfinite=nonfinite)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         except MemoryError as error:
@@ -128,12 +135,14 @@ def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) ->
     return BuildReport(kernel, len(cases), launches, tuple(found))
 
 
-def check_case(case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET) -> list[list[Finding]]:
+def check_case(
+    case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET, nonfinite: bool = False
+) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile.
     """
-    launchable = CpuLaunchable(case, access_budget)
+    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite)
     launched: list[list[Finding]] = []
     try:
         wanted = expected(np, launchable, CpuLaunchable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -22,10 +23,20 @@ from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
-NOT_EMULATED = "GPU only: a cooperative launch is not emulated"
 _SAMPLES = 3
 ACCESS_BUDGET = 2_000_000_000
 """Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
+
+
+def not_emulated(case: Case) -> str | None:
+    """Why the emulator does not run a case; None where it does."""
+    blocks = math.prod(case.launch.grid)
+    if case.stage.cooperative and blocks * case.launch.threads_per_block > emulator.MAX_COOPERATIVE_THREADS:
+        return (
+            f"GPU only: a cooperative launch of {blocks * case.launch.threads_per_block} threads, the emulator runs "
+            f"{emulator.MAX_COOPERATIVE_THREADS} at once"
+        )
+    return None
 
 
 def _matrix_product(arguments: Sequence[Array]) -> None:
@@ -82,13 +93,17 @@ class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
     ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
+    ``nonfinite`` reports NaNs and infinities that the kernel writes.
     """
 
     resources: Resources | None = None
     fingerprint: str | None = None
 
-    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0) -> None:
+    def __init__(
+        self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0, *, nonfinite: bool = False
+    ) -> None:
         self.case = case
+        self._nonfinite = nonfinite
         self._access_budget = access_budget
         self.poison = POISON
         self._values: list[Any] = []
@@ -153,6 +168,8 @@ class CpuLaunchable:
                     schedule=schedule,
                     access_budget=self._access_budget,
                     constants=self._constants,
+                    cooperative=self.case.stage.cooperative,
+                    nonfinite=self._nonfinite,
                     outputs=[place for place, at in enumerate(each.takes) if at in outputs],
                 )
         except emulator.KernelDefect as defect:
@@ -204,7 +221,7 @@ class CpuDevice:
         return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
 
     def refusal(self, case: Case) -> str | None:
-        return NOT_EMULATED if case.stage.cooperative else None
+        return not_emulated(case)
 
     def prebuild(self, cases: Sequence[Case]) -> None:
         prebuild(cases)

@@ -18,6 +18,7 @@ from peakgate.build.cubin import CACHE_VARIABLE, cache_folder
 from peakgate.build.sources import device_only, read_sources
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler, find_compiler
+from peakgate.device.emulator.ptx import translated
 from peakgate.device.emulator.toolchain import (
     COMMON,
     KernelBuildError,
@@ -31,9 +32,20 @@ from peakgate.device.emulator.toolchain import (
 )
 
 HERE = Path(__file__).parent
-HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "cuda_groups.h", "cuda_half.h", "runtime_api.h")
+HEADERS = (
+    "cuda_cpu.h",
+    "cuda_math.h",
+    "cuda_types.h",
+    "cuda_groups.h",
+    "cuda_half.h",
+    "cuda_narrow.h",
+    "cuda_sync.h",
+    "cuda_ptx.h",
+    "runtime_api.h",
+)
 RUNTIME_SOURCES = (
-    *("runtime.cpp", "warp.cpp", "memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
+    *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
+    *("memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
 )
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
@@ -99,13 +111,15 @@ def build_kernel(
     runtime = build_runtime(compiler)
     stand_ins = _stand_ins()
     texts = tuple((file.path.name, file.text) for file in files)
-    key = _digest((kernel, source.name, flags, macros, runtime.name, _own_texts(HEADERS), stand_ins.name, texts))
+    key = _digest(
+        (kernel, source.name, flags, macros, runtime.name, _own_texts((*HEADERS, "ptx.py")), stand_ins.name, texts)
+    )
     library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
-        compiled = device_only(files, cache_folder() / "sources")
+        compiled = device_only(files, cache_folder() / "sources", translated)
         wrapper.write_text(_wrapper(compiled, stand_ins, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
         # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Set
 from pathlib import Path, PurePath
 from typing import Any
 
+OWN_HEADERS = frozenset(path.name for path in Path(__file__).parent.glob("cuda_*.h"))
+
 
 def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     """``file.cu:12`` of each known address that is not 0; each is where a call returns to, relative to the image."""
@@ -32,7 +34,7 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
     # Version 5 counts files from 0, those before it from 1.
     first_file = 0 if program["version"] >= 5 else 1
     before = None
-    place = ""
+    place = users = ""
     for entry in program.get_entries():
         state = entry.state
         if state is None:
@@ -42,5 +44,8 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
             if before.line or not place:
                 name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
                 place = f"{name}:{before.line}"
-            yield before.address, state.address, place
-        before, place = (None, "") if state.end_sequence else (state, place)
+                if name not in OWN_HEADERS:
+                    users = place
+            # What the emulator's own headers do is done for the line of the kernel that stands before it.
+            yield before.address, state.address, users or place
+        before, place, users = (None, "", "") if state.end_sequence else (state, place, users)

@@ -35,7 +35,7 @@ _KERNEL = (
     "-fno-optimize-sibling-calls",  # a return address must lie in the caller
 )
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
-_CHECKED_GCC = ("-fsanitize=bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0")
+_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
     "-fsanitize=array-bounds,alignment",
@@ -50,16 +50,14 @@ _FAST_CLANG = ("-fno-sanitize=all",)  # zig turns some on by itself
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
 _NOT_EMULATED = {
-    r"\basm\b": "inline PTX",
+    r"\basm\b": "this inline PTX",
     r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
-    r"\bcuda(?:/|::)(?:barrier|pipeline|atomic|semaphore|latch|ptx)": "libcu++'s synchronization",
+    r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
     r"\b(?:cub|thrust)/|\bcub::": "CUB",
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
-    r"grid\.sync": "grid.sync()",
     r"\bCUtensorMap\b": "TMA",
-    r"'?\b(?:malloc|free)\b'? was not declared|undeclared identifier '(?:malloc|free)'": "malloc in a kernel",
 }
 
 
