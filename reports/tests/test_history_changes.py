@@ -157,10 +157,10 @@ def test_an_open_regression_warns_and_fails_where_asked(
     record = json.loads(Path("out/history.json").read_text())
     assert [each["case"] for each in record["open_regressions"]] == [PAD]
     assert record["open_regressions"][0]["cause"] == "commits"
-    day = datetime.now(UTC).date()
+    today = datetime.now(UTC).date()
     baselines = tmp_path / "baselines" / "nvidia-h200"
     baselines.mkdir(parents=True)
-    written(baselines, f'[[regression]]\ncase = "{PAD}"\npercent = 5.5\nreason = "meant"\ndate = {day}\n')
+    written(baselines, f'[[regression]]\ncase = "{PAD}"\npercent = 5.5\nreason = "meant"\ndate = {today}\n')
     assert main([*arguments, "--fail-on-open", "--baselines", "baselines"]) == 0
     assert "1 accepted regression" in capsys.readouterr().out
 

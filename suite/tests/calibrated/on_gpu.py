@@ -58,7 +58,7 @@ def run_tool(
         defects: list[Any] = []
         if records.exists():
             try:
-                defects = list(read_records(records.read_bytes(), [f"calibrated.{name}" for name in done]))
+                defects = list(read_records(records.read_bytes(), {name: [f"calibrated.{name}"] for name in done}))
             except Exception as error:
                 print(f"{tool}: {records.name}: {error}", flush=True)  # noqa: T201
         for name in done:
