@@ -7,7 +7,8 @@ remeasuring*, when the case also is by the median of three sessions, this one an
 the upper confidence limit, which takes them as independent, is optimistic.
 
 ``--page FOLDER`` reads all of a GPU model's folder of baselines: its kept gates, and below ``lab/`` gates of unchanged
-code by the committed floors on other GPUs and kernels with slowdown mutants (``.ci/floors.py``).
+code by the committed floors on other GPUs and kernels with slowdown mutants (``.ci/floors.py``). Both are judged anew by the committed floors; where
+the floors of their day decided otherwise, the page says so.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,7 @@ ROOM = re.compile(r'^"(?P<case>[^"]+)".*# .*room (?P<percent>[0-9.]+) %', re.MUL
 
 PROCESSES = 3
 MOST_NAMED = 5
+BY_FLOOR = (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR)
 Rule = Callable[[Mapping[str, margins.Evidence]], Mapping[str, float]]
 
 
@@ -155,6 +157,16 @@ def gates(runs: Sequence[Run], floors: Mapping[str, float]) -> Tried:
     return Tried(gpus, len(runs), failed, failed, tuple(sorted(set().union(*bad))))
 
 
+def rejudged(run: Run, floors: Mapping[str, float]) -> Run:
+    """The run as these floors judge it instead of those of the day it was taken; faulty verdicts stay."""
+    cases = dict(run.cases)
+    for case, result in run.cases.items():
+        if case in floors and result.verdict in BY_FLOOR:
+            below = _below([run], case, floors[case])
+            cases[case] = replace(result, verdict=Verdict.BELOW_FLOOR if below else Verdict.PASS)
+    return replace(run, cases=cases)
+
+
 @dataclass(frozen=True, slots=True)
 class Slowed:
     """A case with a slowdown mutant: its time over the unchanged one's less 1, its room, and the gate's verdict."""
@@ -194,30 +206,45 @@ def page(baselines: Path) -> str:
     floors = load_floors(baselines / "floors.toml").by_case
     text = table(kept)
     others = [run for run in tried_on if run.uuid not in known]
-    if others:
-        found = gates(others, floors)
-        limit = 100 * margins.upper_limit(found.failed, found.runs)
-        text += (
-            "\n## Gates of unchanged code by the committed floors\n\n"
-            f"{found.runs} gates on {found.known} GPUs that no floor was set from: {found.failed} failed, "
-            f"upper 95 % limit of the rate {limit:.1f} %.\n" + "".join(f"- {case}\n" for case in found.cases)
-        )
-    pairs = zip(sorted(lab.glob(HONEST)), sorted(lab.glob(SLOWED)), strict=True)
-    cases = [
-        each
-        for honest, mutated in pairs
-        for each in slowed(load_run(honest), load_run(mutated), rooms((baselines / "floors.toml").read_text("utf-8")))
-    ]
-    return text + (_slowed_section(cases) if cases else "")
+    text += _gates_section(others, floors) if others else ""
+    found = rooms((baselines / "floors.toml").read_text("utf-8"))
+    before, now = [], []
+    for honest, mutated in zip(sorted(lab.glob(HONEST)), sorted(lab.glob(SLOWED)), strict=True):
+        unchanged, slow = load_run(honest), load_run(mutated)
+        before += slowed(unchanged, slow, found)
+        now += slowed(unchanged, rejudged(slow, floors), found)
+    return text + (_slowed_section(now, before) if now else "")
 
 
-def _slowed_section(cases: Sequence[Slowed]) -> str:
+def _gates_section(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
+    now = gates([rejudged(run, floors) for run in runs], floors)
+    then = gates(runs, {})
+    limit = 100 * margins.upper_limit(now.failed, now.runs)
+    named = f" ({', '.join(then.cases)})" if then.cases else ""
+    return (
+        "\n## Gates of unchanged code by the committed floors\n\n"
+        f"{now.runs} gates on {now.known} GPUs that no floor was set from: {now.failed} failed, "
+        f"upper 95 % limit of the rate {limit:.1f} %. By the floors of the day they were taken, {then.failed} failed"
+        f"{named}; where floors or their rule were changed after that, these gates are no independent proof of the "
+        "change.\n" + "".join(f"- {case}\n" for case in now.cases)
+    )
+
+
+def _slowed_section(cases: Sequence[Slowed], before: Sequence[Slowed]) -> str:
+    """``before`` are the same cases with the verdicts of the day they were measured."""
     beyond = [each for each in cases if each.slowdown > each.room]
     missed = [each for each in beyond if each.missed]
     lines = [
         f"- {each.case}: {100 * each.slowdown:.1f} % slower, room {100 * each.room:.1f} %, {each.verdict}"
         for each in missed
     ]
+    lost = [
+        now.case
+        for now, then in zip(cases, before, strict=True)
+        if then.verdict is Verdict.BELOW_FLOOR and now.verdict is not Verdict.BELOW_FLOOR
+    ]
+    if lost:
+        lines.append(f"\nBELOW_FLOOR by the floors of the day they were measured, not by today's: {', '.join(lost)}.")
     return (
         "\n## Slowdown mutants\n\n"
         f"{len(cases)} cases with a floor, of kernels with a mutant of slowdown-mutants.toml. {len(beyond)} are slower "

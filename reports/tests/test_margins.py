@@ -8,9 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.judge.floors import load_floors
 from peakgate.reports import held_out
 from peakgate.reports.floors import evidence_of, rounded_down
-from peakgate.reports.margins import BETWEEN_SD, LEAST_MARGIN, LONG, Evidence, bounds, room, upper_limit
+from peakgate.reports.margins import (
+    BETWEEN_SD,
+    HOST_OFFSET_US,
+    LEAST_MARGIN,
+    LONG,
+    MEDIUM_US,
+    Evidence,
+    bounds,
+    room,
+    upper_limit,
+    with_host_offset,
+)
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 
@@ -59,6 +71,29 @@ def test_a_floor_is_below_every_session_by_the_least_margin(
     known = case(*gpus, time_us=time_us, library=library)
     floor = bounds({"a": known})["a"].floor
     assert 0 <= floor <= min(known.fractions) * (1 - LEAST_MARGIN / math.sqrt(len(gpus))) * (1 + 1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=5), min_size=1, max_size=4),
+    st.floats(1.0, MEDIUM_US, exclude_max=True),
+    st.booleans(),
+)
+def test_unchanged_code_on_a_host_with_a_constant_offset_in_time_stays_above_the_floor_of_a_short_case(
+    gpus: list[list[float]], time_us: float, library: bool
+) -> None:
+    known = case(*gpus, time_us=time_us, library=library)
+    slower = with_host_offset(min(known.fractions), time_us)
+    assert slower == pytest.approx(min(known.fractions) * time_us / (time_us + HOST_OFFSET_US))
+    noise_left = 1 - LEAST_MARGIN / math.sqrt(len(gpus))
+    assert bounds({"a": known})["a"].floor <= slower * noise_left * (1 + 1e-12)
+
+
+def test_a_long_case_has_no_further_room_for_the_host_because_its_margin_holds_the_offset() -> None:
+    known = case([0.8] * 5, [0.8] * 5, time_us=MEDIUM_US)
+    assert known.duration == LONG
+    assert bounds({"a": known}) == bounds({"a": replace(known, time_us=50 * MEDIUM_US)})
+    assert bounds({"a": known})["a"].floor < with_host_offset(0.8, MEDIUM_US)
 
 
 def test_a_slowdown_beyond_the_room_is_below_the_floor_on_every_gpu() -> None:
@@ -114,6 +149,41 @@ def test_a_gate_fails_by_a_case_below_its_floor_or_by_its_verdict_and_the_limit_
     wrong = replace(kept[1], cases={**kept[1].cases, "a.b": replace(result, verdict=Verdict.WRONG)})
     found = held_out.gates([slow, wrong, *kept[2:4]], floors)
     assert (found.runs, found.failed, found.cases) == (4, 2, ("a.b", case))
+
+
+@pytest.fixture(scope="module")
+def on_hosts_of_two_gpus() -> list[Run]:
+    return [load_run(path) for path in sorted((BASELINES / "lab").glob(held_out.GATES))]
+
+
+def test_unchanged_code_on_two_hosts_with_a_constant_offset_in_time_passes_the_committed_floors(
+    on_hosts_of_two_gpus: list[Run], kept: list[Run]
+) -> None:
+    assert len({run.uuid for run in on_hosts_of_two_gpus} - {run.uuid for run in kept}) == 2
+    floors = load_floors(BASELINES / "floors.toml").by_case
+    assert held_out.gates(on_hosts_of_two_gpus, {}).cases == ("sgemm.split_k-256",)  # by the floors of that day
+    for run in on_hosts_of_two_gpus:
+        assert floors.keys() <= run.cases.keys()
+        now = held_out.rejudged(run, floors)
+        assert {now.cases[case].verdict for case in floors} == {Verdict.PASS}
+        assert held_out.gates([now], floors).failed == 0
+
+
+def test_the_host_offset_is_above_what_the_committed_runs_show(
+    on_hosts_of_two_gpus: list[Run], kept: list[Run]
+) -> None:
+    short = {case: known.time_us for case, known in evidence_of(kept).items() if known.time_us < 60}
+    for run in on_hosts_of_two_gpus:
+        offset = np.median([run.cases[case].time_us - time_us for case, time_us in short.items()])
+        assert 0.8 < offset < 1.0 < HOST_OFFSET_US
+
+
+def test_a_run_judged_anew_fails_by_todays_floor_and_keeps_every_other_verdict(kept: list[Run]) -> None:
+    case, result = next((case, result) for case, result in kept[0].cases.items() if result.peak_fraction)
+    floors = {case: 2 * (result.peak_fraction or 1.0)}
+    assert held_out.rejudged(kept[0], floors).cases[case].verdict is Verdict.BELOW_FLOOR
+    wrong = replace(kept[0], cases={case: replace(result, verdict=Verdict.WRONG)})
+    assert held_out.rejudged(wrong, floors) == wrong
 
 
 def test_a_mutant_beyond_its_room_must_be_below_its_floor(kept: list[Run]) -> None:
