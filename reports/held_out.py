@@ -7,8 +7,8 @@ remeasuring*, when the case also is by the median of three sessions, this one an
 the upper confidence limit, which takes them as independent, is optimistic.
 
 ``--page FOLDER`` reads all of a GPU model's folder of baselines: its kept gates, and below ``lab/`` gates of unchanged
-code by the committed floors on other GPUs and kernels with slowdown mutants (``.ci/floors.py``). Both are judged anew by the committed floors; where
-the floors of their day decided otherwise, the page says so.
+code on other GPUs and kernels with slowdown mutants (``.ci/floors.py``). Both are judged anew by the committed floors;
+where the floors of their day decided otherwise, the page says so.
 """
 
 from __future__ import annotations
