@@ -180,6 +180,14 @@ def speed(session: nox.Session) -> None:
     session.run("python", ".ci/speed.py")
 
 
+@nox.session(default=False)
+def mutation(session: nox.Session) -> None:
+    """Mutate the modules that judge, and see whether the tests notice. An hour."""
+    install(session, "tests")
+    requirements(session, "mutation")
+    session.run("python", ".ci/mutation.py")
+
+
 LOCKS = {
     "tests": ("pyproject.toml", "--extra=reports", "--group=build", "--group=tests", "--group=lint"),
     "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
@@ -188,6 +196,7 @@ LOCKS = {
     "cuda12": ("pyproject.toml", "--extra=cuda12"),
     "compiler": ("pyproject.toml", "--extra=compiler"),
     "nox": ("--group=pyproject.toml:tools",),
+    "mutation": ("--group=pyproject.toml:mutation",),
 }
 """What each file of requirements/ pins. The first is resolved freely, the others to the same versions, so that files
 can be installed together; but not two of CUDA 12, CUDA 13 and NVRTC, whose bindings exclude each other."""
