@@ -6,7 +6,18 @@ import signal
 from pathlib import Path
 
 import pytest
+from peakgate.common.errors import PeakgateError
+from peakgate.device import emulator
 from peakgate.device.driver import gpu_count
+
+
+@pytest.fixture
+def compiler() -> None:
+    """Skip where the emulator finds no C++ compiler."""
+    try:
+        emulator.find_compiler()
+    except PeakgateError as missing:
+        pytest.skip(str(missing))
 
 
 def pytest_configure() -> None:

@@ -70,6 +70,20 @@ def ab(session: nox.Session) -> None:
 
 
 @nox.session
+def bisect(session: nox.Session) -> None:
+    """Find the commit that changed a case's time: -- GOOD BAD [--case ID] [--plan] [--resume]."""
+    install_for_device(session, "reports", needs=("--nvrtc",))
+    peakgate(session, "bisect")
+
+
+@nox.session
+def fleet(session: nox.Session) -> None:
+    """Run the gate on every GPU of this machine or of a Dask cluster and report the slow ones: -- [--scheduler URL]."""
+    install_for_device(session, "fleet")
+    peakgate(session, "fleet")
+
+
+@nox.session
 def floors(session: nox.Session) -> None:
     """Propose floors from saved runs as a diff: -- RUN... [--write]."""
     install(session, "reports")
@@ -132,6 +146,13 @@ def check(session: nox.Session) -> None:
     peakgate(session, "check")
 
 
+@nox.session(default=False)
+def calibrate(session: nox.Session) -> None:
+    """Run the emulator's suite of kernels with known defects: -- [-k TEXT] [--write]. A minute."""
+    install_for_device(session, "reports")
+    session.run("python", "suite/tests/calibrated/emulated.py", *session.posargs)
+
+
 @nox.session
 def mutants(session: nox.Session) -> None:
     """Delete each barrier and each guard of the kernels and see whether the checked emulator notices: -- [-k TEXT]."""
@@ -188,9 +209,17 @@ def mutation(session: nox.Session) -> None:
     session.run("python", ".ci/mutation.py")
 
 
+@nox.session(default=False)
+def kill(session: nox.Session) -> None:
+    """Kill runs at 200 random moments and 100 times while a file is written, fill disks: -- [--trials N] [FILE]."""
+    install_for_device(session, "reports")
+    session.run("python", ".ci/kill.py", *session.posargs)
+
+
 LOCKS = {
-    "tests": ("pyproject.toml", "--extra=reports", "--group=build", "--group=tests", "--group=lint"),
+    "tests": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build", "--group=tests", "--group=lint"),
     "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
+    "fleet": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build"),
     "cuda13": ("pyproject.toml", "--extra=cuda13"),
     "nvrtc": ("pyproject.toml", "--extra=nvrtc"),
     "cuda12": ("pyproject.toml", "--extra=cuda12"),
@@ -217,7 +246,6 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Give 200,000 hostile run files, floors and acknowledgements to their readers; prints the count. An hour."""
+    """Give 225,000 hostile files to every reader: -- [--inputs N] [--record FILE] [READER ...]. Half an hour."""
     install(session, "tests")
-    session.env["PEAKGATE_FUZZ"] = "201000"
-    session.run("python", "-m", "pytest", "-s", "-q", "reports/tests/test_fuzz.py", *session.posargs)
+    session.run("python", ".ci/fuzz.py", *session.posargs)

@@ -122,7 +122,9 @@ def _change(mutant: str) -> tuple[str, str]:
         [sys.executable, "-m", "mutmut", "show", mutant], cwd=TREE, check=True, capture_output=True, text=True
     ).stdout
     was, becomes = (
-        " ".join(line[1:].strip() for line in shown.splitlines() if line.startswith(sign) and not line.startswith(sign * 3))
+        " ".join(
+            line[1:].strip() for line in shown.splitlines() if line.startswith(sign) and not line.startswith(sign * 3)
+        )
         for sign in "-+"
     )
     return was, becomes

@@ -15,7 +15,7 @@ from peakgate.reports.runs.runfile import CaseResult, Run
 access = module_at(Path(__file__).parent / "access" / "family.py")
 
 ACCESS, OCCUPANCY, SGEMM, TRANSPOSE = "access", "occupancy", "sgemm", "transpose"
-YARDSTICK = "cublas"
+REFERENCE = "cublas"
 
 WORTH_A_MARK = 1.02
 """In the picture of the transpose, another shape is marked where it is faster than the headline by this factor."""
@@ -114,20 +114,20 @@ def _occupancy(measured: Sequence[Timed], note: str, roof: tuple[str, float] | N
 
 
 def sgemm_by_size(shown: Shown) -> Groups:
-    """TFLOP/s of each stage of sgemm on each size that the run has, cuBLAS as the yardstick."""
+    """TFLOP/s of each stage of sgemm on each size that the run has, cuBLAS as the reference."""
     timed = sorted(shown.timed[SGEMM], key=lambda pair: pair[0].work.flops)
     sizes = tuple(dict.fromkeys(case.size for case, _ in timed))
     tflops = {(case.stage.name, case.size): result.tflops for case, result in timed}
     names = (entry.stage.name for entry in shown.entries[SGEMM])
     rows = {name: tuple(tflops.get((name, size)) for size in sizes) for name in names}
-    yardstick = rows.pop(YARDSTICK)
+    reference = rows.pop(REFERENCE)
     return Groups(
         title="SGEMM: the stages on each size",
         note=", ".join(machine(shown.run)),
         y_label="TFLOP/s",
         sizes=sizes,
         stages=tuple(rows.items()),
-        yardstick=("cuBLAS", yardstick),
+        reference=("cuBLAS", reference),
     )
 
 

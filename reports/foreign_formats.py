@@ -71,7 +71,7 @@ def read_foreign(document: Mapping[str, Any], folder: Path) -> list[ForeignRun]:
             return [_google(document)]
         if isinstance(document.get("devices"), list) and isinstance(document.get("benchmarks"), list):
             return _nvbench(document, folder)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise PeakgateError(f"not whole: {type(error).__name__}: {error}; write it again") from None
     raise PeakgateError("neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks)")
 

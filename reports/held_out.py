@@ -5,12 +5,16 @@ unchanged, so every case below its floor is a false failure. A run fails when an
 remeasuring*, when the case also is by the median of three sessions, this one and the next two of its GPU. With
 ``--new`` the floors from all of RUN are tried on the runs named there as well. Runs of one GPU resemble each other, so
 the upper confidence limit, which takes them as independent, is optimistic.
+
+``--page FOLDER`` reads all of a GPU model's folder of baselines: its kept gates, and below ``lab/`` gates of unchanged
+code by the committed floors on other GPUs and kernels with slowdown mutants (``.ci/floors.py``).
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +24,21 @@ from pathlib import Path
 import numpy as np
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.judge.floors import load_floors
 from peakgate.reports import margins
 from peakgate.reports.comparison import noise
 from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.find import Archive, find_side, without_copies
-from peakgate.reports.runs.runfile import Run
-from peakgate.verdict import ExitCode
+from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
+
+PAGE = Path("lab", "floors.md")
+GATES, EARLIER_GATES = "floors/runs/*.json", "tool/gate-[0-9a-f]*.json"
+HONEST, SLOWED = "floors/mutants/honest/*.json", "floors/mutants/slowed/*.json"
+"""Below ``lab/``; the mutated run after each honest one is on the same GPU."""
+
+ROOM = re.compile(r'^"(?P<case>[^"]+)".*# .*room (?P<percent>[0-9.]+) %', re.MULTILINE)
 
 PROCESSES = 3
 MOST_NAMED = 5
@@ -128,6 +140,92 @@ def table(runs: Sequence[Run], new: Sequence[Run] = ()) -> str:
     return "\n".join(page) + "\n"
 
 
+def gates(runs: Sequence[Run], floors: Mapping[str, float]) -> Tried:
+    """Whole gates by the floors as committed: one fails by a verdict that fails a merge, or a case below its floor.
+
+    Each has measured its cases below their floor again, and keeps the median of three processes.
+    """
+    bad: list[set[str]] = []
+    for run in runs:
+        below = {case for case, floor in floors.items() if _below([run], case, floor)}
+        judged = {case for case, result in run.cases.items() if result.verdict in REGRESSIONS}
+        bad.append(below | judged | {case for case, lost in run.unmeasured.items() if lost.verdict in REGRESSIONS})
+    failed = sum(map(bool, bad))
+    gpus = len({run.uuid for run in runs})
+    return Tried(gpus, len(runs), failed, failed, tuple(sorted(set().union(*bad))))
+
+
+@dataclass(frozen=True, slots=True)
+class Slowed:
+    """A case with a slowdown mutant: its time over the unchanged one's less 1, its room, and the gate's verdict."""
+
+    case: str
+    slowdown: float
+    room: float
+    verdict: Verdict | None
+
+    @property
+    def missed(self) -> bool:
+        """Slower by more than its room, and not below its floor."""
+        return self.slowdown > self.room and self.verdict is not Verdict.BELOW_FLOOR
+
+
+def slowed(honest: Run, mutated: Run, rooms: Mapping[str, float]) -> list[Slowed]:
+    """The cases of both runs that have a floor, the most slowed first."""
+    found = [
+        Slowed(case, result.time_us / honest.cases[case].time_us - 1, rooms[case], result.verdict)
+        for case, result in mutated.cases.items()
+        if case in honest.cases and case in rooms
+    ]
+    return sorted(found, key=lambda each: each.slowdown, reverse=True)
+
+
+def rooms(floors: str) -> dict[str, float]:
+    """The room that the comment on each floor of a floors.toml prints, as a fraction."""
+    return {found["case"]: float(found["percent"]) / 100 for found in ROOM.finditer(floors)}
+
+
+def page(baselines: Path) -> str:
+    """The whole table of a GPU model: floors on GPUs they were not set from, and kernels with slowdown mutants."""
+    kept = [load_run(path) for path in sorted((baselines / "runs").glob("*-gate.json"))]
+    known = {run.uuid for run in kept}
+    lab = baselines / "lab"
+    tried_on = [load_run(path) for path in sorted([*lab.glob(GATES), *lab.glob(EARLIER_GATES)])]
+    floors = load_floors(baselines / "floors.toml").by_case
+    text = table(kept)
+    others = [run for run in tried_on if run.uuid not in known]
+    if others:
+        found = gates(others, floors)
+        limit = 100 * margins.upper_limit(found.failed, found.runs)
+        text += (
+            "\n## Gates of unchanged code by the committed floors\n\n"
+            f"{found.runs} gates on {found.known} GPUs that no floor was set from: {found.failed} failed, "
+            f"upper 95 % limit of the rate {limit:.1f} %.\n" + "".join(f"- {case}\n" for case in found.cases)
+        )
+    pairs = zip(sorted(lab.glob(HONEST)), sorted(lab.glob(SLOWED)), strict=True)
+    cases = [
+        each
+        for honest, mutated in pairs
+        for each in slowed(load_run(honest), load_run(mutated), rooms((baselines / "floors.toml").read_text("utf-8")))
+    ]
+    return text + (_slowed_section(cases) if cases else "")
+
+
+def _slowed_section(cases: Sequence[Slowed]) -> str:
+    beyond = [each for each in cases if each.slowdown > each.room]
+    missed = [each for each in beyond if each.missed]
+    lines = [
+        f"- {each.case}: {100 * each.slowdown:.1f} % slower, room {100 * each.room:.1f} %, {each.verdict}"
+        for each in missed
+    ]
+    return (
+        "\n## Slowdown mutants\n\n"
+        f"{len(cases)} cases with a floor, of kernels with a mutant of slowdown-mutants.toml. {len(beyond)} are slower "
+        f"by more than their room: {len(beyond) - len(missed)} of them BELOW_FLOOR, {len(missed)} not. The other "
+        f"{len(cases) - len(beyond)} are for `ab` to find.\n" + "".join(f"{line}\n" for line in lines)
+    )
+
+
 def _below(sessions: Sequence[Run], case: str, floor: float) -> bool:
     results = [run.cases[case].peak_fraction for run in sessions if case in run.cases]
     fractions = [fraction for fraction in results if fraction is not None]
@@ -137,11 +235,18 @@ def _below(sessions: Sequence[Run], case: str, floor: float) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Print the table; exit 1 when the present rule has a false failure, 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.held_out", description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs of unchanged code on two GPUs or more")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="runs of unchanged code on two GPUs or more")
+    parser.add_argument("--page", type=Path, metavar="FOLDER", help="all that baselines/<gpu> holds, instead of RUNs")
     parser.add_argument("--new", nargs="+", default=[], metavar="RUN", help="runs of further GPUs to try the floors on")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table there, as Markdown")
     options = parser.parse_args(arguments)
+    if not options.page and not options.runs:
+        parser.error("no runs: name some, or the folder of a GPU model with --page")
     try:
+        if options.page:
+            say(text := page(options.page))
+            write_whole(options.page / PAGE, text)
+            return ExitCode.OK
         runs, new = _runs(options.runs), _runs(options.new)
         text = table(runs, new)
         say(text)

@@ -199,7 +199,7 @@ def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetim
         if text is not None:
             try:
                 moment = datetime.fromisoformat(text)
-            except ValueError:
+            except (ValueError, TypeError):
                 raise PeakgateError(f"{source.path}: {said_by} says {text!r}, not an ISO date and time") from None
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
     return source.changed, "the file's time stamp"

@@ -30,9 +30,10 @@ buffers after it, in argument order.
 """
 
 
-Data = None | float | tuple[float, float] | Callable[..., Array]
+Data = None | float | tuple[float, float] | Path | Callable[..., Array]
 """What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
-random values from ``low`` up to but not including ``high``; a number: that number; a function: ``data(xp, shape)``."""
+random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
+left there; a function: ``data(xp, shape)``."""
 
 
 class Role(Enum):
@@ -43,6 +44,8 @@ class Role(Enum):
     INOUT = "inout"
     SCRATCH = "scratch"
     """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
+    TEMP = "temp"
+    """What one launch of a case leaves for a later one: poisoned like an output, compared with nothing."""
 
 
 class Scale(Enum):
@@ -139,11 +142,21 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One of a case's launches: a kernel of the stage's file, its shape, and which of the case's arguments it takes."""
+
+    kernel: str
+    launch: Launch
+    takes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One step of a family's ladder.
 
     ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name, a qualified name or a
-    template-id such as ``softmax<float, 256>``, by default the stage's name. ``include`` are folders in which it looks
+    template-id such as ``softmax<float, 256>``, by default the stage's name; ``more`` are the other kernels of that
+    file which its cases launch, where a case is several launches. ``include`` are folders in which it looks
     for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator takes the
     macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__`` variables that
     are filled with input data before the launch: the reference receives them behind the arguments' inputs.
@@ -163,6 +176,7 @@ class Stage:
     cooperative: bool = False
     host_bound: bool = False
     entry: str = ""
+    more: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     include: tuple[Path, ...] = ()
     constants: tuple[tuple[str, Buffer], ...] = ()
@@ -171,6 +185,16 @@ class Stage:
     def kernel(self) -> str:
         """The kernel that is launched, as C++ names it."""
         return self.entry or self.name
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Every kernel that is launched, the one that stands for the stage first."""
+        return (self.kernel, *self.more)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The kernels' own names, without namespaces and template arguments."""
+        return tuple(name.partition("<")[0].strip().rpartition("::")[2] for name in self.kernels)
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.operation is None):
@@ -182,9 +206,12 @@ class Case:
     """One stage on one problem with one launch shape.
 
     ``size``, ``block`` and ``variant`` are labels: with family and stage they make the id, which keys everything.
-    ``reference`` gives the expected result; ``tolerance`` is the largest allowed ``max|out - ref| / max|ref|``, and
-    0 asks for equal bits. ``roof`` names the measured roof the case is compared with. ``predicted`` carries what a
-    model expects of this case, by the name under which the run file reports it.
+    ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
+    together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
+    that numpy.save left of each output, or a case of another kernel on the same arguments; ``tolerance`` is the
+    largest allowed ``max|out - ref| / max|ref|``, and 0 asks for equal bits. ``roof`` names the measured roof the case
+    is compared with. ``predicted`` carries what a model expects of this case, by the name under which the run file
+    reports it.
     """
 
     family: str
@@ -192,7 +219,7 @@ class Case:
     launch: Launch
     arguments: tuple[Argument, ...]
     work: Work
-    reference: Reference
+    reference: Reference | tuple[Path, ...] | Case
     size: str = ""
     block: str = ""
     variant: str = ""
@@ -202,16 +229,34 @@ class Case:
     roof: str = "copy"
     tier: Tier = Tier.FULL
     predicted: tuple[tuple[str, float], ...] = ()
+    sequence: tuple[KernelLaunch, ...] = ()
 
     def __post_init__(self) -> None:
         if not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+        if self.sequence and self.sequence[0].launch != self.launch:
+            raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
+        if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
+            raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
 
     @property
     def id(self) -> str:
         """``family.stage-size-block-variant``, empty parts left out."""
         parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
         return "-".join(part for part in parts if part)
+
+    @property
+    def launches(self) -> tuple[KernelLaunch, ...]:
+        """What one run launches, in order."""
+        alone = KernelLaunch(self.stage.kernel, self.launch, tuple(range(len(self.arguments))))
+        return self.sequence or (alone,)
+
+    @property
+    def saved(self) -> tuple[Path, ...]:
+        """The files of saved arrays that its inputs and its expected outputs come from."""
+        inputs = (*self.buffers, *(buffer for _, buffer in self.stage.constants))
+        expected = self.reference if isinstance(self.reference, tuple) else ()
+        return (*(buffer.data for buffer in inputs if isinstance(buffer.data, Path)), *expected)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

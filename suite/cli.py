@@ -15,7 +15,9 @@ from peakgate.verdict import ExitCode
 VERBS = {
     "init": ("project.init", "make the project at hand ready: settings, and an example of a kernel"),
     "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
+    "fleet": ("reports.fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
     "ab": ("reports.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
+    "bisect": ("reports.bisect.command", "find the commit that changed a case's time, with few measurements"),
     "compare": ("reports.comparison.command", "compare two saved runs"),
     "history": ("reports.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("reports.render.show", "write a page of one run"),
@@ -33,7 +35,15 @@ VERBS = {
 }
 """Verb -> its module, which runs it by ``main(verb, arguments)``, and what it does."""
 
-_EXTRAS = {"cupy": "cuda13", "pynvml": "cuda13", "cuda": "nvrtc", "pandas": "reports", "scipy": "reports"}
+_EXTRAS = {
+    "cupy": "cuda13",
+    "pynvml": "cuda13",
+    "cuda": "nvrtc",
+    "pandas": "reports",
+    "scipy": "reports",
+    "distributed": "fleet",
+    "pyarrow": "fleet",
+}
 _EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70 a defect of peakgate, 130 interrupted"
 
 

@@ -11,18 +11,54 @@
         reference=lambda xp, x: 2 * x,
         sizes=[1 << 26],
     )
+
+Several launches as one case name their arguments::
+
+    FAMILY = kernel(
+        "sum.cu",
+        arguments=lambda n: {"out": Out(1), "x": In(n), "n": Value(n), "sums": Temp(1024), "count": Value(1024)},
+        launches=[
+            launch("partial_sums", "sums x n", grid=1024, block=256),
+            launch("final_sum", "out sums count", grid=1, block=256),
+        ],
+        bytes=lambda n: 4 * n,
+        reference=lambda xp, x: x.sum(dtype="float64", keepdims=True),
+        sizes=[1 << 26],
+    )
+
+``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels. In place
+of a function, ``reference`` is another kernel, ``launch("naive_sum", "out x n", grid=1, block=1,
+source="naive.cu")``, or an array saved by numpy.save, ``"sum-{size}.npy"``.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.case import Argument, Array, Buffer, Case, Data, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
+from peakgate.case import (
+    Argument,
+    Array,
+    Buffer,
+    Case,
+    Data,
+    Family,
+    KernelLaunch,
+    Launch,
+    Role,
+    Scalar,
+    Scale,
+    Stage,
+    Tier,
+    Work,
+)
 
+Extent = int | tuple[int, ...]
 Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
 
@@ -39,9 +75,14 @@ EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
 """By number of dimensions: off every power of two, and long in either direction."""
 
 
-def In(*shape: int, dtype: str = "float32", data: Data = None) -> Buffer:  # noqa: N802  (reads like a parameter)
-    """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``."""
-    return Buffer(Role.IN, shape, dtype, data)
+def In(  # noqa: N802  (reads like a parameter)
+    *shape: int, dtype: str = "float32", data: Data | str = None
+) -> Buffer:
+    """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``.
+
+    A text is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
+    """
+    return Buffer(Role.IN, shape, dtype, Path(data) if isinstance(data, str) else data)
 
 
 def Out(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
@@ -49,9 +90,14 @@ def Out(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
     return Buffer(Role.OUT, shape, dtype)
 
 
-def InOut(*shape: int, dtype: str = "float32", data: Data = None) -> Buffer:  # noqa: N802
+def InOut(*shape: int, dtype: str = "float32", data: Data | str = None) -> Buffer:  # noqa: N802
     """A buffer that the kernel reads and changes in place."""
-    return Buffer(Role.INOUT, shape, dtype, data)
+    return Buffer(Role.INOUT, shape, dtype, Path(data) if isinstance(data, str) else data)
+
+
+def Temp(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
+    """A buffer that one launch writes and a later one of the same case reads."""
+    return Buffer(Role.TEMP, shape, dtype)
 
 
 def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802
@@ -59,13 +105,49 @@ def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802
     return Scalar(value, dtype or ("int32" if isinstance(value, int) else "float32"))
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchOf:
+    """A launch of a kernel as a family describes it; see ``launch``."""
+
+    entry: str
+    takes: str
+    grid: Callable[..., Extent] | Extent
+    block: Extent
+    shared_bytes: int
+    source: str
+
+    def shape(self, numbers: Sequence[int]) -> Launch:
+        """The launch at a size."""
+        grid = self.grid(*numbers) if callable(self.grid) else self.grid
+        return Launch(_three(grid), _three(self.block), self.shared_bytes)
+
+
+def launch(
+    entry: str,
+    takes: str = "",
+    *,
+    grid: Callable[..., Extent] | Extent,
+    block: Extent,
+    shared_bytes: int = 0,
+    source: str = "",
+) -> LaunchOf:
+    """One of several launches, or that of a reference kernel: ``entry`` with the arguments that ``takes`` names.
+
+    ``takes`` are names separated by blanks, in the kernel's order; without any it takes all arguments but the Temp
+    ones. ``grid`` is a number, or a function of the size. ``source`` is the file of a reference kernel, by default the
+    family's.
+    """
+    return LaunchOf(entry, takes, grid, block, shared_bytes, source)
+
+
 def kernel(
     source: str,
     *,
-    arguments: Callable[..., Sequence[Argument]],
-    grid: Callable[..., int | tuple[int, ...]],
-    block: int | tuple[int, ...],
-    reference: Callable[..., Array | tuple[Array, ...]],
+    arguments: Callable[..., Sequence[Argument] | Mapping[str, Argument]],
+    grid: Callable[..., Extent] | Extent = 0,
+    block: Extent = 0,
+    launches: Sequence[LaunchOf] = (),
+    reference: Callable[..., Array | tuple[Array, ...]] | LaunchOf | str | Sequence[str],
     sizes: Sequence[Size],
     bytes: Callable[..., int],  # noqa: A002  (what it is)
     flops: Callable[..., int] | None = None,
@@ -85,10 +167,13 @@ def kernel(
 ) -> Family:
     """A family with the one kernel in ``source``, a .cu file beside the caller's, named like its folder.
 
-    ``arguments``, ``grid``, ``bytes`` and ``flops`` are functions of a size; ``block`` is in threads.
-    ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``.
+    ``arguments``, ``grid``, ``bytes`` and ``flops`` are functions of a size; ``block`` is in threads. ``launches`` in
+    place of grid and block are several launches as one case, timed together; ``arguments`` then gives names to them.
+    ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; a
+    ``launch`` in its place is that of another kernel whose outputs are expected, a text the file of a saved array.
     ``sizes`` are measured on a GPU, all in the gate; ``small_sizes`` run in the emulator; ``edges`` prove the build
-    right where tidy sizes cannot: by default numbers off every power of two. ``tolerance`` is the largest
+    right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved.
+    ``tolerance`` is the largest
     ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
     go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables.
@@ -97,54 +182,139 @@ def kernel(
     assert caller is not None
     assert caller.f_back is not None
     folder = Path(caller.f_back.f_globals["__file__"]).parent
+    if bool(launches) == bool(grid and block):
+        raise ValueError(f"{source}: expected either grid and block, or launches=[launch(...), ...]")
+    if launches and (entry or shared_bytes or any(each.source for each in launches)):
+        raise ValueError(
+            f"{source}: each of its launches has an entry and shared_bytes of its own, all are in this file"
+        )
+    if not all(each.entry for each in launches):
+        raise ValueError(f"{source}: each of its launches names its kernel: launch('partial_sums', ...)")
+    first = launches[0] if launches else launch(entry, grid=grid, block=block, shared_bytes=shared_bytes)
+    kernels = tuple(dict.fromkeys(each.entry for each in launches[1:] if each.entry != first.entry))
     stage = Stage(
         name or Path(source).stem,
         lesson,
         source=folder / source,
         min_capability=min_capability,
-        entry=entry,
+        entry=first.entry,
+        more=kernels,
         options=tuple(options),
         include=tuple(folder / path for path in include),
         constants=tuple(constants.items()),
         cooperative=cooperative,
     )
-    shape = _three(block)
     macros = tuple((key, str(value)) for key, value in defines.items())
 
     def expected(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+        assert callable(reference)
         found = reference(xp, *inputs)
         return found if isinstance(found, tuple | list) else (found,)
 
     def case(size: Size, tier: Tier = Tier.FULL) -> Case:
         numbers = size if isinstance(size, tuple) else (size,)
-        given = tuple(arguments(*numbers))
-        return Case(
+        label = "x".join(map(str, numbers))
+        described = arguments(*numbers)
+        names = tuple(described) if isinstance(described, Mapping) else ()
+        listed = described.values() if isinstance(described, Mapping) else described
+        given = tuple(_in_folder(argument, folder, label) for argument in listed)
+        shapes = [KernelLaunch(each.entry, each.shape(numbers), _positions(each, names, given)) for each in launches]
+        made = Case(
             family=folder.name,
             stage=stage,
-            launch=Launch(_three(grid(*numbers)), shape, shared_bytes),
+            launch=first.shape(numbers),
             arguments=given,
             work=Work(bytes(*numbers), flops(*numbers) if flops else 0),
-            reference=expected,
-            size="x".join(map(str, numbers)),
+            reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected,
+            size=label,
             defines=macros,
             dtype=_output_type(given),
             tolerance=TOLERANCES.get(_output_type(given), 0.0) if tolerance is None else tolerance,
             tier=tier,
+            sequence=tuple(shapes),
         )
+        if isinstance(reference, LaunchOf):
+            made = replace(made, reference=_by_other_kernel(made, reference, numbers, names))
+        return made
 
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
-    probed: tuple[Size, ...] = tuple(edges) or EDGES[dimensions]
+
+    def probed() -> tuple[Size, ...]:
+        # A saved array is of one size, so that only sizes of which there is one can be problems.
+        return tuple(edges) or (() if case(sizes[0]).saved else EDGES[dimensions])
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:
             yield from (case(size, Tier.GATE) for size in sizes)
         else:
-            yield from (case(size) for size in tuple(small_sizes) or probed[-1:])
+            yield from (case(size) for size in tuple(small_sizes) or probed()[-1:])
 
     def probes(_: Case) -> Iterator[Case]:
-        yield from (case(size) for size in probed)
+        yield from (case(size) for size in probed())
 
     return Family(folder.name, lesson or f"{stage.name}, one kernel", (stage,), cases, probes)
+
+
+def family(*kernels: Family, summary: str = "") -> Family:
+    """The kernels of one folder as one family, in this order: the stages of a ladder, say."""
+    members = {stage.name: each for each in kernels for stage in each.stages}
+
+    def cases(scale: Scale) -> Iterator[Case]:
+        for each in kernels:
+            yield from each.cases(scale)
+
+    def probes(case: Case) -> Iterator[Case]:
+        yield from members[case.stage.name].probes(case)
+
+    stages = tuple(stage for each in kernels for stage in each.stages)
+    return Family(kernels[0].name, summary or f"{len(stages)} kernels", stages, cases, probes)
+
+
+def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:
+    """The argument; where its data is a saved array, with that file's place."""
+    if isinstance(argument, Buffer) and isinstance(argument.data, Path):
+        return replace(argument, data=folder / str(argument.data).replace("{size}", size))
+    return argument
+
+
+def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, ...]:
+    each = (names,) if isinstance(names, str) else names
+    return tuple(folder / name.replace("{size}", size) for name in each)
+
+
+def _positions(described: LaunchOf, names: Sequence[str], arguments: Sequence[Argument]) -> tuple[int, ...]:
+    """Which arguments a launch takes; ValueError where it names one that is not there."""
+    if not described.takes:
+        own = (Role.TEMP, Role.SCRATCH)
+        return tuple(at for at, each in enumerate(arguments) if not (isinstance(each, Buffer) and each.role in own))
+    if unknown := [name for name in described.takes.split() if name not in names]:
+        known = f"the arguments are {', '.join(names)}" if names else "give the arguments names: {'out': Out(n), ...}"
+        raise ValueError(f"launch of {described.entry}: no argument is named {unknown[0]}; {known}")
+    return tuple(names.index(name) for name in described.takes.split())
+
+
+def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], names: Sequence[str]) -> Case:
+    """The case of a reference kernel on the same arguments."""
+    assert case.stage.source is not None
+    source = case.stage.source.parent / (described.source or case.stage.source.name)
+    if source == case.stage.source and described.entry in case.stage.kernels:
+        raise ValueError(f"{case.stage.name}: its reference is the kernel itself, {described.entry}; expected another")
+    stage = replace(
+        case.stage,
+        name=re.sub(r"\W+", "_", described.entry) or source.stem,
+        source=source,
+        entry=described.entry,
+        more=(),
+        constants=case.stage.constants if source == case.stage.source else (),
+    )
+    shape = described.shape(numbers)
+    takes = KernelLaunch(stage.kernel, shape, _positions(described, names, case.arguments))
+    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=_nothing)
+
+
+def _nothing(_: Any, __: Sequence[Array]) -> Sequence[Array]:
+    """Nothing is expected of a reference kernel."""
+    return ()
 
 
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:

@@ -20,6 +20,7 @@ def small_of(family: Family, stage: str) -> list[Case]:
 def is_right(case: Case) -> bool:
     launchable = CpuLaunchable(case)
     launchable.run()
+    assert callable(case.reference)
     expected = case.reference(np, launchable.inputs)
     return all(map(np.array_equal, launchable.outputs, expected))
 

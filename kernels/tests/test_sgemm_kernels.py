@@ -1,4 +1,4 @@
-"""The sgemm kernels against float64 in the emulator, and what their injected defects lead to."""
+"""The sgemm kernels against float64 in the emulator, and defects of theirs that `peakgate mutants` does not inject."""
 
 from __future__ import annotations
 
@@ -94,47 +94,6 @@ def test_a_hard_coded_last_buffer_is_wrong_for_an_odd_number_of_tiles(
     assert not launch(emulator, odd, defective) <= odd.tolerance
 
 
-@pytest.mark.parametrize("stage", ["vectorized", "double_buffer", "warp_tiled", "split_k"])
-def test_without_guards_a_size_off_the_tile_reaches_past_the_matrix(
-    emulator: ModuleType, tmp_path: Path, stage: str
-) -> None:
-    unguarded = "const bool whole = true || first_row"
-    defective = edited(tmp_path, f"{stage}.cu", "const bool whole = first_row", unguarded)
-    with pytest.raises(emulator.KernelDefect):
-        launch(emulator, probe_of(stage, "132x264x44"), defective)
-
-
-def test_float4_on_rows_that_are_not_16_byte_aligned_is_misaligned(emulator: ModuleType, tmp_path: Path) -> None:
-    header = edited(tmp_path, "tile_access.cuh", "if (cols % 4 == 0) {", "if (cols > 0) {")
-    kernel = header.with_name("double_buffer.cu")
-    with pytest.raises(emulator.KernelDefect):
-        launch(emulator, probe_of("double_buffer", "129x127x9"), kernel)
-
-
-@pytest.mark.parametrize(
-    ("stage", "barrier"),
-    [
-        ("tiled", "        __syncthreads();\n\n"),
-        ("moved_sync", "        __syncthreads();\n        write4"),
-        ("double_buffer", "        __syncthreads();\n    }"),
-        ("warp_tiled", "        __syncthreads();\n        read_fragments"),
-        ("async_copy", "        __syncthreads();\n        read_fragments"),
-        ("split_k", "            __syncwarp();\n            if (!WHOLE)"),
-        ("split_k", "        __syncthreads();\n        for (int e"),
-    ],
-)
-def test_a_missing_barrier_is_a_race(emulator: ModuleType, tmp_path: Path, stage: str, barrier: str) -> None:
-    defective = edited(tmp_path, f"{stage}.cu", barrier, barrier.split(";", 1)[1])
-    with pytest.raises(emulator.KernelDefect):
-        launch(emulator, probe_of(stage, "130x260x144"), defective)
-
-
-def test_a_missing_wait_for_asynchronous_copies_is_found(emulator: ModuleType, tmp_path: Path) -> None:
-    defective = edited(tmp_path, "async_copy.cu", "copy_async_wait<SLOTS - 2>();", "")
-    with pytest.raises(emulator.KernelDefect):
-        launch(emulator, probe_of("async_copy", "130x260x144"), defective)
-
-
 def test_a_wait_that_leaves_one_group_too_many_is_found(emulator: ModuleType, tmp_path: Path) -> None:
     defective = edited(tmp_path, "async_copy.cu", "copy_async_wait<SLOTS - 2>();", "copy_async_wait<SLOTS - 1>();")
     with pytest.raises(emulator.KernelDefect):
@@ -147,19 +106,9 @@ RING_STAGES = ("barrier_ring", "group_split", "stream_k")
 
 
 @pytest.mark.parametrize("stage", RING_STAGES)
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("        split_barrier_arrive(ring.barrier(2));\n", ""),
-        ("split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);", ""),
-        ("split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);", "split_barrier_wait(ring.barrier(3), 0);"),
-    ],
-    ids=["nobody arrives", "nobody waits", "a wait for the wrong slice"],
-)
-def test_a_ring_whose_barriers_do_not_order_it_is_found(
-    emulator: ModuleType, tmp_path: Path, stage: str, right: str, wrong: str
-) -> None:
-    header = edited(tmp_path, "ring_tile.cuh", right, wrong)
+def test_a_wait_for_the_wrong_slice_of_the_ring_is_found(emulator: ModuleType, tmp_path: Path, stage: str) -> None:
+    right = "split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);"
+    header = edited(tmp_path, "ring_tile.cuh", right, "split_barrier_wait(ring.barrier(3), 0);")
     probe = probe_of(stage, "130x260x144")
     if stage == "stream_k":
         probe = on_blocks(probe, 2)  # with more of them no block has more slices than the ring is filled with at once
@@ -175,14 +124,6 @@ def test_an_arrival_for_a_round_whose_forerunner_was_not_waited_for_is_found(
     header = edited(tmp_path, "ring_tile.cuh", wait, wait.splitlines(keepends=True)[0])
     with pytest.raises(emulator.KernelDefect, match=r"split_barrier\.cuh:\d+: .*barrier->waits"):
         launch(emulator, probe_of("stream_k", "1025x260x16"), header.with_name("stream_k.cu"))
-
-
-def test_partial_tiles_that_are_read_before_all_groups_wrote_them_are_a_race(
-    emulator: ModuleType, tmp_path: Path
-) -> None:
-    defective = edited(tmp_path, "group_split.cu", "    __syncthreads();\n    for (int e", "    for (int e")
-    with pytest.raises(emulator.KernelDefect):
-        launch(emulator, probe_of("group_split", "130x260x144"), defective)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 5, 132])

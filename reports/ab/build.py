@@ -11,13 +11,12 @@ from peakgate.common.processes import end_group
 from peakgate.project import config
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.process import SideBroken, last_words
-from peakgate.reports.ab.schedule import Which
 
 SCRATCH = ".peakgate/tmp"
 """Where a build's temporary files go: inside its side."""
 
 
-def build_side(which: Which, folder: Folder, environment: Mapping[str, str], log: Path) -> float:
+def build_side(which: str, folder: Folder, environment: Mapping[str, str], log: Path) -> float:
     """Run the project's ``build`` command in the side's folder; how many seconds that took, 0 without a command.
 
     All output goes to ``log``. SideBroken where the command fails, or does not end within ``build_timeout_s``: it and

@@ -14,7 +14,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.reports.ab import process
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.process import SideBroken, last_words
-from peakgate.reports.ab.schedule import Which
+from peakgate.reports.ab.schedule import Side
 
 NO_GPU = "no GPU answers"
 """How an identity's complaint begins when there is none: a fault of the machine, not of the side."""
@@ -54,19 +54,24 @@ def read_codes(
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
     """
     with ThreadPoolExecutor(max_workers=2) as pool:
-        base, head = pool.map(partial(_read_code, tier, capability), Which, folders, environments)
+        base, head = pool.map(partial(read_code, tier, capability), Side, folders, environments)
     return base, head
 
 
-def _read_code(tier: str, capability: str | None, which: Which, folder: Folder, environment: Mapping[str, str]) -> Code:
+def read_code(
+    tier: str, capability: str | None, which: str, folder: Folder, environment: Mapping[str, str], *, case: str = ""
+) -> Code:
+    """One side's cases, or one case of it; a SideBroken names the side ``which``."""
     command = [sys.executable, "-P", "-m", f"{process.HARNESS}.run.identity", "--tier", tier]
     if capability is not None:
         command += ["--capability", capability]
+    if case:
+        command += ["--case", case]
     done = subprocess.run(command, cwd=folder.path, env=environment, capture_output=True, text=True, check=False)
     said = last_words(done.stderr)
     if done.returncode != 0 and said.startswith(NO_GPU):
         raise PeakgateError(
-            "ab measures on a GPU and none answers on this machine: see `nvidia-smi`; without one, `peakgate ab --plan "
+            "no GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, `--plan "
             "--capability 9.0` lists what would be measured"
         )
     if done.returncode != 0:
@@ -74,7 +79,7 @@ def _read_code(tier: str, capability: str | None, which: Which, folder: Folder, 
     return _parsed(which, done.stdout)
 
 
-def _parsed(which: Which, output: str) -> Code:
+def _parsed(which: str, output: str) -> Code:
     try:
         found = json.loads(output)
         return {

@@ -15,15 +15,17 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import as_json
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.experiment import Budget, Choice, Means, run_experiment
-from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.folders import Folder, Wanted, folders
 from peakgate.reports.ab.plan import plan, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
-from peakgate.reports.ab.schedule import Which
+from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
+from peakgate.reports.explain.explain import Explained, Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.reports.render import machine, outputs, terminal
 from peakgate.reports.render.console import VerdictConsole, say
@@ -80,6 +82,9 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
     )
     parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
+    parser.add_argument(
+        "--explain", action="store_true", help="say why each slower case is: machine code, and hardware counters by ncu"
+    )
     add_lock_options(parser)
     add_verdict_options(parser)
     return parser
@@ -111,11 +116,12 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr))
             record = run_experiment(placed, settings, choice, means)
+            explained = _explained(placed, record, options) if options.explain else None
     except SideBroken as broken:
-        if broken.which == Which.BASE:
+        if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
         return _broken_head(broken, options.out)
-    code = _report(record, options)
+    code = _report(record, options, explained)
     return ExitCode.INTERRUPTED if interrupted(record) else code
 
 
@@ -124,7 +130,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
-            for which, folder, environment in zip(Which, placed, environments, strict=True):
+            for which, folder, environment in zip(Side, placed, environments, strict=True):
                 build_side(which, folder, environment, Path(scratch, f"{which}-build.log"))
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
@@ -148,6 +154,17 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
 
 def _decide(options: argparse.Namespace) -> ExitCode:
     return _report(load_record(options.folder), options)
+
+
+def _explained(placed: tuple[Folder, Folder], record: Record, options: argparse.Namespace) -> Explained | None:
+    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
+    slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
+    if not slower or interrupted(record):
+        return None
+    Progress(sys.stderr).show(f"explaining {len(slower)} cases")
+    index = int(options.device.partition(":")[2] or 0)
+    base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
 
 
 def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
@@ -185,18 +202,23 @@ def _empty(out: Path) -> Path:
     return raw.resolve()
 
 
-def _report(record: Record, options: argparse.Namespace) -> ExitCode:
+def _report(record: Record, options: argparse.Namespace, explained: Explained | None = None) -> ExitCode:
     found = comparison(record)
     code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
     document = json.loads(machine.verdict_json(found, strict=options.strict))
     document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
     texts = outputs.texts(found, "ab", strict=options.strict)
-    texts["ab.json"] = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    if explained is not None:
+        document["explained"] = explained.document()
+        texts["ab.md"] += explained.markdown()
+    texts["ab.json"] = as_json(document)
     for name, text in texts.items():
         write_whole(options.out / name, text)
     outputs.summarize(found, strict=options.strict)
     console = VerdictConsole()
     terminal.show(found, console, everything=options.all)
+    if explained is not None:
+        say(explained.text())
     terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
     return found.exit_code(strict=options.strict)
 

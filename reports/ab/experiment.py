@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
-from peakgate.reports.ab.pairs import decisions, usable
+from peakgate.reports.ab.pairs import decisions, usable, whole_pairs
 from peakgate.reports.ab.plan import plan
 from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
-from peakgate.reports.ab.schedule import Stage, Which, looks, order, seconds_left
+from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
@@ -34,7 +34,7 @@ MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
+    """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
     ``durations_us`` of an earlier run spread the sentinels.
     """
@@ -76,17 +76,11 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
-    with ExitStack() as stack:
-        stack.callback(means.progress.clear)
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
-        environments = [side_environment(folder.path) for folder in folders]
-        for which, folder, environment in zip(Which, folders, environments, strict=True):
-            means.progress.show(f"building {which}: the project's own build")
-            build_side(which, folder, environment, means.out / f"{which}-build.log")
-        sides = {
-            which: stack.enter_context(SideProcesses(which, folder.path, environment, means.out / f"{which}.log"))
-            for which, folder, environment in zip(Which, folders, environments, strict=True)
-        }
+    environments = [side_environment(folder.path) for folder in folders]
+    for which, folder, environment in zip(Side, folders, environments, strict=True):
+        means.progress.show(f"building {which}: the project's own build")
+        build_side(which, folder, environment, means.out / f"{which}-build.log")
+    with _opened(folders, means) as (sides, scratch):
         means.progress.show("building both sides")
         codes = read_codes(folders, settings.tier, environments)
         planned = plan(
@@ -110,37 +104,72 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     return record
 
 
+def add_pairs(record: Record, count: int, means: Means) -> None:
+    """Measure so many more screening pairs of a record's cases, which are proven first where they were not yet.
+
+    Both sides' own builds must have been run. Raises SideBroken as ``run_experiment`` does; whatever is raised, the
+    record has each process that ended.
+    """
+    with _opened((record.base, record.head), means) as (sides, scratch):
+        experiment = _Experiment(record, sides, means, scratch)
+        if not record.of(Phase.PROOF):
+            experiment.prove()
+        experiment.screen(count)
+
+
+@contextmanager
+def _opened(folders: tuple[Folder, Folder], means: Means) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
+    """The processes of both sides, and a folder for what they need and nobody keeps."""
+    with ExitStack() as stack:
+        stack.callback(means.progress.clear)
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
+        sides = {
+            which: stack.enter_context(
+                SideProcesses(which, folder.path, side_environment(folder.path), means.out / f"{which}.log")
+            )
+            for which, folder in zip(Side, folders, strict=True)
+        }
+        yield sides, scratch
+
+
 class _Experiment:
     """One experiment in the making."""
 
-    def __init__(self, record: Record, sides: Mapping[Which, SideProcesses], means: Means, scratch: Path) -> None:
+    def __init__(self, record: Record, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
         self._record, self._sides, self._scratch = record, sides, scratch
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
-        self._timed: list[str] = []
 
     def prove(self) -> None:
         """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
         planned = self._record.plan
-        for which, cases in ((Which.BASE, planned.timed), (Which.HEAD, planned.head_runs)):
+        for which, cases in ((Side.BASE, planned.timed), (Side.HEAD, planned.head_runs)):
             if cases:
                 self._prove(which, cases)
+
+    @property
+    def _timed(self) -> list[str]:
+        """The cases that both sides have timed."""
         proven = [
-            {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)}
-            for which in Which
+            {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)} for which in Side
         ]
-        self._timed = [case for case in self._record.plan.timed if all(case in side for side in proven)]
+        return [case for case in self._record.plan.timed if all(case in side for side in proven)]
+
+    def screen(self, count: int) -> None:
+        """Measure so many pairs beyond those there are; none where a side cannot time a case."""
+        done = len(whole_pairs(self._record, Phase.SCREEN))
+        self._pairs(Phase.SCREEN, done, done + count, self._timed)
 
     def measure(self) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
         try:
-            self._pairs(Stage.SCREEN, 0, self._record.settings.pairs, self._timed)
+            self._pairs(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
             done = 0
             for look in looks(self._record.settings.confirm_pairs):
                 suspected = self._open()
                 if not suspected:
                     return
                 watched = [case for case in self._timed if case in self._record.plan.sentinels]
-                self._pairs(Stage.CONFIRM, done, look.pairs, [*suspected, *watched])
+                self._pairs(Phase.CONFIRM, done, look.pairs, [*suspected, *watched])
                 done = look.pairs
         except SideBroken as broken:
             raise Stopped(str(broken)) from None
@@ -149,11 +178,11 @@ class _Experiment:
         decided = decisions(self._record)
         return [case for case, decision in decided.items() if decision and decision.status is Status.OPEN]
 
-    def _prove(self, which: Which, cases: Sequence[str]) -> None:
+    def _prove(self, which: Side, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
         attempt = 0
         while True:
-            process = self._process(Stage.PROOF, attempt, which, cases)
+            process = self._process(Phase.PROOF, attempt, which, cases)
             reported = self._verdicts(process)
             wrong = {case for case, verdict in reported.items() if verdict in FAULTY}
             cases = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
@@ -168,7 +197,7 @@ class _Experiment:
             reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
         return reported
 
-    def _pairs(self, stage: Stage, first: int, last: int, cases: Sequence[str]) -> None:
+    def _pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         """Run pairs ``first`` up to ``last`` of a stage."""
         if not cases:
             return
@@ -182,10 +211,10 @@ class _Experiment:
                 self._process(stage, pair, which, cases)
             recent.append(time.monotonic() - start)
 
-    def _process(self, stage: Stage, pair: int, which: Which, cases: Sequence[str]) -> Process:
+    def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
         name = f"{stage}-{pair + 1:02d}-{which}"
-        if stage is Stage.PROOF:
+        if stage is Phase.PROOF:
             self._progress.show(f"proving {which}, {len(cases)} cases")
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
         arguments = [
@@ -197,7 +226,7 @@ class _Experiment:
             f"--out={verdicts}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
-        finished = self._sides[which].run(arguments, {"PEAKGATE_AB": "proof" if stage is Stage.PROOF else "pair"}, log)
+        finished = self._sides[which].run(arguments, {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}, log)
         _refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED
         refused = _refused(verdicts / "bench.json") if measured else {}
@@ -229,7 +258,7 @@ class _Experiment:
         return path
 
 
-def _refuse_foreign(which: Which, path: Path) -> None:
+def _refuse_foreign(which: Side, path: Path) -> None:
     """PeakgateError where a side ran modules of the project that are not its own: it measured other code."""
     if not path.is_file():
         return

@@ -39,30 +39,31 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
 
     A PeakgateError names a commit or folder that does not exist.
     """
-    found = [_resolve(wanted) for wanted in (base, head)]
-    inside = _project_inside() if any(isinstance(there, str) for there in found) else Path()
-    made = any(isinstance(there, str) for there in found)
-    with _pruned(made), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
-        placed = []
-        for side, wanted, there in zip(("base", "head"), (base, head), found, strict=True):
-            if isinstance(there, Folder):
-                placed.append(there)
-                continue
-            path = Path(scratch, side).resolve()
-            _git("worktree", "add", "--detach", "--quiet", str(path), there)
-            _complete(path)
-            placed.append(Folder(wanted.name, _there(path / inside, wanted.name), there))
-        yield placed[0], placed[1]
+    with placed("base", base) as before, placed("head", head) as after:
+        yield before, after
 
 
 @contextmanager
-def _pruned(made: bool) -> Iterator[None]:
+def placed(side: str, wanted: Wanted) -> Iterator[Folder]:
+    """One side as a folder, as ``folders`` makes it; a worktree is in a folder named ``side``."""
+    there = _resolve(wanted)
+    if isinstance(there, Folder):
+        yield there
+        return
+    with _pruned(), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
+        path = Path(scratch, side).resolve()
+        git("worktree", "add", "--detach", "--quiet", str(path), there)
+        _complete(path)
+        yield Folder(wanted.name, _there(path / _project_inside(), wanted.name), there)
+
+
+@contextmanager
+def _pruned() -> Iterator[None]:
     """Take our worktrees off the repository's list in the end."""
     try:
         yield
     finally:
-        if made:
-            _git("worktree", "prune")
+        git("worktree", "prune")
 
 
 def _resolve(wanted: Wanted) -> Folder | str:
@@ -73,12 +74,12 @@ def _resolve(wanted: Wanted) -> Folder | str:
             raise PeakgateError(f"{wanted.name}: no folder of a project; give the root of a checked-out tree")
         return Folder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
-        root = Path(_git("rev-parse", "--show-toplevel")) / _project_inside()
-        return Folder("working tree", root.resolve(), _git("rev-parse", "--verify", "--quiet", "HEAD"))
+        root = Path(git("rev-parse", "--show-toplevel")) / _project_inside()
+        return Folder("working tree", root.resolve(), git("rev-parse", "--verify", "--quiet", "HEAD"))
     try:
-        return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
+        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
     except PeakgateError:
-        _git("rev-parse", "--git-dir")  # outside a repository, that is what is wrong
+        git("rev-parse", "--git-dir")  # outside a repository, that is what is wrong
         raise PeakgateError(
             f"{wanted.name}: no such commit in this repository; name one `git log` knows, fetch it first, "
             f"or give `{WORKING_TREE}` for the working tree"
@@ -87,7 +88,7 @@ def _resolve(wanted: Wanted) -> Folder | str:
 
 def _project_inside() -> Path:
     """Where in its repository the project of the working directory is: a repository may hold several."""
-    root = Path(_git("rev-parse", "--show-toplevel")).resolve()
+    root = Path(git("rev-parse", "--show-toplevel")).resolve()
     project = config.find(Path.cwd().resolve())
     return project.root.relative_to(root) if project is not None and project.root.is_relative_to(root) else Path()
 
@@ -103,14 +104,15 @@ def _complete(worktree: Path) -> None:
     at = ("-C", str(worktree))
     if (worktree / ".gitmodules").is_file():
         allowed = ("-c", "protocol.file.allow=always")  # a submodule's address may be a folder of this machine
-        _git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
-    listed = _git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
+        git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
+    listed = git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
     attributes = (worktree / name for name in listed)
     if shutil.which("git-lfs") and any("filter=lfs" in file.read_text(errors="replace") for file in attributes):
-        _git(*at, "lfs", "pull")
+        git(*at, "lfs", "pull")
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
+    """Run git here and return what it prints; a PeakgateError quotes git's own message."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
     except OSError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from peakgate.reports.ab.decide import Decision, decide
-from peakgate.reports.ab.schedule import Stage, Which, looks
+from peakgate.reports.ab.schedule import Phase, Side, looks
 from peakgate.reports.ab.store import Record
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run
@@ -33,7 +33,7 @@ def usable(run: Run, case: str) -> CaseResult | None:
     return None if distrusted else result
 
 
-def log_ratios(record: Record, stage: Stage, cases: Sequence[str]) -> Floats:
+def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
     """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
     pairs = whole_pairs(record, stage)
     found = np.full((len(cases), len(pairs)), np.nan)
@@ -45,7 +45,7 @@ def log_ratios(record: Record, stage: Stage, cases: Sequence[str]) -> Floats:
     return found
 
 
-def whole_pairs(record: Record, stage: Stage) -> list[tuple[Run, Run]]:
+def whole_pairs(record: Record, stage: Phase) -> list[tuple[Run, Run]]:
     """Base's and head's run of every pair of the stage that both finished, in order."""
     base, head = (
         {
@@ -53,19 +53,19 @@ def whole_pairs(record: Record, stage: Stage) -> list[tuple[Run, Run]]:
             for process in record.of(stage)
             if process.which is which and process.file
         }
-        for which in Which
+        for which in Side
     )
     return [(base[pair], head[pair]) for pair in sorted(base.keys() & head.keys())]
 
 
-def times(record: Record, which: Which, case: str) -> Times:
+def times(record: Record, which: Side, case: str) -> Times:
     """The case on one side, over the processes whose times count."""
-    counted = [process for process in record.processes if process.which is which and process.stage is not Stage.PROOF]
+    counted = [process for process in record.processes if process.which is which and process.stage is not Phase.PROOF]
     runs = [record.runs[process.file] for process in counted if process.file]
     return Times(tuple(result for run in runs if (result := usable(run, case))))
 
 
-def refusal(record: Record, which: Which, case: str, verdicts: Sequence[str]) -> str | None:
+def refusal(record: Record, which: Side, case: str, verdicts: Sequence[str]) -> str | None:
     """Why a side has no time of the case, from the latest process that gave one of these verdicts."""
     said = None
     for process in record.processes:
@@ -80,7 +80,7 @@ def refusal(record: Record, which: Which, case: str, verdicts: Sequence[str]) ->
     return said
 
 
-def mentioned(record: Record, which: Which, case: str) -> bool:
+def mentioned(record: Record, which: Side, case: str) -> bool:
     """Whether any process of the side timed the case or said why not."""
     runs = record.side_runs(which)
     return any(case in run.cases or case in run.unmeasured for run in runs) or any(
@@ -93,7 +93,7 @@ def decisions(record: Record) -> dict[str, Decision | None]:
     cases = record.plan.timed
     if not cases:
         return {}
-    screen, confirm = (log_ratios(record, stage, cases) for stage in (Stage.SCREEN, Stage.CONFIRM))
+    screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
     log_time = np.array([_log_time(record, case) for case in cases])
     judged = [case not in record.plan.sentinels for case in cases]
     decided = decide(screen, confirm, log_time, looks(record.settings.confirm_pairs), judged)
@@ -101,5 +101,5 @@ def decisions(record: Record) -> dict[str, Decision | None]:
 
 
 def _log_time(record: Record, case: str) -> float:
-    known = times(record, Which.BASE, case)
+    known = times(record, Side.BASE, case)
     return known.log_time if known.results else 0.0

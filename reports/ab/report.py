@@ -12,13 +12,13 @@ from peakgate.reports.ab.decide import Decision, Estimate, Status, Together, mov
 from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
-from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import Record
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.reasons import causes
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
+from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences
-from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import FAULTY, Judgement, Verdict
 
@@ -28,7 +28,7 @@ WIDEST_RESOLVABLE = math.log1p(0.05)
 
 def comparison(record: Record) -> Comparison:
     """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
-    base, head = (_side(record, which) for which in Which)
+    base, head = (_side(record, which) for which in Side)
     return Comparison(
         base=base,
         new=head,
@@ -66,16 +66,16 @@ def _run_nowhere(record: Record) -> list[str]:
     """Cases that the device refused on both sides, as too large for it say: no run knows of them."""
     if not _proven(record):
         return []
-    return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Which)]
+    return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Side)]
 
 
 def _proven(record: Record) -> bool:
     """Whether both sides were run in full once."""
-    return {process.which for process in record.of(Stage.PROOF)} == set(Which)
+    return {process.which for process in record.of(Phase.PROOF)} == set(Side)
 
 
 def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bool) -> Row:
-    base, head = (times(record, which, case) for which in Which)
+    base, head = (times(record, which, case) for which in Side)
     shift = None if decision is None else _shift(decision)
     return Row(
         case=case,
@@ -92,18 +92,18 @@ def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bo
 
 def _settled(record: Record, case: str) -> Judgement | None:
     """A verdict that needs no times; None where they have to be weighed."""
-    wrong = _faulty(record, Which.HEAD, case)
+    wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
         return wrong
-    wrong_before = _faulty(record, Which.BASE, case)
+    wrong_before = _faulty(record, Side.BASE, case)
     if wrong_before is not None:
         return Judgement(Verdict.NEW, f"wrong in base ({wrong_before.reason}), right in head")
-    if _proven(record) and not mentioned(record, Which.HEAD, case):
+    if _proven(record) and not mentioned(record, Side.HEAD, case):
         return Judgement(Verdict.MISSING, "runs in base; in head this GPU refuses it")
     return None
 
 
-def _faulty(record: Record, which: Which, case: str) -> Judgement | None:
+def _faulty(record: Record, which: Side, case: str) -> Judgement | None:
     """What a side's processes found wrong with the case itself; None where nothing."""
     found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
     return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
@@ -120,11 +120,11 @@ def _judge(
         if unsteady:
             return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
         return Judgement(Verdict.SAME, f"unchanged; {measured}")
-    screened = len(whole_pairs(record, Stage.SCREEN))
+    screened = len(whole_pairs(record, Phase.SCREEN))
     if record.stopped and screened < record.settings.pairs:
         return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
     if decision is None:
-        untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Which]
+        untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Side]
         reported = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
         return Judgement(Verdict.INCONCLUSIVE, reported or "timed in too few pairs")
     return _decided(record, decision, base, head)
@@ -152,12 +152,12 @@ def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Ju
 
 def _head_alone(record: Record, case: str, why: str) -> Row:
     """A case without a partner in base: proven and timed once in head, or wrong; no ``why``: it does not build."""
-    wrong = _faulty(record, Which.HEAD, case)
+    wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None or not why:
         return Row(case, wrong or Judgement(Verdict.WRONG, "does not build"))
-    result = next((found for run in record.side_runs(Which.HEAD) if (found := usable(run, case))), None)
+    result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
     if result is None:
-        reason = refusal(record, Which.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
+        reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
         return Row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
     return Row(
         case, Judgement(Verdict.NEW, f"{why}, right in head"), new=result, new_time_us=result.time_us, new_sessions=1
@@ -195,7 +195,7 @@ def _reported(estimate: Estimate) -> str:
 def _suite(record: Record) -> SuiteShift | None:
     """Whether the changed cases moved as one; not subtracted from any of them."""
     measured = record.plan.measured
-    together = moved_together(log_ratios(record, Stage.SCREEN, measured)) if measured else None
+    together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
         return None
     slower = together.estimate.shift > 0
@@ -228,7 +228,7 @@ def _notes(record: Record) -> list[str]:
 def _sentinels(record: Record) -> Together | None:
     if not record.plan.sentinels:
         return None
-    pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Stage.SCREEN, Stage.CONFIRM)]
+    pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Phase.SCREEN, Phase.CONFIRM)]
     return moved_together(np.concatenate(pairs, axis=1))
 
 
@@ -239,16 +239,16 @@ def _environment(watched: Together) -> str:
     return f"environment not steady, sentinels moved together: {reported}; measure again on a quiet machine"
 
 
-def _side(record: Record, which: Which) -> Side:
+def _side(record: Record, which: Side) -> find.Side:
     """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
-    folder = record.base if which is Which.BASE else record.head
+    folder = record.base if which is Side.BASE else record.head
     counted = [
         record.runs[process.file]
         for process in record.processes
-        if process.which is which and process.file and process.stage is not Stage.PROOF
+        if process.which is which and process.file and process.stage is not Phase.PROOF
     ]
     runs = counted or record.side_runs(which) or [_no_run(folder)]
-    return Side(folder.label, tuple(runs))
+    return find.Side(folder.label, tuple(runs))
 
 
 def _no_run(folder: Folder) -> Run:

@@ -16,14 +16,14 @@ leaves open is measured once more. The shares of ALPHA add up to one, so looking
 FEWEST_PAIRS = 4
 
 
-class Which(StrEnum):
+class Side(StrEnum):
     """One of the two sides."""
 
     BASE = "base"
     HEAD = "head"
 
 
-class Stage(StrEnum):
+class Phase(StrEnum):
     """What a process is for: proving results (its times are not used), screening all cases, confirming suspects."""
 
     PROOF = "proof"
@@ -43,9 +43,9 @@ class Look:
     final: bool
 
 
-def order(pair: int) -> tuple[Which, Which]:
+def order(pair: int) -> tuple[Side, Side]:
     """Which side goes first in this pair, counted from 0: A B, B A, A B, ... so that a steady drift cancels."""
-    return (Which.BASE, Which.HEAD) if pair % 2 == 0 else (Which.HEAD, Which.BASE)
+    return (Side.BASE, Side.HEAD) if pair % 2 == 0 else (Side.HEAD, Side.BASE)
 
 
 def looks(confirm_pairs: int) -> tuple[Look, ...]:

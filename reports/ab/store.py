@@ -12,8 +12,10 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.plan import Plan
-from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.runs.strict import short
+from peakgate.verdict import Verdict
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -38,9 +40,9 @@ class Process:
     of cases that a process without a run file could not time.
     """
 
-    stage: Stage
+    stage: Phase
     pair: int
-    which: Which
+    which: Side
     file: str | None
     exit_code: int
     seconds: float
@@ -64,11 +66,11 @@ class Record:
     stopped: str | None = None
     runs: dict[str, Run] = field(default_factory=dict)
 
-    def of(self, stage: Stage) -> list[Process]:
+    def of(self, stage: Phase) -> list[Process]:
         """The processes of one stage, as they ran."""
         return [process for process in self.processes if process.stage is stage]
 
-    def side_runs(self, which: Which) -> list[Run]:
+    def side_runs(self, which: Side) -> list[Run]:
         """Every run file of a side, as they were taken."""
         return [self.runs[process.file] for process in self.processes if process.which is which and process.file]
 
@@ -101,32 +103,69 @@ def load_record(folder: Path) -> Record:
         record = Record(
             base=_folder(document["base"], path),
             head=_folder(document["head"], path),
-            settings=Settings(**document["settings"]),
+            settings=_settings(document["settings"]),
             plan=_plan(document["plan"]),
             processes=[_process(entry) for entry in document["processes"]],
-            notes=[str(note) for note in document["notes"]],
-            stopped=document["stopped"],
+            notes=[_of(str, note) for note in _of(list, document["notes"])],
+            stopped=_of(str | None, document["stopped"]),
         )
-    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise PeakgateError(
             f"{path}: not a whole manifest ({type(error).__name__}: {error}); restore it or measure again"
         ) from None
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
+    _refuse_contradictions(path, record)
     return record
 
 
+def _refuse_contradictions(path: Path, record: Record) -> None:
+    """A manifest that is empty, or whose plan lacks a case that its processes ran."""
+    plan = record.plan
+    planned = {*plan.head_runs, *plan.base_only}
+    if not planned and not plan.unchanged:
+        raise PeakgateError(f"{path}: no case in its plan; restore it or measure again")
+    ran = {case for run in record.runs.values() for case in (*run.cases, *run.unmeasured)}
+    ran |= {case for process in record.processes for case in process.refused}
+    if lost := sorted(ran - planned):
+        raise PeakgateError(f"{path}: {short(lost[0])} was run, but is not in its plan; restore it or measure again")
+
+
 def _folder(entry: Mapping[str, Any], path: Path) -> Folder:
-    return Folder(str(entry["label"]), path.parent, entry["commit"])
+    return Folder(_of(str, entry["label"]), path.parent, _of(str | None, entry["commit"]))
+
+
+def _settings(entry: Mapping[str, Any]) -> Settings:
+    kinds = {"tier": str, "device": str, "pairs": int, "confirm_pairs": int}
+    return Settings(**{name: _of(kinds[name], value) for name, value in entry.items()})
 
 
 def _plan(entry: Mapping[str, Any]) -> Plan:
     reported: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
+        name: tuple(_of(str, case) for case in _of(list, value)) for name, value in entry.items() if name != "unchanged"
     }
-    return Plan(**reported)
+    unchanged = entry["unchanged"]
+    codes = None if unchanged is None else {case: _of(str, code) for case, code in unchanged.items()}
+    return Plan(**reported, unchanged=codes)
 
 
 def _process(entry: Mapping[str, Any]) -> Process:
-    refused = {case: (verdict, reason) for case, (verdict, reason) in entry["refused"].items()}
-    reported = {"stage": Stage(entry["stage"]), "which": Which(entry["which"]), "refused": refused}
-    return Process(**{**entry, **reported})
+    refused = {case: (Verdict(verdict).value, _of(str, reason)) for case, (verdict, reason) in entry["refused"].items()}
+    file = _of(str | None, entry["file"])
+    if file is not None and file != Path(file).name:
+        raise ValueError(f"{file!r} is no file of the manifest's folder")
+    return Process(
+        stage=Phase(entry["stage"]),
+        pair=_of(int, entry["pair"]),
+        which=Side(entry["which"]),
+        file=file,
+        exit_code=_of(int, entry["exit_code"]),
+        seconds=_of(int | float, entry["seconds"]),
+        refused=refused,
+    )
+
+
+def _of(kind: Any, value: Any) -> Any:
+    """The value, of this kind; a TypeError says what it is instead."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{short(value)} where {getattr(kind, '__name__', kind)} is expected")
+    return value

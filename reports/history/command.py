@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from peakgate.common.files import write_whole
-from peakgate.reports.history import report
+from peakgate.reports.history import page, report
 from peakgate.reports.history.newest import line, untimed
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
-from peakgate.reports.options import GATE_EXIT_CODES, add_out, add_runs, verb_parser
+from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
+from peakgate.reports.protect.acknowledged import FILE, load_regressions
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.runs.find import Archive
 
@@ -22,8 +24,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = verb_parser(
         verb,
         "Report what got slower over the saved runs of one GPU model, in the order they were taken: for each case the "
-        "last 5 sessions against the 30 before, all on the GPU that measured it last. Name the runs of one branch with "
-        "--runs where others are saved too.",
+        "last 5 sessions against the 30 before, all on the GPU that measured it last; and over the whole history of "
+        "each GPU the change points, of which slower ones stay open until a later step mends them or a person accepts "
+        "them in baselines/<gpu>/acknowledged.toml. Name the runs of one branch with --runs where others are saved.",
         GATE_EXIT_CODES,
     )
     parser.add_argument(
@@ -38,21 +41,30 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         metavar="PART",
         help="only cases with PART in their id; again for more",
     )
+    parser.add_argument(
+        "--fail-on-open", action="store_true", help="exit 1 while a regression is open; otherwise a warning"
+    )
+    add_baselines(parser)
     add_out(parser)
     parser.add_argument("--all", action="store_true", help="list unchanged cases too")
     options = parser.parse_args(arguments)
 
     archive = Archive(options.runs)
     found = history(archive.sessions(), options.gpu, options.parts)
-    *earlier, newest = archive.read([each for each in archive.sessions() if each.slug == found.slug][-RECENT:])
+    sessions = [each for each in archive.sessions() if each.slug == found.slug]
+    (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-RECENT:-1])
     missed = untimed(newest, earlier)
-    trend = find_trend(found, (*filter(None, [line(missed)]), *archive.notes()), missed)
+    archive.check_nothing_newer_is_broken(sessions[-1])
+    accepted = load_regressions(options.baselines / found.slug / FILE, datetime.now(UTC).date())
+    notes = (*filter(None, [line(missed)]), *archive.notes())
+    trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
     console = VerdictConsole()
     report.show(trend, console, everything=options.all)
     texts = {
         "history.md": report.markdown(trend),
         "history.csv": report.series_csv(trend),
         "history.json": report.verdict_json(trend),
+        "history.html": page.html(trend),
     }
     for name, text in texts.items():
         write_whole(options.out / name, text)

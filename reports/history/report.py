@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.common.text import cell
+from peakgate.common.text import as_json, cell
+from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
+from peakgate.reports.render import findings
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
-from peakgate.reports.runs.index import Session, shortly
+from peakgate.reports.runs.index import Session, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
@@ -23,7 +24,7 @@ from rich.text import Text
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def _header(history: History) -> str:
+def header(history: History) -> str:
     """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
     first, last = history.sessions[0], history.sessions[-1]
     sessions = "1 session" if len(history.sessions) == 1 else f"{len(history.sessions)} sessions"
@@ -64,11 +65,10 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 SCHEMA = 1
+MOST_OPEN = 10
+CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 FOLDED = UNDECIDED | {Verdict.NEW}
-MOST_ALIKE = 5
 MOST_MARKS = 5
-CHANGE_WIDTH = len("10.00x slower") + 2
-VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
 ABOUT = ("taken", "commit", "dirty", "driver", "uuid", "tier", "whole", "path")
 HEADINGS = ("case", "verdict", "change", "time (µs)", "recent", "where", "reason")
 SECTIONS = (
@@ -82,42 +82,56 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    _line(console, _header(trend.history))
-    for remark in _remarks(trend):
-        _line(console, remark, style="dim")
+    findings.line(console, header(trend.history))
+    for remark in remarks(trend):
+        findings.line(console, remark, style="dim")
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
-    for alike in _alike(listed):
-        if len(alike) > MOST_ALIKE:
-            _folded(console, alike)
-            continue
-        for finding in alike:
-            _finding(console, finding)
+    findings.show(console, listed, FOLDED, _details)
+    for regression in trend.open[:MOST_OPEN]:
+        findings.line(
+            console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
+        )
+    if (more := len(trend.open) - MOST_OPEN) > 0:
+        findings.line(console, f"{more} more open regressions", style="yellow")
+    if accepted := len(trend.regressions) - len(trend.open):
+        findings.line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
     console.print()
     if trend.suite_wide:
-        text = Text("suite-wide: ").append(Verdict(trend.suite_wide.verdict), _style(Verdict(trend.suite_wide.verdict)))
+        text = Text("suite-wide: ").append_text(findings.verdict_text(trend.suite_wide.verdict))
         console.print(text.append(f", {_reason(trend.suite_wide)}"), soft_wrap=True)
     for command in trend.commands:
-        _line(console, f"to settle it: {command}")
+        findings.line(console, f"to settle it: {command}")
 
 
 def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
     """Counts, verdict, and where the report was written."""
-    text = Text(f"{_counts(trend)}: ").append(trend.verdict, _style(trend.verdict))
+    text = Text(f"{_counts(trend)}: ").append_text(findings.verdict_text(trend.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
 
 def markdown(trend: Trend) -> str:
     """The whole report; every text that comes from a file is escaped."""
     lines = [f"# Peakgate history: {trend.verdict}", "", f"{escape(_counts(trend))}.", ""]
-    lines += [f"- {escape(_header(trend.history))}"]
+    lines += [f"- {escape(header(trend.history))}"]
     if trend.suite_wide:
         lines.append(f"- suite-wide: {Verdict(trend.suite_wide.verdict)}, {escape(_reason(trend.suite_wide))}")
     lines += [f"- `{command}`" for command in trend.commands]
-    lines += [f"- {escape(remark)}" for remark in _remarks(trend)]
+    lines += [f"- {escape(remark)}" for remark in remarks(trend)]
     lines.append("")
+    if trend.regressions:
+        lines += [f"## Open regressions ({len(trend.open)})", ""]
+        lines += [f"- {escape(open_line(each))}" for each in trend.regressions] + [""]
+    if trend.changes:
+        table = [
+            _row(CHANGE_HEADINGS),
+            _row(["---"] * len(CHANGE_HEADINGS)),
+            *(_row(_change_cells(each)) for each in trend.changes),
+            "",
+        ]
+        lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
     for title, verdicts, folded in SECTIONS:
         found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
         if not found:
@@ -153,12 +167,69 @@ def verdict_json(trend: Trend) -> str:
         "marks": [asdict(mark) for mark in trend.history.marks],
         "retired": list(trend.history.retired),
         "notes": list(trend.notes),
+        "change_points": [change_record(each) for each in trend.changes],
+        "open_regressions": [
+            {
+                **change_record(each.change),
+                "remaining_percent": each.remaining_percent,
+                "accepted": None if each.accepted is None else each.accepted.reason,
+            }
+            for each in trend.regressions
+        ],
         "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return as_json(document)
 
 
-def _remarks(trend: Trend) -> list[str]:
+def size(change: ChangePoint) -> str:
+    """``+2.10 % (1.85 to 2.35 %)``."""
+    low, high = change.interval_percent
+    return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
+
+
+def place(change: ChangePoint) -> str:
+    """``after a1b2c3 (2026-11-01) and not after ...``."""
+    between = f", {change.between} sessions in between undecided" if change.between else ""
+    return f"after {session_name(change.before)} and not after {session_name(change.after)}{between}"
+
+
+def change_record(change: ChangePoint) -> dict[str, Any]:
+    """A change point as JSON has it."""
+    low, high = change.interval_percent
+    return {
+        "case": change.case,
+        "gpu": change.uuid,
+        "cause": change.cause,
+        "percent": change.percent,
+        "interval_percent": [low, high],
+        "sessions_since": change.since,
+        "between": change.between,
+        "good": _about(change.before),
+        "bad": _about(change.after),
+        "facts": list(change.facts),
+        "command": change.command,
+    }
+
+
+def open_line(regression: OpenRegression) -> str:
+    """An open or accepted regression in one line: case, size, GPU, since when, between which commits, what to do."""
+    change = regression.change
+    left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
+    facts = f"; {', '.join(change.facts)}" if change.facts else ""
+    word = regression.accepted
+    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {change.command}" if change.command else ""
+    gpu = f" on {gpu_label(change.uuid)}"
+    since = f"since {change.since} sessions, {change.cause}: {place(change)}"
+    return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
+
+
+def _change_cells(change: ChangePoint) -> tuple[str, ...]:
+    words = (gpu_label(change.uuid), change.cause, place(change), ", ".join(change.facts))
+    return (code(change.case), size(change), *map(escape, words))
+
+
+def remarks(trend: Trend) -> list[str]:
+    """What changed besides the code, and the notes, a line each."""
     remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{earlier} earlier changes of driver or GPU")
@@ -173,38 +244,9 @@ def _reason(row: Any) -> str:
     return one_line(f"{row.reason}; {row.where}" if row.where else row.reason)
 
 
-def _alike(rows: Sequence[Any]) -> list[list[Any]]:
-    """Rows of FOLDED verdicts that give one reason, together; each other by itself."""
-    groups: dict[tuple[str, str], list[Any]] = {}
-    for row in rows:
-        groups.setdefault((row.verdict, row.reason if row.verdict in FOLDED else row.case), []).append(row)
-    return list(groups.values())
-
-
-def _folded(console: Console, alike: Sequence[Any]) -> None:
-    head = Text(f"{alike[0].verdict:<{VERDICT_WIDTH}}", _style(Verdict(alike[0].verdict)))
-    console.print(head.append(f"{len(alike)} cases, first {one_line(alike[0].case)}"), soft_wrap=True)
-    _line(console, f"    {alike[0].reason}", style="dim")
-
-
-def _finding(console: Console, row: Any) -> None:
-    """The id stays whole on its line, however long, so that it can be searched for; the reason wraps below it."""
-    head = Text(f"{row.verdict:<{VERDICT_WIDTH}}", _style(Verdict(row.verdict)))
-    head.append(f"{change(row):<{CHANGE_WIDTH}}").append(one_line(row.case), "bold")
-    console.print(head, soft_wrap=True)
-    if row.change_percent is not None:
-        _line(console, f"    {sparkline(row.recent_us)}  {_times(row)} µs")
-    _line(console, f"    {_reason(row)}", style="dim")
-
-
-def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(one_line(text), style), soft_wrap=True)
-
-
-def _style(verdict: Verdict) -> str:
-    if verdict in REGRESSIONS:
-        return "bold red"
-    return "yellow" if verdict in UNDECIDED else "green"
+def _details(row: Any) -> tuple[str, ...]:
+    times = () if row.change_percent is None else (f"{sparkline(row.recent_us)}  {_times(row)} µs",)
+    return (*times, _reason(row))
 
 
 def _cells(row: Any) -> tuple[str, ...]:

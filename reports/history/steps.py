@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.runs.index import Session
+from peakgate.reports.runs.index import ENVIRONMENT, Session
 
 FARTHEST_SDS = 3.0
 """A session farther off than this counts as this far: one odd session is no step."""
 
 DOUBT = 5.0
 """Positions whose squared misfit, in variances, is this close to the best are not separated; see `plausible`."""
+
+CLOCK_SHIFT = 0.01
+"""SM clocks that differ by more than this share are worth a word."""
+
+NAMES = {
+    "cuda_driver": "CUDA driver",
+    "nvrtc": "NVRTC",
+    "cupy": "CuPy",
+    "cublas": "cuBLAS",
+    "vbios": "VBIOS",
+    "power_limit_w": "power limit (W)",
+    "ecc": "ECC",
+    "mig": "MIG",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +47,12 @@ class Step:
     command: str | None
 
 
-def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float) -> Step:
-    """The step in one case's sessions, oldest first and all of one GPU, given the SD of one session's log time."""
-    first, last = plausible(log_time, sd)
+def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float, known: int | None = None) -> Step:
+    """The step in one case's sessions, oldest first and all of one GPU, given the SD of one session's log time.
+
+    ``known`` is the position of the first session after it where that is known.
+    """
+    first, last = plausible(log_time, sd) if known is None else (known - 1, known)
     before, after = _clean(sessions[first::-1]), _clean(sessions[last:])
     good, bad = before or sessions[first], after or sessions[last]
     facts = _changes(case, good, bad)
@@ -76,6 +93,17 @@ def _changes(case: str, good: Session, bad: Session) -> list[str]:
     prints = good.fingerprints.get(case), bad.fingerprints.get(case)
     if prints[0] and prints[1]:
         facts.append("same code: environment" if prints[0] == prints[1] else "its code changed")
-    if good.driver and bad.driver and good.driver != bad.driver:
-        facts.append(f"driver {good.driver} to {bad.driver}")
+    known = [{**({"driver": each.driver} if each.driver else {}), **each.environment} for each in (good, bad)]
+    facts += environment_changes(*known)
+    clocks = good.clocks_mhz.get(case), bad.clocks_mhz.get(case)
+    if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > CLOCK_SHIFT:
+        facts.append(f"SM clock {clocks[0]:.0f} to {clocks[1]:.0f} MHz")
     return facts
+
+
+def environment_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """``driver 580.1 to 590.1`` for each fact of ENVIRONMENT that both know and that differs."""
+    both = [name for name in ENVIRONMENT if name in before and name in after]
+    return tuple(
+        f"{NAMES.get(name, name)} {before[name]} to {after[name]}" for name in both if before[name] != after[name]
+    )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
-from peakgate.reports.history.detect import Finding, detect, detect_together
+from peakgate.reports.history.changes import ChangePoint, OpenRegression, find_changes, open_regressions
+from peakgate.reports.history.detect import MOST_OLDER, NEWEST, Finding, detect, detect_together
 from peakgate.reports.history.series import History, history
 from peakgate.reports.history.steps import Step
+from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.render.words import one_line
 from peakgate.reports.result import WORST_FIRST, plain_rows
-from peakgate.reports.runs.frame import to_sessions
+from peakgate.reports.runs.frame import as_series, to_sessions
 from peakgate.reports.runs.index import Session
-from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 MOST_COMMANDS = 3
 
@@ -41,6 +43,16 @@ class Trend:
     notes: tuple[str, ...] = ()
     untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
     """Cases of the newest session without a time, by verdict (``newest.untimed``)."""
+    changes: tuple[ChangePoint, ...] = ()
+    """Every change point of every GPU, newest first."""
+    regressions: tuple[OpenRegression, ...] = ()
+    """Those that are still open, the accepted ones last."""
+    fail_on_open: bool = False
+
+    @property
+    def open(self) -> tuple[OpenRegression, ...]:
+        """The open regressions that nobody has accepted."""
+        return tuple(each for each in self.regressions if each.accepted is None)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -76,21 +88,48 @@ class Trend:
         return list(dict.fromkeys(found))[:MOST_COMMANDS]
 
     def _verdicts(self) -> set[Verdict]:
-        return set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
+        verdicts = set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
+        return verdicts | ({Verdict.SLOWER} if self.fail_on_open and self.open else set())
 
     def _frame(self, findings: Iterable[Finding]) -> pd.DataFrame:
         numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
         rows = [_cells(finding, numbers) for finding in findings]
-        return pd.DataFrame(
-            {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in COLUMNS.items()}
-        )
+        return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()})
 
 
 def find_trend(
-    found: History, notes: tuple[str, ...] = (), untimed: Mapping[Verdict, tuple[str, ...]] | None = None
+    found: History,
+    notes: tuple[str, ...] = (),
+    untimed: Mapping[Verdict, tuple[str, ...]] | None = None,
+    accepted: Sequence[Accepted] = (),
+    *,
+    fail_on_open: bool = False,
 ) -> Trend:
-    """Judge every case of the history, and all of them together."""
-    return Trend(found, detect(found), detect_together(found), notes, untimed or {})
+    """Judge every case of the history, and all of them together; ``accepted`` are regressions that may stay."""
+    changes = find_changes(found)
+    findings = [_confirmed(finding, changes) for finding in detect(found)]
+    return Trend(
+        found,
+        tuple(sorted(findings, key=lambda each: WORST_FIRST.index(each.verdict))),
+        detect_together(found),
+        notes,
+        untimed or {},
+        changes,
+        open_regressions(changes, accepted),
+        fail_on_open,
+    )
+
+
+def _confirmed(finding: Finding, changes: Sequence[ChangePoint]) -> Finding:
+    """A shift of the newest sessions counts where the whole history has a step to match it: SAME without one."""
+    if finding.verdict not in {Verdict.SLOWER, Verdict.FASTER}:
+        return finding
+    slower = finding.verdict is Verdict.SLOWER
+    recent = [each for each in changes if each.case == finding.case and each.since <= NEWEST + MOST_OLDER]
+    if any((each.log_ratio > 0) == slower for each in recent):
+        return finding
+    reason = f"{finding.judgement.reason}; no change point of the whole history confirms it"
+    return replace(finding, judgement=Judgement(Verdict.SAME, reason), step=None)
 
 
 def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:

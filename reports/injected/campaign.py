@@ -51,7 +51,7 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
             raise PeakgateError(f"one: no mutant is named {alone!r}; give --alone NAME, one of {mutants.LIST}")
     with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
         base, head = (
-            _copied(config.find(PROJECT) or own if copies else own, Path(scratch, side)) for side in ("base", "head")
+            copied(config.find(PROJECT) or own if copies else own, Path(scratch, side)) for side in ("base", "head")
         )
         if copies:
             (head / steps.MARK).touch()
@@ -72,7 +72,7 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
     return done.returncode
 
 
-def _copied(project: Project, target: Path) -> Path:
+def copied(project: Project, target: Path) -> Path:
     """A copy of the project's settings and of the folders that a side of ``ab`` needs."""
     ignored = shutil.ignore_patterns("__pycache__", "tests", "runs", "lab")
     for folder in {project.kernels, project.baselines, *project.include, *project.pythonpath}:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.ab.schedule import Stage
+from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import Process, Record, load_record
 from peakgate.reports.injected.campaign import TIMING, VERDICTS
 from peakgate.reports.injected.record import (
@@ -40,7 +40,7 @@ RECORDS = {
     Experiment.MUTANTS: (Experiment.MUTANTS,),
     Experiment.ONE: (Experiment.ONE,),
 }
-"""Which experiments' processes a record puts together."""
+"""Side experiments' processes a record puts together."""
 
 
 def collect(out: Path, commit: str, target: Path) -> list[Path]:
@@ -80,14 +80,14 @@ def _finished(folder: Path) -> tuple[Gate, Record]:
         folder / VERDICTS, lambda it: (int(it["exit_code"]), {row["case"]: row["verdict"] for row in it["rows"]})
     )
     record = load_record(folder)
-    screening, confirming = (len({each.pair for each in record.of(at)}) for at in (Stage.SCREEN, Stage.CONFIRM))
+    screening, confirming = (len({each.pair for each in record.of(at)}) for at in (Phase.SCREEN, Phase.CONFIRM))
     changed = {case: verdict for case, verdict in verdicts.items() if verdict != Verdict.SAME}
     return Gate(experiment, exit_code, len(verdicts), screening, confirming, seconds, changed), record
 
 
 def _screening(record: Record) -> list[tuple[Process, Run]]:
     """The screening processes that left a run file."""
-    return [(each, record.runs[each.file]) for each in record.of(Stage.SCREEN) if each.file]
+    return [(each, record.runs[each.file]) for each in record.of(Phase.SCREEN) if each.file]
 
 
 def _times(records: Sequence[Record]) -> pd.DataFrame:
@@ -95,9 +95,9 @@ def _times(records: Sequence[Record]) -> pd.DataFrame:
     rows, first = [], 0
     for record in records:
         for process, run in _screening(record):
-            key = (Stage.SCREEN.value, first + process.pair, process.which.value)
+            key = (Phase.SCREEN.value, first + process.pair, process.which.value)
             rows += [(*key, case.case, case.time_us) for case in run.cases.values() if case.verdict not in UNUSABLE]
-        first += 1 + max(process.pair for process in record.of(Stage.SCREEN))
+        first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -11,7 +11,7 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.comparison.noise import Floats
 
 
@@ -43,9 +43,9 @@ class Pairing(Enum):
 
 def medians(times: pd.DataFrame) -> Medians:
     """Screening pairs that both sides finished, cases sorted by id; a case that no pair timed is left out."""
-    screened = times[times["stage"] == Stage.SCREEN]
+    screened = times[times["stage"] == Phase.SCREEN]
     table = screened.pivot_table(index="case", columns=["side", "pair"], values="median_us", sort=True)
-    sides = [table[which.value] if which.value in table else pd.DataFrame(index=table.index) for which in Which]
+    sides = [table[which.value] if which.value in table else pd.DataFrame(index=table.index) for which in Side]
     pairs = sorted(set(sides[0].columns) & set(sides[1].columns))
     base, head = (np.log(side[pairs].to_numpy(dtype=np.float64)) for side in sides)
     timed = np.isfinite(base - head).any(axis=1)

@@ -68,7 +68,7 @@ class Groups:
     y_label: str
     sizes: tuple[str, ...]
     stages: tuple[tuple[str, tuple[float | None, ...]], ...]
-    yardstick: tuple[str, tuple[float | None, ...]]
+    reference: tuple[str, tuple[float | None, ...]]
 
 
 Picture = Curves | Bars | Groups

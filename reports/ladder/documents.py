@@ -21,6 +21,10 @@ BENCH = "bench"
 
 def read_documents(required: Iterable[str]) -> dict[Path, str]:
     """The documents that may hold ladders; a PeakgateError unless OVERVIEW holds one of each family required."""
+    if not OVERVIEW.exists():
+        name = next(iter(required), "FAMILY")
+        markers = f"<!-- ladder:{name} --> and <!-- /ladder:{name} -->"
+        raise PeakgateError(f"{OVERVIEW}: no such file; write one with {markers} on lines of their own for each family")
     texts = {OVERVIEW: read_document(OVERVIEW)}
     present = inside(texts[OVERVIEW], OVERVIEW)
     for name in required:

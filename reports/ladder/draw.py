@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BACKGROUND, INK, GRID = "#fcfcfa", "#1a1a1a", "#d8d8d4"
 COLOURS, POINT_SHAPES = ("#0072b2", "#d55e00"), ("o", "s")
-YARDSTICK = "#d55e00"
+REFERENCE = "#d55e00"
 LOOK_OF_PREDICTED: dict[str, Any] = {"linestyle": "--", "alpha": 0.8, "linewidth": 1.2}
 STYLE = {
     "svg.hashsalt": "peakgate",
@@ -150,7 +150,7 @@ def _draw_groups(figure: Figure, picture: Groups) -> None:
     for axes, start in zip(figure.subplots(len(starts), squeeze=False)[:, 0], starts, strict=True):
         _draw_group_row(axes, picture, range(start, min(start + GROUPS_A_ROW, len(picture.sizes))))
     entries = zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
-    handles, labels = zip(*sorted(entries, key=lambda entry: entry[1] == picture.yardstick[0]), strict=True)
+    handles, labels = zip(*sorted(entries, key=lambda entry: entry[1] == picture.reference[0]), strict=True)
     figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=9)
 
 
@@ -166,11 +166,11 @@ def _draw_group_row(axes: Axes, picture: Groups, shown: range) -> None:
         axes.bar(
             [x for x, _ in bars], [y for _, y in bars], width, color=colour, edgecolor=INK, linewidth=0.3, label=stage
         )
-    name, values = picture.yardstick
+    name, values = picture.reference
     lines = [(group, value) for group, index in enumerate(shown) if (value := values[index]) is not None]
     ends = [group for group, _ in lines]
     axes.hlines(
-        [y for _, y in lines], [x - 0.46 for x in ends], [x + 0.46 for x in ends], color=YARDSTICK, lw=2, label=name
+        [y for _, y in lines], [x - 0.46 for x in ends], [x + 0.46 for x in ends], color=REFERENCE, lw=2, label=name
     )
     axes.set_xticks(range(len(shown)), [_group_label(picture, index) for index in shown])
     axes.set_xlim(-0.55, GROUPS_A_ROW - 0.45 if len(picture.sizes) > GROUPS_A_ROW else len(shown) - 0.45)
@@ -180,10 +180,10 @@ def _draw_group_row(axes: Axes, picture: Groups, shown: range) -> None:
 
 def _group_label(picture: Groups, index: int) -> str:
     """The size and, below, the best stage and its ratio to the reference implementation."""
-    name, values = picture.yardstick
-    yardstick = values[index]
+    name, values = picture.reference
+    reference = values[index]
     best, stage = max((figures[index] or 0.0, stage) for stage, figures in picture.stages)
-    compared = f"\n{stage}\n{best / yardstick:.2f} x {name}" if yardstick and best else ""
+    compared = f"\n{stage}\n{best / reference:.2f} x {name}" if reference and best else ""
     return f"{picture.sizes[index]}{compared}"
 
 

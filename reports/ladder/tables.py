@@ -38,19 +38,19 @@ def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
 
 def sizes(groups: Groups) -> Iterator[str]:
     """TFLOP/s of each stage on each size, the best of a size in bold, and the ratio of our best to the reference."""
-    name, yardstick = groups.yardstick
+    name, reference = groups.reference
     ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
-    best = [_best(pair) for pair in zip(ours, yardstick, strict=True)]
+    best = [_best(pair) for pair in zip(ours, reference, strict=True)]
     yield _line(("stage", *groups.sizes))
     yield _line(("---", *["--:"] * len(groups.sizes)))
-    for stage, figures in (*groups.stages, groups.yardstick):
+    for stage, figures in (*groups.stages, groups.reference):
         cells = (_figure(figure) for figure in figures)
         marked = (
             f"**{cell}**" if figure and figure == top else cell
             for cell, figure, top in zip(cells, figures, best, strict=True)
         )
         yield _line((stage, *marked))
-    ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, yardstick, strict=True))
+    ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, reference, strict=True))
     yield _line((f"best of ours / {name}", *ratios))
 
 

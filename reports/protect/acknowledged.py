@@ -18,12 +18,21 @@
     reason = "was taken on a throttled GPU"
     expires = 2026-12-31
 
+    [[regression]]
+    case = "transpose.smem-8192-32x8"  # an open regression of `peakgate history`
+    percent = 2.1
+    reason = "the price of the overflow check, see the pull request"
+    date = 2026-11-22
+
 ``from`` and ``to`` are the exact values that ``protect`` prints. An entry lives at most 90 days. Reading is strict,
 because an entry that is misread excuses what nobody meant to excuse.
+A ``regression`` stays as it is: it excuses a case up to ``percent`` slower since a step not later than ``date``.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,9 +42,20 @@ from peakgate.reports.protect.changes import FLOOR, RUN, Acknowledgement
 
 FILE = "acknowledged.toml"
 SCHEMA = 1
-KEYS = ("schema", "acknowledged")
+KEYS = ("schema", "acknowledged", "regression")
+REGRESSION_KEYS = ("case", "percent", "reason", "date")
 ENTRY_KEYS = ("case", "run", "term", "from", "to", "reason", "expires")
 LONGEST = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A person's word that a case may stay this much slower (percent) since a step not later than ``day``."""
+
+    case: str
+    percent: float
+    reason: str
+    day: date
 
 
 def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
@@ -44,22 +64,58 @@ def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
     A PeakgateError names an unknown or missing key, a date that is none, has passed or is over 90 days away, and an
     entry given twice.
     """
-    try:
-        file = read_toml(path)
-    except FileNotFoundError:
+    read = _entries(path, "acknowledged")
+    if read is None:
         return []
-    file.allow(file.table, KEYS)
-    if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
-        file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
-    entries = file.table.get("acknowledged", [])
-    if not isinstance(entries, list):
-        file.refuse("acknowledged", "acknowledged is not a list; write each entry under [[acknowledged]]")
+    file, entries = read
     found = [_entry(file, entry, f"entry {number}", gpu, today) for number, entry in enumerate(entries, 1)]
     keys = [each.key for each in found]
     for each in found:
         if keys.count(each.key) > 1:
             file.refuse("acknowledged", f"{each.what} is acknowledged twice; keep one entry")
     return found
+
+
+def load_regressions(path: Path, today: date) -> list[Accepted]:
+    """The regressions that a file accepts; none without the file.
+
+    A PeakgateError names an unknown or missing key, a size that is not above 0, and a date that is none or to come.
+    """
+    read = _entries(path, "regression")
+    if read is None:
+        return []
+    file, entries = read
+    return [_regression(file, entry, f"regression {number}", today) for number, entry in enumerate(entries, 1)]
+
+
+def _entries(path: Path, key: str) -> tuple[TomlFile, list[Any]] | None:
+    """The file and what stands under ``[[key]]``; None without the file."""
+    try:
+        file = read_toml(path)
+    except FileNotFoundError:
+        return None
+    file.allow(file.table, KEYS)
+    if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
+        file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
+    entries = file.table.get(key, [])
+    if not isinstance(entries, list):
+        file.refuse(key, f"{key} is not a list; write each entry under [[{key}]]")
+    return file, entries
+
+
+def _regression(file: TomlFile, entry: Any, where: str, today: date) -> Accepted:
+    if not isinstance(entry, dict):
+        file.refuse("regression", f"{where} is not a table; write it under [[regression]]")
+    file.allow(entry, REGRESSION_KEYS, f"in {where}: ")
+    case, reason = _text(file, entry, "case", where), _text(file, entry, "reason", where)
+    percent = entry.get("percent")
+    number = float(percent) if isinstance(percent, int | float) and not isinstance(percent, bool) else math.nan
+    if not 0 < number < math.inf:
+        file.refuse("percent", f"percent of {case} is {percent!r}, expected the size that `peakgate history` prints")
+    day = _date(file, entry.get("date"), case, "date")
+    if day > today:
+        file.refuse("date", f"date of {case} is {day}, which is to come; write the day it was accepted")
+    return Accepted(case, number, reason, day)
 
 
 def _entry(file: TomlFile, entry: Any, where: str, gpu: str, today: date) -> Acknowledgement:
@@ -101,11 +157,11 @@ def _value(file: TomlFile, entry: dict[str, Any], key: str, where: str) -> str:
     return str(value)
 
 
-def _date(file: TomlFile, value: object, what: str) -> date:
+def _date(file: TomlFile, value: object, what: str, key: str = "expires") -> date:
     """A TOML date, or the same in quotation marks."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     try:
         return date.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
-        file.refuse("expires", f"expires of {what} is {value!r}, expected a date such as 2026-12-31")
+        file.refuse(key, f"{key} of {what} is {value!r}, expected a date such as 2026-12-31")

@@ -6,7 +6,7 @@ an owner to review: the files that decide how a change is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatch
@@ -153,12 +153,16 @@ def contract_changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str
     return found
 
 
-def reviewed_changes(files: Iterable[FileChange], baselines: str) -> list[Change]:
-    """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it."""
+def reviewed_changes(files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = ()) -> list[Change]:
+    """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
+
+    ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
+    """
     found = []
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
+        named |= any(file.path == place or file.path.startswith(f"{place}/") for place in benchmarks)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(Change("", Kind.REVIEW, "file", file.path, file.before, file.after))
     return found

@@ -61,7 +61,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
         found += _contract_changes(options.base, commit, root)
-    found += changes.reviewed_changes(files, name)
+    found += changes.reviewed_changes(files, name, _benchmarks(root))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     ruling = changes.rule(found, words)
@@ -89,6 +89,13 @@ def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
         "changes": {name: [asdict(change) for change in found] for name, found in listed.items()},
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _benchmarks(root: Path) -> list[str]:
+    """The working tree's benchmark tests, as git names their files or folders."""
+    project, top = config.find(root), root.resolve()
+    found = [path.resolve() for path in project.benchmarks] if project is not None else []
+    return [path.relative_to(top).as_posix() for path in found if path.is_relative_to(top)]
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:

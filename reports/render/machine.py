@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.common.text import cell
+from peakgate.common.text import as_json, cell
 from peakgate.reports.result import Comparison, Shift, change_text, plain_rows
 from peakgate.reports.runs.find import Side
 
@@ -36,7 +35,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
         "notes": list(comparison.notes),
         "rows": [_row(row) for row in plain_rows(comparison.frame)],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return as_json(document)
 
 
 def _side(side: Side) -> dict[str, Any]:

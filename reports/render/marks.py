@@ -59,7 +59,8 @@ def sparkline(history: Sequence[Point]) -> Markup:
         for index, time in enumerate(times)
     ]
     path = " ".join(f"{x:.0f},{y:.1f}" for x, y in points)
-    text = f"{len(times)} runs since {history[0][0]:%Y-%m-%d}, {low:.4g} to {high:.4g} µs, latest {times[-1]:.4g} µs"
+    since = min(taken for taken, _ in history)
+    text = f"{len(times)} runs since {since:%Y-%m-%d}, {low:.4g} to {high:.4g} µs, latest {times[-1]:.4g} µs"
     return Markup(  # noqa: S704  # numbers and dates
         f'<svg class="spark" width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}" role="img" aria-label="{text}">'
         f'<title>{text}</title><polyline points="{path}"/>'

@@ -16,7 +16,6 @@ from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 FEWEST_RUNS_FOR_HISTORY = 3
-OPEN = UNDECIDED | {Verdict.NO_FLOOR}
 
 Point = tuple[datetime, float]
 """When a session was, and the median of the case in microseconds."""
@@ -87,7 +86,7 @@ class Page:
 
 def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> Page:
     """NEW against BASE, worst first; ``history`` are other runs of the GPU."""
-    points = _history((*history, *comparison.base.runs, *comparison.new.runs))
+    points = _history((*history, *comparison.base.runs), comparison.new.runs)
     sentences = [f"Base: {words.side(comparison.base)}.", f"New: {words.side(comparison.new)}."]
     if suite := comparison.suite:
         sentences.append(f"Suite-wide: {suite.judgement.verdict}, {suite.judgement.reason}.")
@@ -151,9 +150,9 @@ def tone(verdict: Verdict | None) -> str:
     """``bad``, ``open``, ``good`` or ``same``."""
     if verdict in REGRESSIONS:
         return "bad"
-    if verdict in OPEN:
+    if verdict in UNDECIDED:
         return "open"
-    return "same" if verdict is None or verdict in words.UNCHANGED else "good"
+    return "same" if verdict in {None, Verdict.NO_FLOOR, *words.UNCHANGED} else "good"
 
 
 def number(value: object) -> float | None:
@@ -169,10 +168,18 @@ def _facts(run: Run) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in named if value not in {None, ""})
 
 
-def _history(runs: Sequence[Run]) -> Mapping[str, tuple[Point, ...]]:
-    """Each case's medians, oldest first, of the cases that enough runs have timed."""
+def _history(runs: Sequence[Run], new: Sequence[Run] = ()) -> Mapping[str, tuple[Point, ...]]:
+    """Each case's medians, oldest first and those of ``new`` last, of the cases that enough runs have timed.
+
+    The sides of an A/B were measured in turns: in the order taken the line would go up and down between them.
+    """
+    last = {run.taken for run in new}
     points: dict[str, dict[datetime, float]] = {}
-    for run in sorted(runs, key=lambda run: run.taken):
+    for run in (*_by_time(run for run in runs if run.taken not in last), *_by_time(new)):
         for case, result in run.cases.items():
             points.setdefault(case, {})[run.taken] = result.time_us
     return {case: tuple(found.items()) for case, found in points.items() if len(found) >= FEWEST_RUNS_FOR_HISTORY}
+
+
+def _by_time(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: run.taken)

@@ -67,7 +67,16 @@ def _load(path: Path) -> SavedSelftest:
             sees_percent=float(designs[0]["smallest_detectable_change_percent"]["median"]),
             tight_floors=len(record["floors_too_tight"]),
         )
-    except (OSError, RecursionError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        RecursionError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `peakgate selftest` again") from None
     if kind != ("selftest", SCHEMA):
         raise PeakgateError(

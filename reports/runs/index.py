@@ -7,6 +7,7 @@ The index is a copy and nothing more: one that is missing, broken or cannot be w
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,15 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts, text_of
 
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
 
 FEWEST_TO_SHARE = 100
 """Fewer new files than this are read here: another process takes as long to start as a score of them to read."""
 
 UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
+"""Facts of a run's machine that its times may depend on, and that no commit changes."""
 
 State = tuple[int, int]
 """A file's time of change in nanoseconds and its size in bytes."""
@@ -42,6 +46,8 @@ class Session:
     ``times_us`` are the medians of the cases it could decide, without those whose time depends on the host as much as
     on the GPU; ``fingerprints`` the cubin hashes of those that have one.
     ``whole`` is False for a selection of cases. Unknown texts are None, an unknown commit is ``unknown``.
+    ``environment`` are the facts of ``ENVIRONMENT`` that the run knows, as texts; ``clocks_mhz`` the SM clocks while
+    the cases were timed, of those that have one.
     """
 
     path: str
@@ -55,6 +61,8 @@ class Session:
     whole: bool
     times_us: Mapping[str, float]
     fingerprints: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    clocks_mhz: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +159,8 @@ def _read_elsewhere(names: Sequence[str]) -> Entries:
 
 
 def to_text(entries: Entries) -> str:
-    """The entries as JSON; sessions share their lists of cases and of fingerprints, which seldom change."""
-    lists: dict[tuple[str | None, ...], int] = {}
+    """A digest, then the entries as JSON; sessions share lists of cases and fingerprints, which seldom change."""
+    lists: dict[tuple[str | float | None, ...], int] = {}
     records: dict[str, dict[str, Any]] = {}
     for name, (state, found) in entries.items():
         records[name] = {"state": state}
@@ -161,21 +169,27 @@ def to_text(entries: Entries) -> str:
             continue
         facts = {key: getattr(found, key) for key in Session.__slots__}
         cases, prints = tuple(found.times_us), tuple(found.fingerprints.get(case) for case in found.times_us)
+        clocks = tuple(found.clocks_mhz.get(case) for case in found.times_us)
         facts |= {
             "taken": found.taken.isoformat(),
             "times_us": list(found.times_us.values()),
             "fingerprints": lists.setdefault(prints, len(lists)),
+            "clocks_mhz": lists.setdefault(clocks, len(lists)),
             "cases": lists.setdefault(cases, len(lists)),
         }
         records[name]["session"] = facts
     document = {"schema": INDEX_SCHEMA, "lists": [list(each) for each in lists], "records": records}
-    return json.dumps(document, separators=(",", ":")) + "\n"
+    body = json.dumps(document, separators=(",", ":"))
+    return f"{_digest(body.encode())}\n{body}\n"
 
 
 def from_text(text: str | bytes) -> Entries | None:
-    """What ``to_text`` wrote; None for anything else."""
+    """What ``to_text`` wrote; None for anything else, damaged or edited."""
+    digest, _, body = (text.encode() if isinstance(text, str) else text).rstrip(b"\n").partition(b"\n")
+    if digest != _digest(body).encode():
+        return None
     try:
-        document = orjson.loads(text)
+        document = orjson.loads(body)
         if document["schema"] != INDEX_SCHEMA:
             return None
         return {name: _entry(record, document["lists"]) for name, record in document["records"].items()}
@@ -183,11 +197,17 @@ def from_text(text: str | bytes) -> Entries | None:
         return None
 
 
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
 def _session(file: Path) -> Session:
     document = load_document(file)
-    not_measured = about(file, document).get("not_measured")
-    undecided = {each.get("case") for each in not_measured or () if isinstance(each, dict)}
-    times_us, fingerprints, cases = {}, {}, set()
+    not_measured = about(file, document).get("not_measured", [])
+    if not isinstance(not_measured, list):
+        refuse(file, "peakgate.not_measured is not a list", "measure again")
+    undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
+    times_us, fingerprints, clocks_mhz, cases = {}, {}, {}, set()
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)
         if case in cases:
@@ -198,6 +218,9 @@ def _session(file: Path) -> Session:
         times_us[case] = median_s * 1e6
         if fingerprint := text_of(file, extra, "fingerprint", case):
             fingerprints[case] = fingerprint
+        clock_mhz = extra.get("sm_clock_mhz")
+        if isinstance(clock_mhz, int | float) and clock_mhz > 0:
+            clocks_mhz[case] = float(clock_mhz)
     gpu = document["machine_info"]["gpu"]
     return Session(
         **session_facts(file, document) | {"path": str(file)},
@@ -206,18 +229,27 @@ def _session(file: Path) -> Session:
         driver=None if gpu.get("driver") is None else str(gpu["driver"]),
         times_us=times_us,
         fingerprints=fingerprints,
+        environment=environment(gpu),
+        clocks_mhz=clocks_mhz,
     )
 
 
-def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[str | None]]) -> tuple[State, Session | str]:
+def environment(gpu: Mapping[str, Any]) -> dict[str, str]:
+    """What a run's machine record says of ``ENVIRONMENT``."""
+    return {name: str(gpu[name]) for name in ENVIRONMENT if gpu.get(name) is not None}
+
+
+def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[Any]]) -> tuple[State, Session | str]:
     changed_ns, size = record["state"]
     if "error" in record:
         return (changed_ns, size), str(record["error"])
     facts = dict(record["session"])
     cases, prints = lists[facts.pop("cases")], lists[facts["fingerprints"]]
+    clocks = lists[facts["clocks_mhz"]]
     facts["taken"] = datetime.fromisoformat(facts["taken"])
     facts["times_us"] = dict(zip(cases, facts["times_us"], strict=True))
     facts["fingerprints"] = {case: each for case, each in zip(cases, prints, strict=True) if each}
+    facts["clocks_mhz"] = {case: each for case, each in zip(cases, clocks, strict=True) if each}
     return (changed_ns, size), Session(**facts)
 
 

@@ -221,6 +221,8 @@ def session_facts(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
         refuse(path, problem, "measure again")
     if not isinstance(section.get("whole", True), bool):
         refuse(path, f"whole is {strict.short(section['whole'])}, not true or false", "measure again")
+    if section.get("partial") is not None and section.get("whole") is not False:
+        refuse(path, f"marked whole, but partial: {strict.short(section['partial'])}", "measure again")
     return {
         "path": path,
         "taken": _moment(path, document.get("datetime")),

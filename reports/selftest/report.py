@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from peakgate.common.text import as_json
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.selftest_note import SCHEMA
 from peakgate.reports.render.words import one_line
@@ -65,7 +65,7 @@ def to_json(found: Selftest) -> str:
             for case in cases
         },
     }
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return as_json(document)
 
 
 def _design(measured: Measured, runs: Sequence[Run]) -> dict[str, Any]:

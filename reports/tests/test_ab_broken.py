@@ -47,7 +47,7 @@ def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path
     said = "no GPU answers, see nvidia-smi; by itself this command builds for --capability 9.0 say"
     assert ab(tmp_path, FakeSide(fingerprints_fail=said), FakeSide(fingerprints_fail=said)) == 2
     reported = capsys.readouterr().err.splitlines()[-1]
-    assert reported.startswith("ab measures on a GPU and none answers on this machine: see `nvidia-smi`")
+    assert reported.startswith("no GPU answers on this machine, and measuring needs one: see `nvidia-smi`")
 
 
 def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:

@@ -74,10 +74,15 @@ def test_numbers_that_make_no_sense_exit_2(option: list[str], capsys: Captured) 
     assert "expected" in capsys.readouterr().err
 
 
-def test_saved_pairs_are_decided_again_without_measuring(tmp_path: Path, capsys: Captured) -> None:
-    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, slower(PAD, 1.3))) == 1
+def test_what_cannot_be_explained_says_why_and_saved_pairs_are_decided_again_without_measuring(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, slower(PAD, 1.3)), "--explain") == 1
     first, runs = reported(tmp_path), ran(tmp_path)
-    capsys.readouterr()
+    (explained,) = first["explained"]["cases"]
+    assert (explained["case"], explained["findings"]) == (PAD, [])
+    assert explained["problem"].startswith("base: ")
+    assert f"why {PAD}:\n  base: " in capsys.readouterr().out
     assert main(["decide", str(tmp_path / "out"), "--out", str(tmp_path / "out")]) == 1
     again = reported(tmp_path)
     assert again["rows"] == first["rows"]

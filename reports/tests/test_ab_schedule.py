@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.reports.ab.schedule import ALPHA, FEWEST_PAIRS, Which, looks, order, seconds_left
+from peakgate.reports.ab.schedule import ALPHA, FEWEST_PAIRS, Side, looks, order, seconds_left
 
 
 def test_pairs_alternate_which_side_goes_first() -> None:
-    assert [order(pair)[0] for pair in range(4)] == [Which.BASE, Which.HEAD, Which.BASE, Which.HEAD]
-    assert all(set(order(pair)) == set(Which) for pair in range(4))
+    assert [order(pair)[0] for pair in range(4)] == [Side.BASE, Side.HEAD, Side.BASE, Side.HEAD]
+    assert all(set(order(pair)) == set(Side) for pair in range(4))
 
 
 @given(st.integers(2, 500))

@@ -13,14 +13,14 @@ from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.experiment import _refuse_foreign
 from peakgate.reports.ab.folders import Folder, Wanted, folders
 from peakgate.reports.ab.process import SideBroken
-from peakgate.reports.ab.schedule import Which
+from peakgate.reports.ab.schedule import Side
 
 Captured = pytest.CaptureFixture[str]
 
 
 def built(tmp_path: Path, settings: str) -> float:
     (tmp_path / "peakgate.toml").write_text(settings)
-    return build_side(Which.HEAD, Folder("head", tmp_path, None), {"PATH": "/usr/bin:/bin"}, tmp_path / "log")
+    return build_side(Side.HEAD, Folder("head", tmp_path, None), {"PATH": "/usr/bin:/bin"}, tmp_path / "log")
 
 
 def test_a_build_runs_in_its_side_with_its_temporary_files_inside(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_a_side_that_needs_another_peakgate_is_bad_input(
 
 def test_a_module_from_outside_its_side_is_bad_input_and_named(tmp_path: Path) -> None:
     found = tmp_path / "foreign.json"
-    _refuse_foreign(Which.BASE, found)
+    _refuse_foreign(Side.BASE, found)
     found.write_text(json.dumps({"mine": "/home/me/mine/__init__.py", "mine.ops": "/home/me/mine/ops.py"}))
     with pytest.raises(
         PeakgateError, match=r"base: module mine is loaded from /home/me/mine/__init__\.py, outside its"
     ):
-        _refuse_foreign(Which.BASE, found)
+        _refuse_foreign(Side.BASE, found)
 
 
 def test_worktrees_have_submodules_and_a_project_may_be_a_folder_of_its_repository(

@@ -1,168 +1,221 @@
-"""Hostile input by the thousands: run files, floors and acknowledgements end in one line and exit code 2, or are read.
-
-`nox -s fuzz` (PEAKGATE_FUZZ=200000) makes so many inputs and prints the count; the tests make a few hundred.
-"""
+"""Hostile files for every reader, a few of those that `nox -s fuzz` makes; and each that once was read wrongly."""
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import tomllib
-from collections import Counter
-from datetime import date
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fuzz_readers
 import pytest
+from fuzz_readers import READERS, Finding, attempt, call, verb, whole
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peakgate.common.errors import PeakgateError
-from peakgate.judge.floors import load_floors
-from peakgate.reports.comparison.judge import compare
-from peakgate.reports.protect import acknowledged
-from peakgate.reports.render import outputs
-from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.index import Session, read_session, to_text
-from peakgate.reports.runs.runfile import load_run
+from peakgate.reports.runs import runfile
 from synthetic_runs import document
 
-INPUTS = int(os.environ.get("PEAKGATE_FUZZ", "450"))
-"""Of all three kinds together; most are run files."""
-
-BASE = document({"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0})
-VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.sampled_from(
-        [1e308, 1e-300, -1.0, 10**400, "\ud800", "../../evil", "::add-mask::x", "=1+1", "x" * 30_000, [], {}]
-    ),
-    st.text(max_size=20),
-    st.lists(st.integers(), max_size=2),
-    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
-)
-"""What takes the place of a value in a run file."""
-
-COUNTS: Counter[str] = Counter()
-fuzzing = settings(
-    max_examples=INPUTS * 2 // 3,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-)
+RECORD = Path(__file__).parents[2] / "baselines" / "faults" / "fuzz.json"
+SHARE = 300
+"""A test makes one input where a campaign makes so many."""
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to every value in a document."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path] * bool(path) + [place for key, each in inside for place in places(each, (*path, key))]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    made = tmp_path_factory.mktemp("fuzz")
+    before, now = Path.cwd(), runfile.now
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("PEAKGATE_CACHE", str(made / ".cache"))
+        fuzz_readers.prepare(made)
+        yield made
+    os.chdir(before)
+    runfile.now = now
 
 
-PLACES = places(BASE)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _say_how_many() -> Any:
-    yield
-    print(f"\n{sum(COUNTS.values())} hostile inputs: {dict(COUNTS)}")  # noqa: T201  # shown by `nox -s fuzz`
-
-
-def mutated(edits: list[tuple[tuple[Any, ...], Any, bool]]) -> Any:
-    content = copy.deepcopy(BASE)
-    for place, value, remove in edits:
-        holder: Any = content
-        try:
-            for key in place[:-1]:
-                holder = holder[key]
-            if remove:
-                del holder[place[-1]]
-            else:
-                holder[place[-1]] = value
-        except (KeyError, IndexError, TypeError):
-            continue  # an earlier edit took this place away
-    return content
-
-
-@fuzzing
-@given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES, st.booleans()), min_size=1, max_size=3))
-def test_a_mutated_run_file_is_refused_in_one_line_or_compared_without_a_false_pass(
-    tmp_path: Path, edits: list[tuple[tuple[Any, ...], Any, bool]]
+@pytest.mark.parametrize("name", READERS)
+def test_a_hostile_file_is_refused_in_one_line_or_read_and_never_passes_against_its_figures(
+    folder: Path, name: str
 ) -> None:
-    COUNTS["run files"] += 1
-    path, honest = tmp_path / "run.json", tmp_path / "honest.json"
-    path.write_text(json.dumps(mutated(edits)), encoding="utf-8", errors="surrogatepass")
-    if not honest.exists():
-        honest.write_text(json.dumps(BASE))
-    quick = read_session(path)
-    if isinstance(quick, Session):
-        to_text({"x": ((0, 0), quick)})
-    try:
-        run = load_run(path)
-    except PeakgateError as error:
-        assert len(str(error).splitlines()) == 1, str(error)[:300]  # noqa: PT017
-        return
-    base = load_run(honest)
-    for sides in ((base, run), (run, base)):
-        comparison = compare(Side("base", (sides[0],)), Side("new", (sides[1],)))
-        outputs.texts(comparison, "compare", page=False)
-        lost = set(sides[0].cases) - set(sides[1].cases)
-        assert comparison.exit_code() != 0 or not lost - {"a", *_not_judged(sides)}, edits
+    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
+    @settings(
+        max_examples=2 + READERS[name].inputs // SHARE, deadline=None, database=None, suppress_health_check=checks
+    )
+    @given(st.integers(0, 10**6))
+    def one(number: int) -> None:
+        code, wrong = attempt(name, number, folder)
+        assert code is not None, f"{wrong}; python .ci/fuzz.py --input {number} '{name}' repeats it"
+
+    one()
 
 
-def _not_judged(sides: Any) -> set[str]:
-    """Cases beyond the gate tier, where the second side says it ran the gate alone."""
-    return set(sides[0].cases) if sides[1].tier == "gate" else set()
+def test_the_honest_file_of_a_run_passes_or_no_other_could(folder: Path) -> None:
+    run = whole()
+    run["peakgate"]["not_measured"] = []
+    assert READERS["run file: compare"].read(folder, json.dumps(run).encode()) == 0
 
 
-TOML = st.one_of(
-    st.text(max_size=60),
-    st.builds(
-        lambda schema, gpu, case, floor: f"schema = {schema}\ngpu = {gpu}\n[floors]\n{case} = {floor}\n",
-        st.sampled_from(["1", "2", "true", "[]", "9" * 5000]),
-        st.sampled_from(['"g"', "1", "[]", '"../.."', '"\\u0000"']),
-        st.sampled_from(['"a.b"', "a.b", "'x'", '"' + "y" * 3000 + '"']),
-        st.one_of(st.floats().map(repr), st.sampled_from(["[" * 3000, "{}", '"0.7"', "1e400", "0x10", "1979-05-27"])),
-    ),
+@pytest.mark.parametrize("section", ["stats", "extra_info"])
+def test_what_must_not_pass_is_noticed(folder: Path, section: str) -> None:
+    """The oracle itself: a slower case, and one below its floor, are found in a run that is said to pass."""
+    run = whole()
+    worse = {"stats": {"median": 1.0}, "extra_info": {"peak_fraction": 0.01}}[section]
+    run["benchmarks"][1][section] |= worse
+    assert fuzz_readers.false_pass(run, "") is not None
+
+
+def test_a_command_that_fails_on_its_own_is_a_finding() -> None:
+    for code in (70, -11):
+        with pytest.raises(Finding, match=f"exit code {code}"):
+            call(lambda code=code: code)  # type: ignore[misc]
+    with pytest.raises(Finding, match="2 lines"):
+        call(_refuses_in_two_lines)
+
+
+def _refuses_in_two_lines() -> int:
+    import sys  # noqa: PLC0415  # the stream that call() puts there
+
+    sys.stderr.write("one\ntwo\n")
+    return 2
+
+
+def test_a_campaign_is_recorded_with_its_counts_and_no_findings() -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert record["findings"] == {}
+    assert record["readers"].keys() == READERS.keys()
+    assert sum(sum(codes.values()) for codes in record["readers"].values()) == record["inputs"] >= 200_000
+    assert all(
+        code in ("exit 0", "exit 1", "exit 2", "exit 3") for codes in record["readers"].values() for code in codes
+    )
+
+
+# What a campaign once found, each by its name.
+
+
+def saved(folder: Path, name: str, content: object) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def manifest(folder: Path, **changes: Any) -> str:
+    """What decide says of a manifest of which one process has these facts."""
+    content = json.loads(json.dumps(fuzz_readers.MANIFEST))
+    content["processes"][1] |= changes
+    saved(folder, "ab/manifest.json", content)
+    found = verb("decide", folder, "--out", folder / "decided")
+    assert found.code == 2
+    return found.err
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"pair": ["x"]}, {"pair": 0.5}, {"file": 5}, {"file": "../run.json"}, {"refused": {"b.c": ["BROKEN", "why"]}}],
 )
+def test_a_manifest_with_a_pair_a_file_or_a_verdict_that_is_none_is_refused(
+    folder: Path, changes: dict[str, Any]
+) -> None:
+    assert "not a whole manifest" in manifest(folder, **changes)
 
 
-@settings(fuzzing, max_examples=max(1, INPUTS // 6))
-@given(TOML)
-def test_hostile_floors_are_refused_in_one_line_or_are_fractions(tmp_path: Path, text: str) -> None:
-    COUNTS["floors"] += 1
-    path = tmp_path / "floors.toml"
-    path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
-    try:
-        floors = load_floors(path)
-    except PeakgateError as error:
-        assert len(str(error).split("\n")) <= 2, str(error)[:300]  # noqa: PT017
-        return
-    assert all(0 < floor <= 1 for floor in floors.by_case.values())
+def test_a_manifest_whose_plan_holds_lists_for_cases_is_refused(folder: Path) -> None:
+    content = json.loads(json.dumps(fuzz_readers.MANIFEST))
+    content["plan"]["measured"] = [["a.b"]]
+    saved(folder, "ab/manifest.json", content)
+    assert verb("decide", folder, "--out", folder / "decided").code == 2
 
 
-ENTRY = st.builds(
-    lambda what, before, after, reason, expires: (
-        f"schema = 1\n[[acknowledged]]\n{what}\nfrom = {before}\nto = {after}\nreason = {reason}\nexpires = {expires}\n"
-    ),
-    st.sampled_from(['case = "a"', 'run = "r"', "case = []", 'case = "a"\nrun = "r"', 'case = "a"\nterm = 1', ""]),
-    st.sampled_from(["0.7", '"none"', "true", "[]", "{}", "nan", "1e400"]),
-    st.sampled_from(["0.6", '"none"', "2026-12-01"]),
-    st.sampled_from(['"why"', '" "', "1", "[" * 2000]),
-    st.one_of(st.dates().map(str), st.sampled_from(['"tomorrow"', "9999-12-31", "1", "2026-12-01T00:00:00"])),
-)
+@pytest.mark.parametrize("change", ["an empty plan", "a case left out of the plan", "a case said to be unchanged"])
+def test_a_manifest_that_hides_a_case_from_its_plan_is_refused(folder: Path, change: str) -> None:
+    content = json.loads(json.dumps(fuzz_readers.MANIFEST))
+    if change == "an empty plan":
+        content["plan"] = {name: [] for name in content["plan"]} | {"unchanged": {}}
+        content["processes"] = []
+    else:
+        content["plan"]["measured"].remove("a.slow-2")
+    if change == "a case said to be unchanged":
+        content["plan"]["unchanged"]["a.slow-2"] = "print"
+    saved(folder, "ab/manifest.json", content)
+    assert verb("decide", folder, "--out", folder / "decided").code == 2
 
 
-@settings(fuzzing, max_examples=max(1, INPUTS // 6))
-@given(st.one_of(ENTRY, st.text(max_size=60)))
-def test_hostile_acknowledgements_are_refused_or_excuse_one_change_for_ninety_days(tmp_path: Path, text: str) -> None:
-    COUNTS["acknowledgements"] += 1
-    path, today = tmp_path / acknowledged.FILE, date(2026, 11, 20)
-    path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
-    try:
-        found = acknowledged.load(path, "g", today)
-    except PeakgateError:
-        return
-    assert len(found) == len(tomllib.loads(text).get("acknowledged", []))
-    assert all(today <= date.fromisoformat(each.expires) <= today + acknowledged.LONGEST for each in found)
+def test_an_edited_index_is_read_anew(folder: Path) -> None:
+    body = json.loads(json.dumps(fuzz_readers.INDEX["body"]))
+    record = next(iter(body["records"].values()))["session"]
+    record["slug"], record["times_us"] = ["x"], ["a" * 100] * len(record["times_us"])
+    data = fuzz_readers.INDEX["digest"] + b"\n" + json.dumps(body).encode()
+    assert fuzz_readers.indexed(folder, data) == 0
+
+
+@pytest.mark.parametrize("unmeasured", [[{"case": []}], 5.5, {"case": "a"}])
+def test_unmeasured_cases_in_another_form_are_refused_by_history_too(folder: Path, unmeasured: object) -> None:
+    run = whole(day=20)
+    run["peakgate"]["not_measured"] = unmeasured
+    assert fuzz_readers.in_history(folder, json.dumps(run).encode()) == 2
+
+
+def test_a_newest_run_that_cannot_be_read_leaves_history_without_a_verdict(folder: Path) -> None:
+    assert fuzz_readers.in_history(folder, b"{") == 2
+
+
+def test_a_run_marked_whole_that_says_it_is_partial_is_refused(folder: Path) -> None:
+    run = whole()
+    run["peakgate"]["partial"] = "1 of 2 selected cases were not finished"
+    found = verb("show", saved(folder, "partial.json", run), "--out", folder)
+    assert (found.code, "marked whole, but partial" in found.err) == (2, True)
+
+
+def test_survivors_with_a_number_of_thousands_of_digits_or_no_tables_are_refused(folder: Path) -> None:
+    for text in (f"survivor = {'9' * 5000}", "survivor = 5", "survivor = [5]"):
+        assert fuzz_readers.waivers_read(folder, text.encode()) == 2
+
+
+def test_numbers_beyond_a_float_in_imported_files_are_refused(folder: Path) -> None:
+    single = {"name": "bm/64", "run_type": "iteration", "real_time": 10**400, "time_unit": "us"}
+    google = {"context": {}, "benchmarks": [single]}
+    device = {"id": 0, "name": "NVIDIA H200", "global_memory_bus_bandwidth": 10**400}
+    state = {"device": 0, "summaries": []}
+    nvbench = {"devices": [device], "benchmarks": [{"name": "b", "states": [state]}]}
+    for content in (google, nvbench):
+        assert fuzz_readers.imported(folder, json.dumps(content).encode()) == 2
+
+
+def test_an_imported_file_whose_date_is_a_number_is_refused(folder: Path) -> None:
+    single = {"name": "bm/64", "run_type": "iteration", "real_time": 5.0, "time_unit": "us"}
+    content = {"context": {"date": 5}, "benchmarks": [single]}
+    assert fuzz_readers.imported(folder, json.dumps(content).encode()) == 2
+
+
+def test_a_selftest_with_a_number_beyond_a_float_is_refused(folder: Path) -> None:
+    content = json.loads(json.dumps(fuzz_readers.SELFTEST))
+    content["designs"][0]["smallest_detectable_change_percent"]["median"] = 10**400
+    assert fuzz_readers.selftest_read(folder, json.dumps(content).encode()) == 2
+
+
+@pytest.mark.parametrize("output", [5, None, [], {"abs_sum": 1.0}, {"abs_sum": "x", "samples": []}])
+def test_digests_with_an_output_that_is_neither_digest_nor_samples_are_refused(folder: Path, output: object) -> None:
+    problem = {"problem": "0", "outputs": [output]}
+    content = {"peakgate_digests": 1, "device": {}, "problems": {"a.b": problem}}
+    assert fuzz_readers.digests_read(folder, json.dumps(content).encode()) == 2
+
+
+def test_resources_that_are_infinite_are_refused_and_names_with_line_breaks_stay_in_one_line(folder: Path) -> None:
+    usage = {"registers": 1, "spill_bytes": 0, "stack_bytes": 0, "static_shared_bytes": 0, "occupancy": {}}
+    for line, code in ((usage | {"registers": float("inf")}, 2), (usage | {"occupancy": {"256": [1.0, "a\nb"]}}, 0)):
+        content = {"schema": 1, "nvrtc": "13", "options": [], "kernels": {"a.b": {"sm_90": line}}}
+        fuzz_readers.HONEST.pop("resources", None)
+        assert fuzz_readers.resources_read(folder, json.dumps(content).encode()) == code
+
+
+@pytest.mark.parametrize("line", ["    min_capability=[7, 5],", "    edges=['x'],", "    options=[[]],"])
+def test_a_family_with_a_list_in_its_stage_or_a_text_for_a_size_is_refused(folder: Path, line: str) -> None:
+    name = line.partition("=")[0]
+    lines = [line if each.startswith(f"{name}=") else each for each in fuzz_readers.FAMILY.splitlines()]
+    assert fuzz_readers.family_read(folder, "\n".join(lines).encode()) == 2
+
+
+def test_the_synthetic_run_that_all_are_compared_with_is_read(folder: Path) -> None:
+    path = saved(folder, "synthetic.json", document())
+    assert len(runfile.load_run(path).cases) == len(document()["benchmarks"])

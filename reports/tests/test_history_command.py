@@ -34,11 +34,11 @@ def gpus() -> tuple[str, str]:
     return "GPU-820987e0-7ea8-edaf-bddd-93f4cd76e459", "GPU-e01a041c-428f-73ac-fe66-7ee0b54e8764"
 
 
-def test_a_quiet_history_passes_and_writes_three_files(tmp_path: Path, capsys: Captured) -> None:
+def test_a_quiet_history_passes_and_writes_four_files(tmp_path: Path, capsys: Captured) -> None:
     archive(tmp_path / ".benchmarks")
     assert main(["history"]) == 0
     out = tmp_path / ".peakgate" / "out"
-    assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.json", "history.md"]
+    assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.html", "history.json", "history.md"]
     reported = capsys.readouterr()
     assert reported.out.splitlines()[0] == "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases"
     assert "driver 580.159.04 to 590.44.01 (2026-11-10 12:00, session 10 of 20" in reported.out
@@ -184,4 +184,7 @@ def test_hostile_names_survive_every_face(tmp_path: Path, capsys: Captured) -> N
     text = Path("out/history.md").read_text(encoding="utf-8")
     assert "<script>" not in text
     assert "<i>" not in text
+    page = Path("out/history.html").read_text(encoding="utf-8")
+    assert "<script>|" not in page
+    assert "<i>False" not in page
     assert json.loads(Path("out/history.json").read_text(encoding="utf-8"))["rows"][0]["case"] == evil

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -110,12 +111,19 @@ def test_a_file_of_the_same_size_and_another_time_is_read_again(
     assert opened[3:] == ["run1.json"]
 
 
+def entries(index: Path) -> dict[str, Any]:
+    """What is in an index, below the line with its digest."""
+    content = json.loads(index.read_text().partition("\n")[2])
+    assert isinstance(content, dict)
+    return content
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema": 1}', '{"schema": 2, "lists": [], "records": {}}'])
 def test_a_broken_index_is_made_anew(text: str, runs: list[Path], index: Path) -> None:
     index.parent.mkdir()
     index.write_text(text)
     assert len(read_sessions(runs, index).sessions) == 3
-    assert set(json.loads(index.read_text())["records"]) == {str(run) for run in runs}
+    assert set(entries(index)["records"]) == {str(run) for run in runs}
 
 
 def test_an_index_that_can_be_neither_read_nor_written_costs_no_answer(runs: list[Path]) -> None:
@@ -126,9 +134,10 @@ def test_an_index_that_can_be_neither_read_nor_written_costs_no_answer(runs: lis
 
 def test_an_index_of_half_a_record_is_made_anew(runs: list[Path], index: Path) -> None:
     expected = read_sessions(runs, index)
-    content: dict[str, Any] = json.loads(index.read_text())
+    content = entries(index)
     del content["records"][str(runs[0])]["session"]["times_us"]
-    index.write_text(json.dumps(content))
+    body = json.dumps(content).encode()
+    index.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     assert read_sessions(runs, index) == expected
 
 
@@ -144,7 +153,7 @@ def test_the_index_forgets_files_that_are_gone_and_keeps_those_not_asked_for(run
     runs[0].unlink()
     more = save(runs[0].parent, "run4", document(day=4))
     read_sessions([more], index)
-    assert {Path(name).name for name in json.loads(index.read_text())["records"]} == {
+    assert {Path(name).name for name in entries(index)["records"]} == {
         "run2.json",
         "run3.json",
         "run4.json",

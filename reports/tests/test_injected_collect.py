@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.plan import Plan
-from peakgate.reports.ab.schedule import Stage, Which
+from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import FOLDER, Process, Record, Settings
 from peakgate.reports.injected import collect
 from peakgate.reports.injected.record import Cell, Experiment, read_facts, read_times
@@ -21,16 +21,16 @@ COPY = "steps.delayed_copy-5us-10pm-0"
 def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: int | None = None) -> None:
     """A finished ``ab`` of one case and two pairs, as a campaign leaves it; pair ``lost`` left no run file."""
     settings = Settings(tier="gate", device="gpu", pairs=2, confirm_pairs=2)
-    record = Record(Folder("base", folder, None), Folder("head", folder, None), settings, Plan((case,)))
+    record = Record(Folder("base", folder, None), Folder("head", folder, None), settings, Plan((case, "t.distrusted")))
     (folder / FOLDER).mkdir(parents=True)
     for pair in range(2):
-        for which in Which:
+        for which in Side:
             file = f"screen-{pair}-{which}.json"
             extra = {"t.distrusted": {"verdict": "INCONCLUSIVE"}}
             run = document({case: 10.0 + pair, "t.distrusted": 1.0}, day=2 + pair, driver=driver, extra=extra)
             (folder / FOLDER / file).write_text(json.dumps(run))
-            record.processes.append(Process(Stage.SCREEN, pair, which, None if pair == lost else file, 0, 1.0))
-    record.processes.append(Process(Stage.CONFIRM, 0, Which.BASE, None, 0, 1.0))
+            record.processes.append(Process(Phase.SCREEN, pair, which, None if pair == lost else file, 0, 1.0))
+    record.processes.append(Process(Phase.CONFIRM, 0, Side.BASE, None, 0, 1.0))
     record.save(folder / FOLDER)
     row = {"case": case, "verdict": "SLOWER", "change_percent": 2.0}
     (folder / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [row]}))

@@ -39,7 +39,7 @@ def test_a_row_tells_lesson_case_rate_fractions_and_range(repository: Path) -> N
     ]
 
 
-def test_arithmetic_is_told_in_tflops_and_a_yardstick_has_no_file(repository: Path) -> None:
+def test_arithmetic_is_told_in_tflops_and_a_reference_implementation_has_no_file(repository: Path) -> None:
     table = block(shown(whole_run({"sgemm.cublas-4096": {"tflops": 51.42}}), repository), OVERVIEW.parent, "sgemm")
     assert row(table, "cublas")[3] == "51.4 TFLOP/s"
     assert "![SGEMM: the stages on each size](pictures/sgemm.svg)" in table

@@ -30,7 +30,7 @@ GROUPS = Groups(
     y_label="TFLOP/s",
     sizes=("128", "256", "512", "1024", "2048", "4096"),
     stages=(("naive", (0.3, 1.3, 2.0, None, None, None)), ("tiled", (0.1, 0.5, 4.0, 9.0, 20.0, 27.0))),
-    yardstick=("cuBLAS", (0.5, 2.9, None, 34.0, 50.0, 51.0)),
+    reference=("cuBLAS", (0.5, 2.9, None, 34.0, 50.0, 51.0)),
 )
 each_picture = pytest.mark.parametrize("picture", [CURVES, BARS, GROUPS], ids=["curves", "bars", "groups"])
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports import held_out
-from peakgate.reports.floors import evidence_of
+from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.margins import BETWEEN_SD, LEAST_MARGIN, LONG, Evidence, bounds, room, upper_limit
 from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.verdict import Verdict
 
 BASELINES = Path(__file__).parents[2] / "baselines" / "nvidia-h200"
 
@@ -99,7 +101,35 @@ def test_no_floor_from_some_gpus_fails_unchanged_code_on_the_others_while_the_pr
 
 
 def test_the_committed_table_is_what_the_script_prints(kept: list[Run]) -> None:
-    assert (BASELINES / "lab" / "floors.md").read_text(encoding="utf-8") == held_out.table(kept)
+    page = held_out.page(BASELINES)
+    assert (BASELINES / held_out.PAGE).read_text(encoding="utf-8") == page
+    assert page.startswith(held_out.table(kept))
+
+
+def test_a_gate_fails_by_a_case_below_its_floor_or_by_its_verdict_and_the_limit_counts_gates(kept: list[Run]) -> None:
+    case, result = next((case, result) for case, result in kept[0].cases.items() if result.peak_fraction)
+    floors = {case: rounded_down(min(run.cases[case].peak_fraction or 1.0 for run in kept)) - 0.01}
+    assert held_out.gates(kept[:4], floors).failed == 0
+    slow = replace(kept[0], cases={**kept[0].cases, case: replace(result, peak_fraction=floors[case] / 2)})
+    wrong = replace(kept[1], cases={**kept[1].cases, "a.b": replace(result, verdict=Verdict.WRONG)})
+    found = held_out.gates([slow, wrong, *kept[2:4]], floors)
+    assert (found.runs, found.failed, found.cases) == (4, 2, ("a.b", case))
+
+
+def test_a_mutant_beyond_its_room_must_be_below_its_floor(kept: list[Run]) -> None:
+    rooms = held_out.rooms((BASELINES / "floors.toml").read_text(encoding="utf-8"))
+    assert len(rooms) > 150
+    case, room = next(iter(rooms.items()))
+    honest, result = kept[0], kept[0].cases[case]
+    for slowdown, verdict, missed in (
+        (room * 1.01, Verdict.PASS, True),
+        (room * 1.01, Verdict.BELOW_FLOOR, False),
+        (room * 0.99, Verdict.PASS, False),
+    ):
+        other = replace(result, time_us=result.time_us * (1 + slowdown), verdict=verdict)
+        (found,) = held_out.slowed(honest, replace(honest, cases={case: other}), rooms)
+        assert found.missed is missed
+        assert found.slowdown == pytest.approx(slowdown)
 
 
 def test_a_case_slower_than_its_room_fails_on_every_kept_session(kept: list[Run]) -> None:

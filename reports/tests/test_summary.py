@@ -71,7 +71,8 @@ def test_five_thousand_regressions_with_long_ids_are_cut_at_a_row_and_counted(tm
     assert 900_000 < path.stat().st_size < 2**20
     assert f"{5015 - kept} of 5015 cases are left out here, the whole report is in the files." in text
     assert {line.count(" | ") for line in text.splitlines() if line.startswith("| <code>")} == {6}
-    assert all(row.case in machine.csv(found) for row in found.rows[:: len(found.rows) // 7])
+    table = machine.csv(found)
+    assert all(row.case in table for row in found.rows[:: len(found.rows) // 7])
 
 
 def test_a_summary_that_cannot_be_written_exits_2_with_one_line(

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import github
 import pytest
 import workflow
 from ab_fake import HARNESS, FakeSide
@@ -94,7 +95,7 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     assert calls(tmp_path) == [
         f"{tool} protect -- --base {base} --acknowledged-from-base --out .judge/out",
         f"{tool} bench -- --device gpu:0 --strict-gate --baselines-from {base} --out .judge/out",
-        f"{tool} ab -- {base} {head} --device gpu:0 --out .judge/out",
+        f"{tool} ab -- {base} {head} --device gpu:0 --explain --out .judge/out",
     ]
     assert (job[PROTECT].exit_code, job[BENCH].exit_code, job[AB].exit_code) == (0, 1, 1), said(job)
     assert job["Verdict"].exit_code == 1, said(job)
@@ -236,10 +237,15 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
     assert installing == "-s lint ladder bench check mutants resources stranger tests --install-only"
     assert sorted(line.removeprefix("-R -s ") for line in checking) == [
         "bench -- --device cpu",
-        "check mutants resources stranger",
-        "lint ladder",
+        "check -- --jobs 1",
+        "ladder",
+        "lint",
+        "mutants -- --jobs 1",
+        "resources -- --jobs 1",
+        "stranger",
+        "tests -- kernels/tests",
         "tests -- reports/tests",
-        "tests -- suite/tests kernels/tests",
+        "tests -- suite/tests",
     ]
     assert "reports/out/bench.json" in job.artifacts
 
@@ -257,3 +263,70 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
 )
 def test_expressions_mean_here_what_they_mean_at_github(expression: str, context: dict[str, Any], value: Any) -> None:
     assert workflow.evaluate(expression, context) == value
+
+
+def completed(number: int | str, **more: str) -> dict[str, Any]:
+    """What GitHub says of a gate that ended."""
+    run = "github.event.workflow_run"
+    return {
+        "github.token": github.TOKEN,
+        "github.event.repository.default_branch": "main",
+        f"{run}.event": "pull_request",
+        f"{run}.pull_requests[0].number": str(number),
+        f"{run}.display_title": "gate of #13 at " + "d" * 40,
+        f"{run}.head_sha": "c" * 40,
+        f"{run}.id": "7",
+        f"{run}.html_url": "https://github.com/us/kernels/actions/runs/7",
+        **more,
+    }
+
+
+def test_one_comment_is_kept_up_to_date_and_a_check_annotates_the_slower_kernel(
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
+) -> None:
+    folder, _, head = origin
+    slow = json.loads(Path(experiments["slower"], "ab.json").read_text())
+    files = {".judge/out/ab.json": slow}
+    with github.serving(github.GitHub(artifacts={"gate-nvidia-h200": github.artifact(files)})) as hub:
+        settings = {"GITHUB_API_URL": hub.address, "GITHUB_REPOSITORY": github.REPOSITORY}
+        for turn in ("first", "second"):
+            context = completed(12) | {"github.sha": head}
+            job = workflow.run("comment.yml", folder, tmp_path / turn, context, **settings)
+            assert not job.failed, said(job)
+    (comment,) = hub.comments
+    assert comment["issue"] == "12"
+    assert "transpose.smem\\_pad-8192-32x8 | SLOWER" in comment["body"]
+    assert [check["conclusion"] for check in hub.checks] == ["failure", "failure"]
+
+
+def test_a_comment_starts_the_gate_of_the_commit_it_names(origin: tuple[Path, str, str], tmp_path: Path) -> None:
+    folder, _, head = origin
+    wish = "c" * 40
+    context = {
+        "github.sha": head,
+        "github.token": github.TOKEN,
+        "github.event.repository.default_branch": "main",
+        "github.event.issue.pull_request": True,
+        "github.event.issue.number": "12",
+        "github.event.comment.user.login": "ada",
+        "github.event.comment.body": f"/peakgate {wish}",
+    }
+    with github.serving(github.GitHub(permissions={"ada": "write"}, commits=[wish])) as hub:
+        settings = {"GITHUB_API_URL": hub.address, "GITHUB_REPOSITORY": github.REPOSITORY}
+        job = workflow.run("asked.yml", folder, tmp_path, context, **settings)
+        assert not job.failed, said(job)
+    assert [each["inputs"]["head"] for each in hub.started] == [wish]
+    _, asked = workflow.read("asked.yml")
+    assert not workflow.wanted(asked["if"], context | {"github.event.comment.body": "thanks"})
+
+
+@pytest.mark.parametrize("name", ["comment.yml", "asked.yml"])
+def test_what_may_write_checks_out_nothing_of_the_change(name: str) -> None:
+    document, job = workflow.read(name)
+    assert document["permissions"] == {}
+    checkout, script = job["steps"]
+    assert checkout["with"]["ref"] == "${{ github.event.repository.default_branch }}"
+    assert script["run"].startswith("python3 .github/")
+    assert "${{" not in script["run"]
+    measuring, _ = workflow.read("judge.yml")
+    assert measuring["permissions"] == {"contents": "read"}

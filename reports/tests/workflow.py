@@ -23,13 +23,14 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 NOX = Path(__file__).with_name("stand_in_for_nox.py")
-TOKEN = re.compile(r"'[^']*'|[A-Za-z_][\w.-]*|\|\||&&|!(?!=)")
+TOKEN = re.compile(r"'[^']*'|[A-Za-z_][\w.-]*(?:\[\d+\][\w.-]*)*|\|\||&&|!(?!=)")
 TEMPLATE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 WORDS = {"||": " or ", "&&": " and ", "!": " not ", "true": "True", "false": "False"}
 FUNCTIONS: dict[str, Any] = {
     "format": str.format,
     "fromJSON": json.loads,
     "always": lambda: True,
+    "startsWith": str.startswith,
 }
 
 PYTHON = """#!/bin/bash

@@ -14,9 +14,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Stage
@@ -27,6 +26,9 @@ Defines = tuple[tuple[str, str], ...]
 
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
 """NVRTC's own cache answers without the log that holds the resources, so ours is the only one."""
+
+_NOTES = 2
+"""The form of what is noted beside a cached cubin."""
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 
@@ -54,18 +56,30 @@ class Resources:
 class Cubin:
     """Machine code of one stage for one architecture; ``fingerprint`` is equal when the code is.
 
-    ``entry`` is the kernel's name in the machine code, ``constants`` the names of the stage's constants there.
+    ``entries`` are the names of the stage's kernels in the machine code, ``constants`` those of its constants there;
+    ``resources`` and ``entry`` are those of the first kernel.
     """
 
     path: Path
     fingerprint: str
     resources: Resources
-    entry: str
+    entries: tuple[str, ...]
     constants: tuple[str, ...] = ()
+    further: tuple[Resources, ...] = ()
+    """Of the kernels after the first."""
+
+    @property
+    def entry(self) -> str:
+        return self.entries[0]
 
 
 class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
+
+    @property
+    def lacks_file(self) -> bool:
+        """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
+        return bool(_MISSING_FILE.search(str(self)))
 
 
 def cache_folder() -> Path:
@@ -89,26 +103,41 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     unit = _Unit.of(stage, defines, capability)
     stem = cache_folder() / "cubin" / f"{stage.name}-{unit.key()}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
-    if notes.exists() and code.exists():
-        saved = json.loads(notes.read_text(encoding="utf-8"))
-        return Cubin(
-            code, saved["fingerprint"], Resources(**saved["resources"]), saved["entry"], tuple(saved["constants"])
-        )
-    machine_code, resources, lowered = unit.compiled()
-    # The machine code is that of the whole file: which of its kernels is launched distinguishes two stages of one file.
-    entry = b"" if lowered[0] == stage.name else lowered[0].encode()
-    fingerprint = hashlib.sha256(without_internal_names(machine_code) + entry).hexdigest()[:16]
+    if (saved := _saved(code, notes, stage.name)) is not None:
+        return saved
+    machine_code, (first, *further), lowered = unit.compiled()
+    entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
+    fingerprint = _fingerprint(machine_code, entries, stage.name)
     write_whole(code, machine_code)
-    built = Cubin(code, fingerprint, resources, lowered[0], tuple(lowered[1:]))
+    built = Cubin(code, fingerprint, first, entries, constants, tuple(further))
     described = {
         "fingerprint": fingerprint,
-        "resources": asdict(resources),
-        "entry": built.entry,
-        "constants": built.constants,
+        "resources": [asdict(each) for each in (first, *further)],
+        "entries": entries,
+        "constants": constants,
         "options": unit.options,
     }
     write_whole(notes, json.dumps(described))
     return built
+
+
+def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
+    """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
+    try:
+        saved = json.loads(notes.read_text(encoding="utf-8"))
+        first, *further = (Resources(**each) for each in saved["resources"])
+        entries, constants = tuple(saved["entries"]), tuple(saved["constants"])
+        built = Cubin(code, saved["fingerprint"], first, entries, constants, tuple(further))
+        whole = built.fingerprint == _fingerprint(code.read_bytes(), entries, stage)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return built if whole else None
+
+
+def _fingerprint(machine_code: bytes, entries: tuple[str, ...], stage: str) -> str:
+    """A hash of the machine code, which is that of the whole file, and of which of its kernels are launched."""
+    launched = b"" if entries == (stage,) else b"\0".join(entry.encode() for entry in entries)
+    return hashlib.sha256(without_internal_names(machine_code) + launched).hexdigest()[:16]
 
 
 def without_internal_names(machine_code: bytes) -> bytes:
@@ -129,7 +158,7 @@ def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -
     NVRTC does not always give the same text the same code: what it does depends on where its own data happen to lie.
     Raises BuildError as ``cubin`` does.
     """
-    return _Unit.of(stage, defines, capability).compiled()[1]
+    return _Unit.of(stage, defines, capability).compiled()[1][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +179,11 @@ class _Unit:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The kernel and the constants, as C++ names them."""
-        return (self.stage.kernel, *(f"&{name}" for name, _ in self.stage.constants))
+        """The kernels and the constants, as C++ names them."""
+        return (*self.stage.kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
     def key(self) -> str:
-        from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
-
+        nvrtc = _nvrtc()
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
@@ -163,7 +191,7 @@ class _Unit:
         foreign = (headers.nvrtc_headers(), headers.cuda_version(_major())) if self._includes_foreign else ""
         prelude = headers.nvrtc_headers()[headers.PRELUDE]
         digest.update(
-            repr((self.names, self.stage.constants, self.options, nvrtc.version(), prelude, foreign)).encode()
+            repr((_NOTES, self.names, self.stage.constants, self.options, nvrtc.version(), prelude, foreign)).encode()
         )
         return digest.hexdigest()[:20]
 
@@ -171,9 +199,10 @@ class _Unit:
     def _includes_foreign(self) -> bool:
         return any(file.foreign for file in self.files)
 
-    def compiled(self) -> tuple[bytes, Resources, tuple[str, ...]]:
-        """Machine code, the entry's resources, and the lowered names."""
-        from peakgate.build import nvrtc  # noqa: PLC0415
+    def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...]]:
+        """Machine code, the resources of each kernel, and the lowered names."""
+        nvrtc = _nvrtc()
+        from peakgate.build import nvrtc_process  # noqa: PLC0415  (it needs NVRTC)
 
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
@@ -187,17 +216,21 @@ class _Unit:
         compiled_file = device_only(self.files, cache_folder() / "sources")
         text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
         try:
-            compiled = nvrtc.compile_to_cubin(text, source.name, options, given, self.names)
+            compiled = nvrtc_process.compile_to_cubin(text, source.name, options, given, self.names)
         except nvrtc.CompilationFailed as failure:
-            raise BuildError(_first_error(str(failure), self.files, self.stage.kernel)) from None
+            raise BuildError(_first_error(str(failure), self.files, self.stage.kernels)) from None
         lowered = tuple(compiled.lowered[name] for name in self.names)
-        self._check_constants(compiled.machine_code, lowered[1:])
-        return compiled.machine_code, parse_resources(compiled.log, lowered[0]), lowered
+        kernels = lowered[: len(self.stage.kernels)]
+        self._check_constants(compiled.machine_code, lowered[len(kernels) :])
+        return compiled.machine_code, [parse_resources(compiled.log, kernel) for kernel in kernels], lowered
 
     def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
         """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
         if not lowered:
             return
+        from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have constants
+        from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
         table = ELFFile(io.BytesIO(machine_code)).get_section_by_name(".symtab")
         for (name, buffer), symbol in zip(self.stage.constants, lowered, strict=True):
             found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None
@@ -209,10 +242,17 @@ class _Unit:
                 )
 
 
-def _major() -> int:
-    from peakgate.build import nvrtc  # noqa: PLC0415
+def _nvrtc() -> ModuleType:
+    """NVRTC's interface; a machine without a GPU need not have it, then PeakgateError says how to get it."""
+    try:
+        from peakgate.build import nvrtc  # noqa: PLC0415
+    except ImportError:
+        raise PeakgateError("NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'") from None
+    return nvrtc
 
-    return int(nvrtc.version().split(".")[0])
+
+def _major() -> int:
+    return int(_nvrtc().version().split(".")[0])
 
 
 def parse_resources(log: str, kernel: str) -> Resources:
@@ -229,7 +269,7 @@ def parse_resources(log: str, kernel: str) -> Resources:
     raise BuildError(f"{kernel}.cu has no entry point `{kernel}`: a stage's kernel carries the name of its file")
 
 
-def _first_error(log: str, files: Sequence[SourceFile], entry: str) -> str:
+def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
     """The compiler's first error in one line, with what to do about it where that is known."""
     source = files[0].path
     for line in log.splitlines():
@@ -237,7 +277,9 @@ def _first_error(log: str, files: Sequence[SourceFile], entry: str) -> str:
         if match is None:
             continue
         if match["file"] == "__nv_name_map":
-            return no_such_kernel(files, entry, f" ({match['text']})")
+            text = match["text"]
+            entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
+            return no_such_kernel(files, entry, f" ({text})")
         name, number = Path(match["file"]).name, int(match["line"])
         # An error in a stand-in is one of the line that includes it.
         included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])

@@ -54,6 +54,13 @@ _EMPTY = (
 )
 """What only host code needs, or what NVRTC and the emulator offer by themselves."""
 
+_WITH_HALVES = ("cublas_v2.h", "cublas.h", "cublasLt.h")
+"""What a toolkit's header includes besides: kernels rely on it."""
+
+_HALVES = "#if __has_include(<cuda_bf16.h>)\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#endif\n"
+
+_OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
+
 _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Harmless in the emulator, and its C++ library is built on them."""
 
@@ -149,6 +156,7 @@ def nvrtc_headers() -> dict[str, str]:
     }
     return {
         **dict.fromkeys(_EMPTY, "\n"),
+        **dict.fromkeys(_WITH_HALVES, _HALVES),
         **{name: forward.format(name) for name in _FORWARDED},
         "algorithm": f"#if __has_include(<cuda/std/algorithm>)\n{forward.format('algorithm')}#else\n{_SMALLEST}"
         "#endif\n",
@@ -167,13 +175,16 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
         "cstring": "",
+        "sys/time.h": 'struct timeval { long tv_sec, tv_usec; };\nextern "C" int gettimeofday(timeval*, void*);\n',
         "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
         "[[noreturn]] inline void __throw_out_of_range(const char*) { __builtin_trap(); }\n"
         "[[noreturn]] inline void __throw_length_error(const char*) { __builtin_trap(); }\n}\n#endif\n",
         "math_constants.h": "#define CUDART_INF_F INFINITY\n#define CUDART_NAN_F NAN\n#define CUDART_INF HUGE_VAL\n"
         "#define CUDART_PI_F 3.141592654f\n#define CUDART_PI 3.1415926535897931\n",
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
-        **dict.fromkeys(twins["cuda_half.h"], '#include "cuda_half.h"\n'),
+        **dict.fromkeys((*twins["cuda_half.h"], *_WITH_HALVES), '#include "cuda_half.h"\n'),
+        "cuda_fp8.h": '#include "cuda_narrow.h"\n',
+        **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h", "cuda.h"), ""),
     }
     in_cuda_std = ("limits", "type_traits", "utility", "cstdint", "array", "tuple", "algorithm", "cmath", "cstddef")
@@ -194,25 +205,25 @@ def _once(name: str, text: str) -> str:
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 
 
+HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target")
+"""One of CUDA's own, and two of its C++ libraries: a folder that has it is the one for its like."""
+
+
 @lru_cache
 def cuda_folders(major: int) -> tuple[Path, ...]:
-    """Where CUDA's own headers are: the wheels of NVRTC's release, else $CUDA_HOME, $CUDA_PATH or a system toolkit."""
+    """Where CUDA's own headers are: the wheels of NVRTC's release, then $CUDA_HOME, $CUDA_PATH or a system toolkit.
+
+    CUDA's headers and those of its C++ libraries (``cccl``) are looked for apart: PyTorch installs the first alone.
+    """
     spec = importlib.util.find_spec("nvidia")
     wheels = ("cuda_runtime", "cuda_cccl") if major < 13 else (f"cu{major}",)
     roots = (spec.submodule_search_locations or ()) if spec else ()
-    if found := _existing(Path(root, wheel, "include") for root in roots for wheel in wheels):
-        return found
     toolkits = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
-    for toolkit in toolkits:
-        if toolkit and (found := _existing([Path(toolkit, "include")])):
-            return found
-    return ()
-
-
-def _existing(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """Those of the folders that hold CUDA's headers, each with its ``cccl``."""
-    both = (part for folder in folders for part in (folder, folder / "cccl"))
-    return tuple(part for part in both if any((part / known).exists() for known in ("cuda_fp16.h", "cuda/std/limits")))
+    includes = [Path(root, wheel, "include") for root in roots for wheel in wheels]
+    includes += [Path(toolkit, "include") for toolkit in toolkits if toolkit]
+    folders = [part for include in includes for part in (include, include / "cccl")]
+    first = (next((folder for folder in folders if (folder / header).exists()), None) for header in HEADERS)
+    return tuple(dict.fromkeys(folder for folder in first if folder is not None))
 
 
 @lru_cache

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ _HOST_WORDS = (
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
 _HOST = re.compile(rf"(?P<launch>\w+\s*(?:<[^<>;{{}}]*>\s*)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
 _ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
+_HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
 
 
@@ -114,19 +116,19 @@ def host_code(text: str, line: int) -> str | None:
     return f"`{match['launch']}...>>>` is a launch" if match["launch"] else f"`{match[0].rstrip('( ')}` is host code"
 
 
-def device_only(files: Sequence[SourceFile], folder: Path) -> Path:
+def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[str], str] = str) -> Path:
     """What to compile: the file itself or, where host code surrounds its kernels, a copy without it in ``folder``.
 
     Taken out are functions and other declarations that use the host's libraries, and host functions that no kernel
-    mentions; lines stay where they are. What is taken out and needed after all is an error of the compiler.
+    mentions; lines stay where they are. Each text then goes through ``rewrite``, which keeps lines too. What is taken
+    out and needed after all is an error of the compiler.
     """
     parsed = [_Parsed(file) for file in files]
-    if not any(_HOST.search(part.code) for part in parsed):
-        return files[0].path
-    try:
-        blanked = _without_host_code(parsed)
-    except _Unbalanced:
-        return files[0].path
+    blanked = [file.text for file in files]
+    if any(_HOST.search(part.code) for part in parsed):
+        with suppress(_Unbalanced):
+            blanked = _without_host_code(parsed)
+    blanked = [rewrite(text) for text in blanked]
     if all(text == file.text for text, file in zip(blanked, files, strict=True)):
         return files[0].path
     key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]
@@ -193,6 +195,15 @@ def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
         if _name(declaration.head) in gone:
             optional.remove((part, declaration))
             drop[id(part)].append(declaration)
+    types = [
+        _HOST_TYPE.search(_behind_template(part.code[item.start : item.end]))
+        for part in parsed
+        for item in drop[id(part)]
+    ]
+    members = re.compile(rf"\b(?:{'|'.join(found['name'] for found in types if found) or '(?!)'})\s*(?:<[^()]*>)?\s*::")
+    for part, declaration in [item for item in optional if members.search(item[1].head)]:
+        optional.remove((part, declaration))
+        drop[id(part)].append(declaration)
     mentioned = {word for part in parsed for word in _WORD.findall(part.directives)}
     for part, declaration in keep:
         mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))

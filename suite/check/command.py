@@ -12,19 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.check import digests, hunt, lane, report, survivors, workers
+from peakgate.check import digests, hunt, isolate, lane, report, survivors, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import one_line
 from peakgate.device import emulator
 from peakgate.device.choose import open_device
+from peakgate.judge import waivers
 from peakgate.project import config
 from peakgate.project.problems import problems
 from peakgate.verdict import ExitCode
@@ -37,6 +40,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     chosen = _chosen(verb, arguments)
     if chosen.digests:
         return _digests(chosen)
+    project = config.current()
+    outside = chosen.family is not None and (
+        project.file is None or not chosen.family.resolve().is_relative_to(project.root.resolve())
+    )
+    if chosen.isolate:
+        return _isolated(chosen, chosen.family.resolve().parent if outside else project.root)
+    if outside:
+        sys.stderr.write(
+            f"{one_line(str(chosen.family))} is outside the project: its Python and its kernels, native code, run with "
+            "your rights; --isolate runs them without network and without your files\n"
+        )
     verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
     try:
         compiler = emulator.find_compiler()
@@ -52,8 +66,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
+    accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
     tasks = [
-        (key.kernel, len(cases), partial(lane.check_build, chosen.text, chosen.family, key, orders))
+        (
+            key.kernel,
+            len(cases),
+            partial(lane.check_build, chosen.text, chosen.family, key, orders, nonfinite=chosen.nonfinite),
+        )
         for key, cases in lane.builds(chosen.text, chosen.family).items()
     ]
     reports: list[BuildReport] = []
@@ -64,16 +83,38 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
             reports.append(BuildReport(kernel, count, findings=(Finding(answer.at, orders[0], lane.DIED, None, what),)))
         else:
             reports.append(answer)
-    kernels = report.by_kernel(reports)
+    all_found = report.by_kernel(reports, partial(lane.text_at, chosen.text, chosen.family))
+    kernels = report.waived(all_found, accepted, today)
+    said = waivers.complaints(
+        accepted,
+        {defect.key for kernel in all_found for defect in kernel.defects},
+        partial(_looked_at, chosen, {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}),
+        today,
+    )
+    for defect in (defect for kernel in kernels for defect in kernel.defects if defect.key not in accepted):
+        print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(defect.key)}\n")  # noqa: T201
     wall_s = time.perf_counter() - start
-    for line in report.lines(kernels, orders, wall_s):
+    for line in (*said, *report.lines(kernels, orders, wall_s)):
         print(line)  # noqa: T201
-    return report.exit_code(kernels), report.described(kernels, orders, wall_s)
+    return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
+
+
+def _looked_at(chosen: argparse.Namespace, checked: Mapping[str, bool], key: waivers.DefectKey) -> bool:
+    """Whether this run would have found a waiver's defect: all problems of its kernel ran, or there is none."""
+    return key.command == report.COMMAND and not chosen.text and checked.get(key.kernel, chosen.family is None)
+
+
+def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
+    """The same check in namespaces of its own, which see this folder."""
+    (chosen.out / CHECK_FILE).unlink(missing_ok=True)  # an older verdict is not this one's
+    given = [] if chosen.family is None else [str(chosen.family.resolve())]
+    given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
+    return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
 
 
 def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Hunt every mutant and hold the survivors to their list."""
-    reasons = survivors.read(config.current().baselines / survivors.FILE)
+    reasons = survivors.read(config.current().baselines / waivers.FILE)
     mutants, unused = hunt.targets(chosen.text)
     if not mutants:
         raise PeakgateError(
@@ -125,7 +166,13 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
     parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument(
+        "--isolate",
+        action="store_true",
+        help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
+    )
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants")
     parser.add_argument("--digests", type=Path, metavar="FILE", help="write the output of every kernel to FILE")
@@ -136,6 +183,8 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("a family file goes with neither `mutants` nor --digests: they take the project's families")
     if chosen.mutants and chosen.digests:
         parser.error("--digests goes with `check`")
+    if chosen.isolate and (chosen.mutants or chosen.digests):
+        parser.error("--isolate goes with a plain `check`")
     if chosen.schedules < 1 or chosen.jobs < 1:
         parser.error("--schedules and --jobs are whole numbers from 1 on")
     if chosen.device != "cpu" and not chosen.digests:

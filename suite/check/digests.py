@@ -19,6 +19,7 @@ from peakgate.build.cubin import source_files
 from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
+from peakgate.device.expected import expected
 from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
@@ -57,7 +58,7 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
     for case in runnable:
         launchable = device.prepare(case)
         launchable.run()
-        result = check(device.xp, case, launchable.outputs, case.reference(device.xp, launchable.inputs))
+        result = check(device.xp, case, launchable.outputs, expected(device.xp, launchable, device.prepare))
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
         problems[case.id] = Recorded(
@@ -76,6 +77,8 @@ def problem_key(case: Case) -> str:
     digest.update(repr((case.defines, case.launch, case.arguments)).encode())
     if case.stage.entry or case.stage.options or case.stage.constants:
         digest.update(repr((case.stage.entry, case.stage.options, case.stage.constants)).encode())
+    if case.sequence:
+        digest.update(repr(case.sequence).encode())
     for position, argument in enumerate(case.arguments):
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT):
             digest.update(input_array(np, argument, position).tobytes())
@@ -123,11 +126,19 @@ def read(path: Path) -> Record:
                 f"{path}: digests of schema {saved['peakgate_digests']}, expected {SCHEMA}; record anew"
             )
         problems = {
-            case: Recorded(found["problem"], tuple(found["outputs"])) for case, found in saved["problems"].items()
+            case: Recorded(str(found["problem"]), tuple(map(_output, found["outputs"])))
+            for case, found in saved["problems"].items()
         }
         return Record(saved["device"], problems)
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise PeakgateError(f"{path}: expected recorded digests ({error!r}); record anew with --digests") from error
+
+
+def _output(recorded: Any) -> Output:
+    """One output as it was saved; TypeError, ValueError or KeyError for anything else."""
+    if isinstance(recorded, str):
+        return recorded
+    return {"abs_sum": float(recorded["abs_sum"]), "samples": [float(each) for each in recorded["samples"]]}
 
 
 def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:

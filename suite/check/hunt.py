@@ -12,12 +12,13 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
-from peakgate.check import survivors
 from peakgate.check.lane import DIED, Finding, builds, check_case
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
+from peakgate.device.cpu import not_emulated
 from peakgate.device.emulator import KernelBuildError
+from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
 ACCESS_BUDGET = 500_000_000
@@ -85,7 +86,7 @@ def died(mutant: Mutant, how: Died) -> Hunted:
     return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
 
 
-def described(hunted: Sequence[Hunted], reasons: Mapping[survivors.Key, str], wall_s: float) -> dict[str, Any]:
+def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
     """The hunt as it goes into the verdict file."""
     in_order = sorted(hunted, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
     return {
@@ -119,7 +120,7 @@ def _builds_and_sources(
     root: Path,  # noqa: ARG001  (the project, a key)
 ) -> tuple[tuple[tuple[Case, ...], ...], tuple[frozenset[Path], ...]]:
     ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
-    problems = tuple(tuple(cases) for cases in ordered if not cases[0].stage.cooperative)
+    problems = tuple(tuple(cases) for cases in ordered if not_emulated(cases[0]) is None)
     stages = (cases[0].stage for cases in problems)
     sources = (frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
     return problems, tuple(sources)

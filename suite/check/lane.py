@@ -8,10 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from peakgate.build.sources import read_sources
 from peakgate.case import Case
 from peakgate.check.workers import Report
-from peakgate.device.cpu import ACCESS_BUDGET, NOT_EMULATED, CpuLaunchable
+from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable, not_emulated
 from peakgate.device.emulator import KernelBuildError, KernelDefect
+from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
@@ -81,54 +83,88 @@ def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, t
     return {key: tuple(found) for key, found in grouped.items()}
 
 
+def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
+    """The text of ``file.cu:12`` among a kernel's sources, or its reference kernel's; empty where it has no such."""
+    name, _, number = place.rpartition(":")
+    for key, cases in builds(text, family_file).items():
+        if key.kernel != kernel:
+            continue
+        references = [case.reference.stage for case in cases if isinstance(case.reference, Case)]
+        for stage in (cases[0].stage, *references[:1]):
+            for file in read_sources(stage.source, stage.include) if stage.source else ():
+                lines = file.text.splitlines()
+                if file.path.name == name and number.isdigit() and int(number) <= len(lines):
+                    return lines[int(number) - 1].strip()
+    return ""
+
+
 def check_build(
-    text: str, family_file: Path | None, key: BuildKey, orders: Sequence[int], report: Report
+    text: str,
+    family_file: Path | None,
+    key: BuildKey,
+    orders: Sequence[int],
+    report: Report,
+    *,
+    nonfinite: bool = False,
 ) -> BuildReport:
     """Check a build that ``builds`` lists; a task for a worker."""
-    return check_cases(builds(text, family_file)[key], orders, report)
+    return check_cases(builds(text, family_file)[key], orders, report, nonfinite=nonfinite)
 
 
-def check_cases(cases: Sequence[Case], orders: Sequence[int], report: Report) -> BuildReport:
-    """Launch the problems of one build in each order."""
-    stage = cases[0].stage
+def check_cases(
+    cases: Sequence[Case], orders: Sequence[int], report: Report, *, nonfinite: bool = False
+) -> BuildReport:
+    """Launch the problems of one build in each order; ``nonfinite`` reports NaNs and infinities that are written."""
     kernel = kernel_name(cases[0])
-    if stage.cooperative:
-        return BuildReport(kernel, len(cases), skipped=NOT_EMULATED)
+    if reason := not_emulated(cases[0]):
+        return BuildReport(kernel, len(cases), skipped=reason)
     found: list[Finding] = []
     launches = 0
     for case in cases:
         report(case.id)
         try:
-            launched = check_case(case, orders)
+            launched = check_case(case, orders, nonfinite=nonfinite)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
+        except MemoryError as error:
+            return BuildReport(
+                kernel, len(cases), broken=f"{case.id}: no room in memory ({error}); check smaller sizes"
+            )
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]
     return BuildReport(kernel, len(cases), launches, tuple(found))
 
 
-def check_case(case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET) -> list[list[Finding]]:
+def check_case(
+    case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET, nonfinite: bool = False
+) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile.
     """
-    launchable = CpuLaunchable(case, access_budget)
-    expected = case.reference(np, launchable.inputs)
+    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite)
     launched: list[list[Finding]] = []
+    try:
+        wanted = expected(np, launchable, CpuLaunchable)
+    except ReferenceFault as fault:
+        return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
     for order in orders:
         try:
             launchable.run(order)
         except KernelFault as fault:
-            cause = fault.__cause__
-            if not isinstance(cause, KernelDefect):
-                raise
-            launched.append(
-                [Finding(case.id, order, defect.kind.words, defect.location, str(defect)) for defect in cause.defects]
-            )
+            launched.append(_findings(case, order, fault))
             break
-        result = check(np, case, launchable.outputs, expected)
+        result = check(np, case, launchable.outputs, wanted)
         if result.mismatch is not None:
             launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
             break
         launched.append([])
     return launched
+
+
+def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[Finding]:
+    """One finding per defect that the emulator saw."""
+    cause = fault.__cause__ if fault else None
+    if not isinstance(cause, KernelDefect):
+        raise fault or AssertionError("a fault without a cause")
+    return [Finding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}") for defect in cause.defects]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
 from typing import Any
 
 from peakgate.check.lane import BuildReport, Finding
+from peakgate.judge.waivers import DefectKey, Waiver, accepted
 from peakgate.verdict import ExitCode
+
+COMMAND = "check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,14 @@ class Defect:
     kernel: str
     first: Finding
     launches: int
+    line: str = ""
+    """The text of the line, without indentation."""
+
+    @property
+    def key(self) -> DefectKey:
+        """The defect as a waiver names it."""
+        file = (self.first.where or "").rpartition(":")[0]
+        return DefectKey(COMMAND, self.kernel, self.first.kind, file, self.line)
 
     def __str__(self) -> str:
         often = f" (in {self.launches} launches)" if self.launches > 1 else ""
@@ -33,19 +45,40 @@ class KernelReport:
     defects: tuple[Defect, ...]
     skipped: str | None
     broken: str | None
+    waived: tuple[tuple[Defect, Waiver], ...] = ()
+    """The defects that the project accepts; they are not among ``defects``."""
 
 
-def by_kernel(reports: Iterable[BuildReport]) -> list[KernelReport]:
-    """One report a kernel, in order of name."""
+def _no_text(_kernel: str, _place: str) -> str:
+    return ""
+
+
+def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str] = _no_text) -> list[KernelReport]:
+    """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it."""
     builds: dict[str, list[BuildReport]] = {}
     for report in reports:
         builds.setdefault(report.kernel, []).append(report)
-    return [_together(kernel, builds[kernel]) for kernel in sorted(builds)]
+    return [_together(kernel, builds[kernel], text_at) for kernel in sorted(builds)]
 
 
-def exit_code(reports: Sequence[KernelReport]) -> ExitCode:
-    """A defect outranks a kernel that the emulator could not compile, that outranks a pass."""
-    if any(report.defects for report in reports):
+def waived(reports: Sequence[KernelReport], defects: Mapping[DefectKey, Waiver], today: date) -> list[KernelReport]:
+    """The reports with the defects that are accepted today set apart."""
+    judged = []
+    for report in reports:
+        entries = [(defect, accepted(defects, defect.key, today)) for defect in report.defects]
+        judged.append(
+            replace(
+                report,
+                defects=tuple(defect for defect, waiver in entries if waiver is None),
+                waived=tuple((defect, waiver) for defect, waiver in entries if waiver is not None),
+            )
+        )
+    return judged
+
+
+def exit_code(reports: Sequence[KernelReport], complaints: Sequence[str] = ()) -> ExitCode:
+    """A defect, or a waiver of none, outranks a kernel that the emulator could not compile, that outranks a pass."""
+    if complaints or any(report.defects for report in reports):
         return ExitCode.REGRESSION
     return ExitCode.UNDECIDED if any(report.broken for report in reports) else ExitCode.OK
 
@@ -53,11 +86,15 @@ def exit_code(reports: Sequence[KernelReport]) -> ExitCode:
 def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float) -> list[str]:
     """A line for each defect and for each kernel that was not checked, then one for all."""
     said = [str(defect) for report in reports for defect in report.defects]
+    accepted_ones = [each for report in reports for each in report.waived]
+    said += [f"{defect}: waived until {waiver.expires}: {waiver.reason}" for defect, waiver in accepted_ones]
     said += [f"{report.kernel}: not checked: {report.broken}" for report in reports if report.broken]
     said += [f"{report.kernel}: skipped: {report.skipped}" for report in reports if report.skipped]
     defects = sum(len(report.defects) for report in reports)
     problems, launches = (sum(getattr(report, what) for report in reports) for what in ("problems", "launches"))
     verdict = _many(defects, "defect") if defects else "no defect"
+    if accepted_ones:
+        verdict += f", {len(accepted_ones)} waived"
     broken = sum(bool(report.broken) for report in reports)
     if broken:
         verdict += f", {broken} not checked"
@@ -84,14 +121,22 @@ def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: fl
                 "launches": report.launches,
                 "skipped": report.skipped,
                 "not_checked": report.broken,
-                "defects": [{**asdict(defect.first), "launches": defect.launches} for defect in report.defects],
+                "defects": [_described(defect) for defect in report.defects],
+                "waived": [
+                    {**_described(defect), "reason": waiver.reason, "expires": waiver.expires.isoformat()}
+                    for defect, waiver in report.waived
+                ],
             }
             for report in reports
         ],
     }
 
 
-def _together(kernel: str, builds: Sequence[BuildReport]) -> KernelReport:
+def _described(defect: Defect) -> dict[str, Any]:
+    return {**asdict(defect.first), "launches": defect.launches}
+
+
+def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str]) -> KernelReport:
     found: dict[tuple[str, str | None], list[Finding]] = {}
     for build in builds:
         for finding in build.findings:
@@ -100,7 +145,10 @@ def _together(kernel: str, builds: Sequence[BuildReport]) -> KernelReport:
         kernel,
         problems=sum(build.problems for build in builds),
         launches=sum(build.launches for build in builds),
-        defects=tuple(Defect(kernel, findings[0], len(findings)) for findings in found.values()),
+        defects=tuple(
+            Defect(kernel, findings[0], len(findings), text_at(kernel, where) if where else "")
+            for (_, where), findings in found.items()
+        ),
         skipped=next((build.skipped for build in builds if build.skipped), None),
         broken=next((build.broken for build in builds if build.broken), None),
     )

@@ -6,6 +6,8 @@ library give up every task that is left in that event.
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -134,6 +136,10 @@ def _start() -> _Worker[Result]:
 
 def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    room = room if most == resource.RLIM_INFINITY else min(room, most)
+    resource.setrlimit(resource.RLIMIT_AS, (room, most))  # a MemoryError for the task, not the end of the machine
 
     def report(at: str) -> None:
         connection.send(_Said(at))

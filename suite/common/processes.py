@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -21,6 +22,16 @@ def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
+
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that this process gets when its parent is gone."""
+
+
+def end_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when its parent, by process id, is gone; False where it is gone already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 COMMANDS = (
@@ -11,13 +12,28 @@ CI_COMMAND = re.compile(rf"(?<!\S)::(?=\S)|::(?=(?:{COMMANDS})\b)|##(?=\w*\[)", 
 """What GitHub Actions, Azure Pipelines and TeamCity obey in a log: ``::name ...::`` and ``##[name]``. ``::`` inside a
 word, as in a test's node id, is left alone."""
 
+_OBEYED = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""What JSON leaves as it is among the characters that are obeyed: control, line separators, direction, no width."""
+
 FORMULA = ("=", "+", "-", "@")
 
 
 def one_line(text: str) -> str:
     """``text`` without line breaks, without control characters a terminal obeys, without commands a CI log obeys."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
-    return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", plain)
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", text)
+
+
+def encodable(text: str) -> str:
+    """``text`` with a question mark for each half of a surrogate pair, which no encoding and no Arrow array takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def as_json(document: object) -> str:
+    """A document as readable JSON, in which characters that a terminal or an editor obeys are escapes."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def cell(value: object) -> object:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,17 +16,27 @@ from peakgate.case import Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import emulator
 from peakgate.device.emulator.defects import DefectKind
-from peakgate.device.interface import DeviceKind, KernelCrash, KernelFault, KernelTimeout
+from peakgate.device.interface import POISON, DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 METHOD = "wall time of one emulated launch, checked"
-NOT_EMULATED = "GPU only: a cooperative launch is not emulated"
 _SAMPLES = 3
 ACCESS_BUDGET = 2_000_000_000
 """Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
+
+
+def not_emulated(case: Case) -> str | None:
+    """Why the emulator does not run a case; None where it does."""
+    blocks = math.prod(case.launch.grid)
+    if case.stage.cooperative and blocks * case.launch.threads_per_block > emulator.MAX_COOPERATIVE_THREADS:
+        return (
+            f"GPU only: a cooperative launch of {blocks * case.launch.threads_per_block} threads, the emulator runs "
+            f"{emulator.MAX_COOPERATIVE_THREADS} at once"
+        )
+    return None
 
 
 def _matrix_product(arguments: Sequence[Array]) -> None:
@@ -62,7 +74,7 @@ def prebuild(cases: Iterable[Case]) -> None:
         if case.stage.source is not None:
             alike.setdefault(tuple(_build_options(case.stage).values()), []).append(case)
     for group in alike.values():
-        wanted = {(case.stage.source, case.stage.kernel, case.defines) for case in group}
+        wanted = {(case.stage.source, kernel, case.defines) for case in group for kernel in case.stage.kernels}
         emulator.prebuild(
             [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
             **_build_options(group[0].stage),
@@ -81,20 +93,25 @@ class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
     ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
+    ``nonfinite`` reports NaNs and infinities that the kernel writes.
     """
 
     resources: Resources | None = None
     fingerprint: str | None = None
 
-    def __init__(self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0) -> None:
+    def __init__(
+        self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0, *, nonfinite: bool = False
+    ) -> None:
         self.case = case
+        self._nonfinite = nonfinite
         self._access_budget = access_budget
+        self.poison = POISON
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
             if not isinstance(argument, Buffer):
                 self._values.append(value_of(argument))
-            elif argument.role in (Role.OUT, Role.SCRATCH):
+            elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):
                 self._values.append(np.zeros(argument.shape, argument.dtype))
             else:
                 self._pristine[position] = input_array(np, argument, position + seed)
@@ -103,9 +120,11 @@ class CpuLaunchable:
         self._constants = {
             name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
         }
-        self._kernel = None
-        if stage.source is not None:
-            self._kernel = emulator.load(stage.source, stage.kernel, case.defines, **_build_options(stage))
+        self._kernels = {
+            kernel: emulator.load(stage.source, kernel, case.defines, **_build_options(stage))
+            for kernel in stage.kernels
+            if stage.source is not None
+        }
 
     @property
     def inputs(self) -> Sequence[Array]:
@@ -121,30 +140,38 @@ class CpuLaunchable:
     def run(self, schedule: int = 0) -> None:
         """As every device's; ``schedule`` is the order in which the emulator runs the threads of a block."""
         for position, buffer in self._buffers():
-            if buffer.role is Role.OUT:
-                self._values[position].view(np.uint8).fill(0xFF)  # NaN in every float type
+            if buffer.role in (Role.OUT, Role.TEMP):
+                self._values[position].view(np.uint8).fill(self.poison)
             elif buffer.role is Role.INOUT:
                 np.copyto(self._values[position], self._pristine[position])
         self.launch(schedule)
 
     def launch(self, schedule: int = 0) -> None:
-        """One launch on the arguments as they are; KernelFault says what the emulator saw, its cause has it as data."""
-        if self._kernel is None:
+        """The case's launches on the arguments as they are.
+
+        KernelFault says what the emulator saw in the first that is not right; its cause has it as data.
+        """
+        if not self._kernels:
             assert self.case.stage.operation is not None
             _OPERATIONS[self.case.stage.operation](self._values)
             return
-        shape = self.case.launch
+        taken = Counter(at for each in self.case.launches for at in each.takes)
+        # What several launches take, either may write; the poison shows what neither wrote.
+        outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
         try:
-            self._kernel.launch(
-                shape.grid,
-                shape.block,
-                self._values,
-                shared_bytes=shape.shared_bytes,
-                schedule=schedule,
-                access_budget=self._access_budget,
-                constants=self._constants,
-                outputs=[position for position, buffer in self._buffers() if buffer.role is Role.OUT],
-            )
+            for each in self.case.launches:
+                self._kernels[each.kernel].launch(
+                    each.launch.grid,
+                    each.launch.block,
+                    [self._values[at] for at in each.takes],
+                    shared_bytes=each.launch.shared_bytes,
+                    schedule=schedule,
+                    access_budget=self._access_budget,
+                    constants=self._constants,
+                    cooperative=self.case.stage.cooperative,
+                    nonfinite=self._nonfinite,
+                    outputs=[place for place, at in enumerate(each.takes) if at in outputs],
+                )
         except emulator.KernelDefect as defect:
             raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
 
@@ -194,13 +221,10 @@ class CpuDevice:
         return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
 
     def refusal(self, case: Case) -> str | None:
-        return NOT_EMULATED if case.stage.cooperative else None
+        return not_emulated(case)
 
     def prebuild(self, cases: Sequence[Case]) -> None:
         prebuild(cases)
-
-    def prebuild_references(self, problems: Sequence[Case]) -> None:
-        """Nothing to do: NumPy compiles nothing."""
 
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
         return CpuLaunchable(case, seed=seed)

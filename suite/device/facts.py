@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -11,8 +9,10 @@ from typing import Any
 import cupy
 import pynvml
 from peakgate.build import nvrtc
+from peakgate.device import nvml
 from peakgate.device.driver import slug
 from peakgate.device.libraries import cublas_version
+from peakgate.device.nvml import ask
 from peakgate.device.preflight import Load, Preflight, reasons
 from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
 
@@ -54,12 +54,12 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     attributes = cupy.cuda.Device(index).attributes
     name = properties["name"].decode()
     handle = _handle(index)
-    sm_clock_max = _ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
-    power_limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
-    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
-    generation = _ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
-    lanes = _ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+    sm_clock_max = ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
+    power_limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
+    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    generation = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
+    lanes = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
     capability = (properties["major"], properties["minor"])
     facts = GpuFacts(
         name=name,
@@ -67,15 +67,15 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         index=index,
         compute_capability=f"{capability[0]}.{capability[1]}",
-        driver=_ask(pynvml.nvmlSystemGetDriverVersion),
+        driver=ask(pynvml.nvmlSystemGetDriverVersion),
         cuda_driver=_dotted(runtime.driverGetVersion()),
         nvrtc=nvrtc.version(),
         cupy=cupy.__version__,
         cublas=cublas_version(),
-        vbios=_ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
+        vbios=ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
         sm_count=properties["multiProcessorCount"],
         sm_clock_max_mhz=sm_clock_max or attributes["ClockRate"] / 1e3,
-        sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        sm_clock_mhz=ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
         memory_clock_max_mhz=attributes["MemoryClockRate"] / 1e3,
         memory_bus_bits=attributes["GlobalMemoryBusWidth"],
         memory_bytes=properties["totalGlobalMem"],
@@ -97,29 +97,14 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
 
 def preflight(index: int) -> Preflight:
     """The state of this GPU now; reads, changes nothing."""
-    handle = _handle(index)
-    processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    bits = _ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    limit = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    default = _ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
-    uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
-    return Preflight(
-        other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
-        throttle_reasons=() if bits is None else reasons(bits),
-        power_limit_w=None if limit is None else limit / 1e3,
-        default_power_limit_w=None if default is None else default / 1e3,
-        temperature_c=_ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-        uncorrected_ecc_errors=_ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile)),
-        mig=None if mig is None else bool(mig[0]),
-    )
+    return nvml.state(_handle(index))
 
 
 def load(index: int) -> Load:
     """Who computes on this GPU and what slows its clocks, now; two cheap questions to NVML."""
     handle = _handle(index)
-    processes = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
-    bits = _ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
 
 
@@ -128,14 +113,6 @@ def _handle(index: int) -> Any:
     """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
     pynvml.nvmlInit()
     return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device(index).pci_bus_id)
-
-
-def _ask(question: Callable[[], Any]) -> Any:
-    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
-    try:
-        return question()
-    except pynvml.NVMLError:
-        return None
 
 
 def _dotted(version: int) -> str:

@@ -6,20 +6,18 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 import cupy
 import numpy as np
 from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
-from peakgate.case import Array, Buffer, Case, Role, Scale
+from peakgate.case import Array, Buffer, Case, Scale
 from peakgate.device import facts
 from peakgate.device.faults import failure
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
-from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
@@ -57,7 +55,7 @@ class GpuDevice:
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
-        self._functions: dict[tuple[str, str, bool], Any] = {}
+        self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
@@ -82,8 +80,9 @@ class GpuDevice:
             needed = ".".join(map(str, case.stage.min_capability))
             return f"needs compute capability {needed}, this GPU has {self.facts.compute_capability}"
         largest_shared: int = self._attributes["MaxSharedMemoryPerBlockOptin"]
-        if case.launch.shared_bytes > largest_shared:
-            return f"needs {case.launch.shared_bytes} bytes of shared memory a block, this GPU allows {largest_shared}"
+        shared = max(each.launch.shared_bytes for each in case.launches)
+        if shared > largest_shared:
+            return f"needs {shared} bytes of shared memory a block, this GPU allows {largest_shared}"
         needed_bytes = 2 * case.buffer_bytes  # arguments, and a reference that may be in float64
         if needed_bytes > _MEMORY_SHARE * self.facts.memory_bytes:
             return f"needs {needed_bytes / 1e9:.1f} GB, this GPU has {self.facts.memory_bytes / 1e9:.1f} GB"
@@ -94,18 +93,26 @@ class GpuDevice:
         assert self.capability is not None
         return cubin(case.stage, case.defines, self.capability)
 
-    def function(self, built: Cubin, case: Case) -> Any:
-        """Load a cubin's entry point once, set its constants; allow the dynamic shared memory the case asks for."""
-        key = (str(built.path), built.entry, case.stage.cooperative)
+    def functions(self, built: Cubin, case: Case) -> list[Any]:
+        """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
+
+        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then.
+        """
+        key = (str(built.path), case.stage.cooperative)
         if key not in self._functions:
             module = cupy.RawModule(path=str(built.path), enable_cooperative_groups=case.stage.cooperative)
             for lowered, values in zip(built.constants, self.constants(case), strict=True):
                 module.get_global(lowered).copy_from_device(values.data, values.nbytes)
-            self._functions[key] = module.get_function(built.entry)
-        function = self._functions[key]
-        if case.launch.shared_bytes + built.resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
-            function.max_dynamic_shared_size_bytes = case.launch.shared_bytes
-        return function
+            self._functions[key] = {
+                kernel: module.get_function(entry)
+                for kernel, entry in zip(case.stage.kernels, built.entries, strict=True)
+            }
+        functions = self._functions[key]
+        for kernel, resources in zip(case.stage.kernels, (built.resources, *built.further), strict=True):
+            shared = max((each.launch.shared_bytes for each in case.launches if each.kernel == kernel), default=0)
+            if shared + resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
+                functions[kernel].max_dynamic_shared_size_bytes = shared
+        return [functions[each.kernel] for each in case.launches]
 
     def prebuild(self, cases: Sequence[Case]) -> None:
         distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
@@ -118,24 +125,6 @@ class GpuDevice:
 
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             list(pool.map(build, distinct.values()))
-
-    def prebuild_references(self, problems: Sequence[Case]) -> None:
-        """Compute each reference once: CuPy compiles a kernel for each expression and type when it first meets it."""
-
-        def compute(problem: Case) -> None:
-            with cupy.cuda.Device(self.facts.index), suppress(Exception):  # reported when the case is checked
-                read = [buffer for buffer in problem.buffers if buffer.role in (Role.IN, Role.INOUT)]
-                written = [buffer for buffer in problem.buffers if buffer.role in (Role.OUT, Role.INOUT)]
-                constants = [buffer for _, buffer in problem.stage.constants]
-                inputs = [input_array(cupy, buffer, seed) for seed, buffer in enumerate([*read, *constants])]
-                expected = problem.reference(cupy, inputs)
-                outputs = [cupy.empty(buffer.shape, buffer.dtype) for buffer in written]
-                for output, result in zip(outputs, expected, strict=True):
-                    output[...] = result
-                check(cupy, problem, outputs, expected)
-
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(compute, problems))
 
     def disturbance(self) -> str | None:
         return disturbance(facts.load(self.facts.index), self._own)

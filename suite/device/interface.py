@@ -14,6 +14,10 @@ from peakgate.measure.sampling import Samples, SamplingPlan
 DeviceKind = Literal["gpu", "cpu"]
 
 
+POISON = 0xFF
+"""Every byte of an output before a launch: NaN in every float type."""
+
+
 class KernelFault(Exception):
     """A launch that did not end well: an illegal access, a race the emulator saw, a launch the device refused."""
 
@@ -63,6 +67,13 @@ class Launchable(Protocol):
         ...
 
 
+class KernelLaunchable(Launchable, Protocol):
+    """A case of a kernel."""
+
+    poison: int
+    """Every byte of its outputs before a ``run``."""
+
+
 class Device(Protocol):
     """A place to run cases; ``xp`` is its array module."""
 
@@ -99,14 +110,7 @@ class Device(Protocol):
         """Build what the cases need, in parallel; build errors are left to ``prepare``."""
         ...
 
-    def prebuild_references(self, problems: Sequence[Case]) -> None:
-        """Compile, in parallel, what the array module compiles for these problems' data, references and comparison.
-
-        A reference that fails is left to the check of its case.
-        """
-        ...
-
-    def prepare(self, case: Case, *, seed: int = 0) -> Launchable:
+    def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:
         """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
         ...
 

@@ -11,7 +11,7 @@ from peakgate.build.cubin import Resources
 from peakgate.case import Array, Buffer, Case, Role, value_of
 from peakgate.device import operations
 from peakgate.device.guarded import GuardedArray, guarded_array
-from peakgate.device.interface import DeviceLost, KernelFault
+from peakgate.device.interface import POISON, DeviceLost, KernelFault
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class GpuLaunchable:
             if isinstance(argument, Buffer):
                 self._place(position, argument)
         self._movable = True
-        self._function: Any = None
+        self._functions: list[Any] = []
+        self.poison = POISON
         if case.stage.operation is not None:
             operation = operations.bind(case.stage.operation, list(self._arrays.values()))
             self.launch, self._collect = operation.launch, operation.collect
@@ -49,7 +50,7 @@ class GpuLaunchable:
         else:
             built = device.build(case)
             self.resources, self.fingerprint = built.resources, built.fingerprint
-            self._function = device.function(built, case)
+            self._functions = device.functions(built, case)
             self.launch = self._bind(self._arrays)
 
     def _place(self, position: int, buffer: Buffer) -> None:
@@ -60,7 +61,7 @@ class GpuLaunchable:
                 self._pristine[position] = self._device.input(buffer, position + self._seed)
                 self._arrays[position] = self._writable(position, buffer)
                 cupy.copyto(self._arrays[position], self._pristine[position])
-            case Role.OUT:
+            case Role.OUT | Role.TEMP:
                 self._arrays[position] = self._writable(position, buffer)
             case Role.SCRATCH:
                 self._arrays[position] = self._writable(position, buffer)
@@ -76,17 +77,26 @@ class GpuLaunchable:
         """A launch on these arrays, by argument position."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
-        function = self._function
-        grid, block, shared = self.case.launch.grid, self.case.launch.block, self.case.launch.shared_bytes
-        arguments = tuple(
+        values = [
             arrays[position] if isinstance(argument, Buffer) else value_of(argument)
             for position, argument in enumerate(self.case.arguments)
-        )
+        ]
+        launches = [
+            (function, each.launch.grid, each.launch.block, tuple(values[at] for at in each.takes), each.launch)
+            for function, each in zip(self._functions, self.case.launches, strict=True)
+        ]
+        (function, grid, block, arguments, first), *later = launches
+        shared = first.shared_bytes
 
         def launch() -> None:
             function(grid, block, arguments, shared_mem=shared)
 
-        return launch
+        def launch_all() -> None:
+            launch()
+            for further, its_grid, its_block, its_arguments, shape in later:
+                further(its_grid, its_block, its_arguments, shared_mem=shape.shared_bytes)
+
+        return launch_all if later else launch
 
     @property
     def inputs(self) -> Sequence[Array]:
@@ -120,8 +130,8 @@ class GpuLaunchable:
 
     def _poison(self) -> None:
         for position, buffer in self._buffers():
-            if buffer.role is Role.OUT:
-                self._arrays[position].view(np.uint8).fill(0xFF)  # NaN in every float type
+            if buffer.role in (Role.OUT, Role.TEMP):
+                self._arrays[position].view(np.uint8).fill(self.poison)
             elif buffer.role is Role.INOUT:
                 cupy.copyto(self._arrays[position], self._pristine[position])
 

@@ -47,7 +47,7 @@ def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
     import cupy  # noqa: PLC0415  # a machine without a GPU need not have it
 
     built, shared = device.build(case), case.launch.shared_bytes
-    function = device.function(built, case)
+    function = device.functions(built, case)[0]
     most = function.max_threads_per_block
     handle = function.kernel.ptr
     return {

@@ -7,10 +7,12 @@ from equal bits without copying anything between machines.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array, Buffer
+from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 
 _MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
@@ -23,9 +25,12 @@ _PARTS = {"complex64": "float32", "complex128": "float64"}
 def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
     """The input that a buffer describes, in module ``xp``, the same on every device.
 
-    PeakgateError when a function of the family gives another shape, or values that the type does not hold.
+    PeakgateError when a function of the family, or a saved array, gives another shape, or values that the type does
+    not hold.
     """
     data = buffer.data
+    if isinstance(data, Path):
+        return xp.asarray(saved_array(data, buffer.shape, buffer.dtype)).astype(buffer.dtype)
     if data is None:
         return random_array(xp, buffer.shape, buffer.dtype, seed)
     if callable(data):
@@ -38,6 +43,33 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
     if isinstance(data, tuple):
         return _between(xp, buffer, seed, *data)
     return xp.full(buffer.shape, data, dtype=buffer.dtype)
+
+
+def inputs_of(xp: Any, case: Case, seed: int = 0) -> list[Array]:
+    """What a case's reference is called with: its IN and INOUT buffers, then the data of its constants."""
+    constants = [buffer for _, buffer in case.stage.constants]
+    given = [
+        input_array(xp, argument, position + seed)
+        for position, argument in enumerate(case.arguments)
+        if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
+    ]
+    return given + [input_array(xp, buffer, at) for at, buffer in enumerate(constants, len(case.arguments))]
+
+
+def saved_array(path: Path, shape: Sequence[int], dtype: str) -> np.ndarray[Any, Any]:
+    """An array that numpy.save wrote; PeakgateError names the file where it is none of this shape and kind of type."""
+    try:
+        saved = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        said = " ".join(str(error).split())
+        raise PeakgateError(f"{path}: expected an array in numpy.save's format ({said}); write it again") from None
+    if not isinstance(saved, np.ndarray):
+        raise PeakgateError(f"{path}: holds several arrays, expected one; write it with numpy.save")
+    if saved.shape != tuple(shape) or not np.can_cast(saved.dtype, dtype, "same_kind"):
+        raise PeakgateError(
+            f"{path}: holds {saved.dtype} {saved.shape}, expected {dtype} {tuple(shape)}; write it again"
+        )
+    return saved
 
 
 def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Array:

@@ -6,10 +6,11 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
@@ -44,13 +45,16 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
         for case in _cases(family, scale, project):
             if scale is Scale.BENCH and tier is Tier.GATE and case.tier is not Tier.GATE:
                 continue
-            if case.stage.source is not None and case.stage not in found:
-                if not case.stage.source.is_file():
+            stages = [case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])]
+            for stage in stages:
+                if stage.source is not None and stage not in found and not stage.source.is_file():
                     raise PeakgateError(
-                        f"stage {case.stage.name} has no file {case.stage.source}: write the kernel, or take the stage "
-                        f"out of the family {case.family}"
+                        f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of "
+                        f"the family {case.family}"
                     )
-                found.add(case.stage)
+                found.add(stage)
+            if missing := [path for path in case.saved if not path.is_file()]:
+                raise PeakgateError(f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes")
             if case.id in known:
                 raise PeakgateError(
                     f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
@@ -64,7 +68,7 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
     project = config.current()
     for family in families(project) if listed is None else listed:
         if family.name == case.family:
-            return [_of_project(probe, project) for probe in family.probes(_as_defined(case, family))]
+            return [_of_project(probe, project) for probe in _probed(family, _as_defined(case, family))]
     raise PeakgateError(f"case {case.id}: no family named {case.family}")
 
 
@@ -74,6 +78,12 @@ def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:
             raise PeakgateError(
                 f"family {family.name}: cases() yields a {type(case).__name__}, expected peakgate.case.Case"
             )
+        try:
+            hash(case.stage)
+        except TypeError as error:
+            raise PeakgateError(
+                f"family {family.name}: stage {case.stage.name!r}: {error}; write tuples and texts in a stage"
+            ) from None
         yield _of_project(case, project)
 
 
@@ -82,6 +92,8 @@ def _of_project(case: Case, project: Project) -> Case:
     stage = case.stage
     if stage.source is None or not (project.options or project.include):
         return case
+    if isinstance(case.reference, Case):
+        case = replace(case, reference=_of_project(case.reference, project))
     options, include = (*project.options, *stage.options), (*stage.include, *project.include)
     return replace(case, stage=replace(stage, options=options, include=include))
 
@@ -93,12 +105,27 @@ def _as_defined(case: Case, family: Family) -> Case:
 
 
 def _called(family: Family, scale: Scale) -> list[object]:
+    return _from(family, family.cases, scale, "cases")
+
+
+def _probed(family: Family, case: Case) -> list[Case]:
+    probes: list[Any] = _from(family, family.probes, case, "probes")
+    for probe in probes:
+        if not isinstance(probe, Case):
+            raise PeakgateError(
+                f"family {family.name}: probes() yields a {type(probe).__name__}, expected peakgate.case.Case"
+            )
+    return probes
+
+
+def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> list[Any]:
+    """What a function of a family yields; a PeakgateError names the place where it fails."""
     try:
-        return list(family.cases(scale))
+        return list(function(given))
     except (Exception, SystemExit) as error:
-        where = _place(error, Path(getattr(family.cases, "__code__", _called.__code__).co_filename))
+        where = _place(error, Path(getattr(function, "__code__", _from.__code__).co_filename))
         raise PeakgateError(
-            f"{where}: cases() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
+            f"{where}: {name}() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
         ) from error
 
 

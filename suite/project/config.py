@@ -28,7 +28,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from peakgate.common.errors import PeakgateError
 from peakgate.common.toml import TomlFile, read_toml
 
@@ -148,6 +147,8 @@ def _check_version(file: TomlFile, required: object) -> None:
     """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
     if required is None:
         return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  # slow, and few projects ask
+
     try:
         wanted = SpecifierSet(required if isinstance(required, str) else "?")
     except InvalidSpecifier:

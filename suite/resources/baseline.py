@@ -25,7 +25,7 @@ def read(path: Path) -> Survey:
         raise PeakgateError(
             f"{path}: no baseline there; write one with `peakgate resources --baseline {path} --update`"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PeakgateError(f"{path}: not a baseline: {error}; restore it, or write it again with --update") from None
     try:
         if content["schema"] != SCHEMA:
@@ -36,7 +36,7 @@ def read(path: Path) -> Survey:
             for name, line in by_architecture.items()
         }
         return Survey(str(content["nvrtc"]), tuple(content["options"]), usage, {})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise PeakgateError(
             f"{path}: not a baseline: {type(error).__name__} at {error}; restore it, or write it again with --update"
         ) from None

@@ -21,7 +21,7 @@ from peakgate.common.files import write_whole
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
 from peakgate.resources.compare import REGRESSIONS, Finding, compare, differing, exit_code, incomparable, varying
-from peakgate.resources.survey import Build, build_key, builds, survey, usage_anew
+from peakgate.resources.survey import Build, build_keys, builds, survey, usage_anew
 from peakgate.resources.usage import Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
@@ -82,7 +82,8 @@ def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[
 
 def _of_the_gate(every: Sequence[Build]) -> list[Build]:
     """The builds that cases of the gate tier run, with all of their launches."""
-    gated = {build_key(case) for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source is not None}
+    cases = [case for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source is not None]
+    gated = {kernel for case in cases for kernel in build_keys(case)}
     return [made for made in every if made.kernel in gated]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from peakgate.build.cubin import Resources
+from peakgate.common.text import one_line
 from peakgate.resources.usage import Occupancy, Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
@@ -45,7 +46,7 @@ class Finding:
 
     def __str__(self) -> str:
         where = ", ".join(f"sm_{sm}" for sm in self.architectures)
-        return f"{self.kernel} on {where}: {self.kind.value}, {self.text}"
+        return one_line(f"{self.kernel} on {where}: {self.kind.value}, {self.text}")
 
 
 def compare(baseline: Survey, current: Survey) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peakgate.build import cubin as build
 from peakgate.build.cubin import BuildError, Defines
@@ -31,28 +31,33 @@ def builds(cases: Iterable[Case]) -> list[Build]:
     """The distinct builds behind the cases, in order of name; operations of the device have none.
 
     Of several launches with the same block, the one with the least dynamic shared memory stands for all.
+    Each kernel of a stage that launches several is a build of its own.
     """
-    stages: dict[str, Case] = {}
+    stages: dict[str, tuple[Stage, Defines]] = {}
     launches: dict[str, dict[str, Launch]] = {}
     for case in cases:
         if case.stage.source is None:
             continue
-        kernel = build_key(case)
-        stages.setdefault(kernel, case)
-        of_block = launches.setdefault(kernel, {})
-        known = of_block.get(block_label(case.launch))
-        if known is None or case.launch.shared_bytes < known.shared_bytes:
-            of_block[block_label(case.launch)] = case.launch
+        for kernel, each in zip(build_keys(case), case.launches, strict=True):
+            alone = case.stage if not case.stage.more else replace(case.stage, entry=each.kernel, more=())
+            stages.setdefault(kernel, (alone, case.defines))
+            of_block = launches.setdefault(kernel, {})
+            known = of_block.get(block_label(each.launch))
+            if known is None or each.launch.shared_bytes < known.shared_bytes:
+                of_block[block_label(each.launch)] = each.launch
     return [
-        Build(kernel, case.stage, case.defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
-        for kernel, case in sorted(stages.items())
+        Build(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
+        for kernel, (stage, defines) in sorted(stages.items())
     ]
 
 
-def build_key(case: Case) -> str:
-    """``family.stage``, then ``+NAME=VALUE`` for each define."""
-    defines = [f"{name}={value}" for name, value in case.defines]
-    return "+".join([f"{case.family}.{case.stage.name}", *defines])
+def build_keys(case: Case) -> list[str]:
+    """Of each launch: ``family.stage``, ``:kernel`` where the stage has several, then ``+NAME=VALUE`` per define."""
+    defines = "".join(f"+{name}={value}" for name, value in case.defines)
+    return [
+        f"{case.family}.{case.stage.name}{f':{each.kernel}' if case.stage.more else ''}{defines}"
+        for each in case.launches
+    ]
 
 
 def block_label(launch: Launch) -> str:

@@ -62,7 +62,12 @@ def _parser() -> argparse.ArgumentParser:
         help="exit 3 where a case has no floor, and before measuring a doubtful GPU",
     )
     parser.add_argument("--baselines", help="folder with <gpu>/floors.toml (default: the project's)")
-    parser.add_argument("--baselines-from", metavar="REF", help="take the floors from this commit, a change's base say")
+    parser.add_argument(
+        "--baselines-from",
+        metavar="REF",
+        help="judge by the floors of this commit, a change's base say, and the cases that it knows by its work, "
+        "tolerance, reference and edge-size problems",
+    )
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--out", help="folder for the verdict (default: the project's)")

@@ -30,7 +30,7 @@ def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: Ben
     if refusal := session.device.refusal(case):
         run.skip(case, refusal)
     benchmark.group = case.family
-    entry, times_us = run.take_over(case) or run.keep(measured(session, case))
+    entry, times_us = run.take_over(case) or run.keep(run.refused(case) or measured(session, case))
     if times_us:
         benchmark.extra_info.update(entry)
         replay(benchmark, timer, times_us)

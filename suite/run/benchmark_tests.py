@@ -17,11 +17,12 @@ from peakgate.common.toml import nearest
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.project import catalogue, config
+from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark
 from peakgate.run.given import case_of, given_by
 from peakgate.run.journal import Finished
+from peakgate.run.known import Cases
 from peakgate.run.replay import ReplayTimer
 from peakgate.run.session import Outcome, Session
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
@@ -129,6 +130,7 @@ class Run(Protocol):
     session: Session
     skipped: dict[str, str]
     before: Finished
+    known: Cases
 
     def keep(self, outcome: Outcome) -> object:
         """Keep what came of a case."""
@@ -147,7 +149,7 @@ class BenchmarkTests(_Collecting):
 
     def __init__(self, run: Run, listed: Collection[str] | None) -> None:
         self._run, self._listed = run, listed
-        self._kernels = {case.id for case in catalogue.cases(run.session.device.scale)}
+        self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
         self._used: dict[str, GpuBenchmark] = {}
         self._done: set[str] = set()
         self.ids: dict[str, str] = {}

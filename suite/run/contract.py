@@ -1,8 +1,8 @@
 """``python -m peakgate.run.contract``: what each case of the project at hand promises, without compiling or a GPU.
 
-Prints one JSON object, case id to its terms: the work it claims, its tolerance, who is asked to run it, its arguments
-and what its reference expects. A change of any of them can turn a failing kernel into a passing one; a change of the
-kernel itself touches none.
+Prints one JSON object, case id to its terms: the work it claims, its tolerance, who is asked to run it, its arguments,
+their input data and what its reference expects. A change of any of them can turn a failing kernel into a passing one;
+a change of the kernel itself touches none.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 from peakgate.case import Buffer, Case, Role, Scale
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.measure.data import random_array
 from peakgate.project import catalogue
+from peakgate.run.expectation import digest_of, kernel_text, saved_files
 from peakgate.verdict import ExitCode
 
 DIGITS = 12
@@ -30,16 +29,20 @@ def contracts() -> dict[str, dict[str, Any]]:
     for case in catalogue.cases(Scale.BENCH):
         build = (case.stage, case.defines, case.block, case.launch.shared_bytes)
         if build not in digests:
-            digests[build] = _expected(catalogue.probes(case))
+            digests[build] = digest_of(catalogue.probes(case))
         found[case.id] = _terms(case, *digests[build])
     return found
 
 
 def _terms(case: Case, edge_problems: int, expected: str) -> dict[str, Any]:
+    text = kernel_text(case)
     arguments = repr([argument for argument in case.arguments if isinstance(argument, Buffer)])
+    read = [buffer for buffer in case.buffers if buffer.role in (Role.IN, Role.INOUT)]
+    inputs = read + [buffer for _, buffer in case.stage.constants]
     return {
         "bytes": case.work.bytes,
         "flops": case.work.flops,
+        "peak_tflops": "default" if case.work.peak_tflops is None else case.work.peak_tflops,
         "tolerance": case.tolerance,
         "dtype": case.dtype,
         "roof": case.roof,
@@ -48,26 +51,21 @@ def _terms(case: Case, edge_problems: int, expected: str) -> dict[str, Any]:
         "host_bound": case.stage.host_bound,
         "operation": case.stage.operation or "none",
         "buffers": hashlib.sha256(arguments.encode()).hexdigest()[:DIGITS],
+        "input_data": ", ".join(map(_recipe, inputs)) or "none",
         "edge_problems": edge_problems,
-        "reference": expected,
+        "reference": expected[:DIGITS],
+        "saved": saved_files(case) or "none",
+        "reference_kernel": hashlib.sha256(text.encode()).hexdigest()[:DIGITS] if text else "none",
     }
 
 
-def _expected(problems: Iterable[Case]) -> tuple[int, str]:
-    """How many edge-size problems there are, and a digest of what the reference expects of them."""
-    digest, count = hashlib.sha256(), 0
-    for problem in problems:
-        count += 1
-        inputs = [
-            random_array(np, argument.shape, argument.dtype, position)
-            for position, argument in enumerate(problem.arguments)
-            if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
-        ]
-        digest.update(repr((problem.size, problem.tolerance)).encode())
-        for expected in problem.reference(np, inputs):
-            array = np.ascontiguousarray(expected)
-            digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
-    return count, digest.hexdigest()[:DIGITS]
+def _recipe(buffer: Buffer) -> str:
+    """How an input is filled; what a function makes shows in the reference's outputs only."""
+    if buffer.data is None:
+        return "random"
+    if isinstance(buffer.data, Path):
+        return buffer.data.name
+    return "a function" if callable(buffer.data) else repr(buffer.data)
 
 
 def main() -> int:

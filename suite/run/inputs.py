@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 from collections.abc import Iterable
 from functools import cache
@@ -12,12 +13,16 @@ from typing import Any
 from peakgate.project.config import Project
 
 PACKAGE = Path(__file__).parents[1]
+ARCHIVE = Path(".peakgate", "archive.json")
+"""In a project unpacked from an archive: ``commit`` and ``changes`` of the tree that was packed."""
+
 PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml")
 
 
 def tree(project: Project, out: Path) -> dict[str, str | None]:
     """``commit``, and ``changes``: a digest of what is not committed. Both None outside a git repository.
 
+    A project unpacked from an archive, outside any repository, is the tree that was packed.
     What runs leave behind (``out``, saved runs) is no part of the tree.
     """
     try:
@@ -25,13 +30,21 @@ def tree(project: Project, out: Path) -> dict[str, str | None]:
         changed = hashlib.sha256(_git(project.root, "diff", "--binary", "--no-ext-diff", "HEAD"))
         untracked = _git(project.root, "ls-files", "-z", "--others", "--exclude-standard")
     except (OSError, subprocess.CalledProcessError):
-        return {"commit": None, "changes": None}
+        return _packed_tree(project.root / ARCHIVE)
     ours = (out.resolve(), project.runs.resolve(), (project.root / ".peakgate").resolve())
     for name in filter(None, untracked.split(b"\0")):
         path = (project.root / name.decode("utf-8", "surrogateescape")).resolve()
         if not any(path.is_relative_to(folder) for folder in ours):
             changed.update(name + b"\0" + (file_digest(path) or "").encode())
     return {"commit": commit, "changes": changed.hexdigest()}
+
+
+def _packed_tree(packed: Path) -> dict[str, str | None]:
+    try:
+        known = json.loads(packed.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    return {name: known.get(name) for name in ("commit", "changes")}
 
 
 @cache

@@ -1,11 +1,14 @@
 """The cases of a run that are finished, in a file that survives whatever ends the run: a line of JSON each, fsynced.
 
-The first line names what was measured; ``--resume`` continues a journal that names the same.
+The first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only ever
+appended, and each carries a digest of itself and of the line before it: what is cut off, damaged or edited is not read,
+nor what follows it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +22,11 @@ from peakgate.run import again
 
 NAME = "bench.journal"
 KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
+RESUMED = "resumed"
+"""Marks the record of a restart from which on what was undecided before is measured again."""
+
+DIGEST = "sha256"
+DIGEST_LENGTH = 16
 
 
 class Journal:
@@ -37,15 +45,15 @@ class Journal:
         except BlockingIOError:
             os.close(self._descriptor)
             raise PeakgateError(f"{folder}: another run writes its verdict here; name another folder: --out") from None
-        self.records = _read(self.path)
+        self._take_over(_read(self.path))
+
+    def _take_over(self, found: _Read) -> None:
+        self.records, self._digest, self._whole_bytes = found.records, found.digest, found.whole_bytes
 
     def clear(self) -> None:
         """Begin a new run."""
-        self.records = []
-        try:
-            os.ftruncate(self._descriptor, 0)
-        except OSError as error:
-            raise unwritable(self.path, error) from None
+        self._take_over(_Read([], "", 0))
+        self._cut()
 
     def resume(self, key: Mapping[str, Any]) -> int:
         """Continue the run that is in it; how many cases it finished. PeakgateError says what is not as it was.
@@ -53,29 +61,39 @@ class Journal:
         A case that it could not decide is measured again; one below its floor is measured in as many processes as in
         a run that was not interrupted, and is not finished before.
         """
-        before = (self.records[0].get(KEY) or {}) if self.records else key
+        if not self.records and b"\n" in self.path.read_bytes():
+            raise PeakgateError(
+                f"{self.path}: its first line is damaged or of another version; measure anew without --resume"
+            )
+        before = self.records[0].get(KEY) or {} if self.records else key
         changed = [name for name in key if key[name] is None or before.get(name) != key[name]]
         if changed:
             raise PeakgateError(
                 f"{self.path}: --resume continues a run only where {', '.join(changed)} is the same; "
                 "measure anew without it"
             )
-        kept = [record for record in self.records[1:] if not _undecided(record)]
-        self.clear()
-        for record in ({KEY: dict(key)}, *kept):
-            self.append(record)
-        done = len(self.cases) - len(self.again)
-        self.append({RESTART: f"resumed with {done} finished cases"})
+        self._cut()
+        if not self.records:
+            self.append({KEY: dict(key)})
+        done = len(_by_case([*self.records, {RESUMED: True}])) - len(self.again)
+        self.append({RESTART: f"resumed with {done} finished cases", RESUMED: True})
         return done
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Keep one record, on disk when this returns; PeakgateError where the disk is full."""
         self.records.append(dict(record))
+        left, self._digest = line(record, self._digest)
         try:
-            left = json.dumps(record).encode() + b"\n"
             while left:
                 left = left[os.write(self._descriptor, left) :]
             os.fsync(self._descriptor)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+    def _cut(self) -> None:
+        """Cut off what is not whole, so that the next line begins a line."""
+        try:
+            os.ftruncate(self._descriptor, self._whole_bytes)
         except OSError as error:
             raise unwritable(self.path, error) from None
 
@@ -117,7 +135,7 @@ class Finished:
 
 def finished(path: Path) -> Finished:
     """Read a journal for the process that takes its cases over."""
-    records = _read(path)
+    records = _read(path).records
     found = _by_case(records)
     to_do = {case for case, each in found.items() if again.wanted(each)}
     return Finished(
@@ -129,10 +147,23 @@ def finished(path: Path) -> Finished:
     )
 
 
+def line(record: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
+    """A record as a line of a journal, and its digest; ``before`` is the digest of the line before it."""
+    digest = _digest(record, before)
+    return json.dumps({**record, DIGEST: digest}).encode() + b"\n", digest
+
+
+def _digest(record: Mapping[str, Any], before: str) -> str:
+    return hashlib.sha256((before + json.dumps(record)).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
 def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The records of each case, one per process that measured it, in order."""
+    """The records of each case, one per process that measured it, in order, less what a resumed run measures again."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
+        if RESUMED in record:
+            decided = {case: [each for each in of_case if not _undecided(each)] for case, of_case in found.items()}
+            found = {case: of_case for case, of_case in decided.items() if of_case}
         if CASE in record:
             found.setdefault(record[CASE], []).append(record)
     return found
@@ -143,15 +174,27 @@ def _undecided(record: Mapping[str, Any]) -> bool:
     return bool((record.get("extra_info") or record).get("verdict") == "INCONCLUSIVE")
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines; what was cut off in the middle of a line, and all after it, was not finished."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The whole records of a journal, the digest of the last one, and how many bytes they take."""
+
+    records: list[dict[str, Any]]
+    digest: str
+    whole_bytes: int
+
+
+def _read(path: Path) -> _Read:
+    """The whole lines; what was cut off or damaged in the middle, and all after it, was not finished."""
     records: list[dict[str, Any]] = []
-    for line in path.read_bytes().split(b"\n")[:-1]:
+    digest, whole_bytes = "", 0
+    for text in path.read_bytes().split(b"\n")[:-1]:
         try:
-            record = json.loads(line)
-        except ValueError:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
             break
-        if not isinstance(record, dict):
+        if not isinstance(record, dict) or record.pop(DIGEST, None) != _digest(record, digest):
             break
         records.append(record)
-    return records
+        digest = _digest(record, digest)
+        whole_bytes += len(text) + 1
+    return _Read(records, digest, whole_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -26,8 +27,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
-from peakgate.run import again, benchmark_tests, record, table
-from peakgate.run.base import floors_at
+from peakgate.run import again, base, benchmark_tests, known, record, table
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
 from peakgate.run.journal import Finished, finished
@@ -60,10 +60,10 @@ class KernelRun:
         self.link = Link(self._options.peakgate_link)
         journal = self._options.peakgate_journal
         self.before = finished(journal) if journal else Finished()
-        self.session = _session(self._options)
+        self.session, self.known = _session(self._options)
         self.session.expect = self.link.expect
         self.session.launch_limit_s = self._options.peakgate_launch_limit
-        self.cases, listed = _wanted(self.session, self._options.peakgate_cases)
+        self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
@@ -96,7 +96,7 @@ class KernelRun:
         if session.config.option.collectonly or not self._selected:
             return
         run = self.session
-        tier = {case.id for case in catalogue.cases(run.device.scale, run.tier)}
+        tier = {case.id for case in self.known.listed(run.tier)}
         run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
         run.wall_s["start"] = self._wall_s()
         if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
@@ -107,7 +107,11 @@ class KernelRun:
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))
         try:
-            run.begin(remaining, self.before.roofs, prebuild=not self._options.peakgate_no_prebuild)
+            run.begin(
+                [case for case in remaining if not self.known.objection(case)],
+                self.before.roofs,
+                prebuild=not self._options.peakgate_no_prebuild,
+            )
         except (MemoryError, RuntimeError) as fault:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
@@ -145,6 +149,11 @@ class KernelRun:
             entry = record.extra_info(self.session.unmeasured(case, judgement))
         self.entries.append(entry)
         return entry, known.get("times_us", ())
+
+    def refused(self, case: Case) -> Outcome | None:
+        """What comes of a case that the change dropped, or that the base cannot judge; None of one to measure."""
+        objection = self.known.objection(case)
+        return None if objection is None else self.session.unmeasured(case, objection)
 
     def skip(self, case: Case, reason: str) -> NoReturn:
         """A case that this device cannot run."""
@@ -292,44 +301,53 @@ def _ab_part() -> str | None:
     return os.environ.get(AB_VARIABLE)
 
 
-def _session(options: argparse.Namespace) -> Session:
+def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
     project = config.required()
     device, note = open_device(options.peakgate_device)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    if options.peakgate_baselines_from:
-        floors = floors_at(options.peakgate_baselines_from, baselines, device.slug)
+    cases: known.Cases = known.Own(device.scale)
+    if ref := options.peakgate_baselines_from:
+        floors = base.floors_at(ref, baselines, device.slug)
+        with contextlib.ExitStack() as scratch:
+            tree = options.peakgate_base_tree
+            tree = tree or scratch.enter_context(base.exported(ref, project.root, project.baselines))
+            cases = known.against(tree, project, device.scale, ref, device.refusal)
     else:
         known_cases = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
         floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
-    notes = [note] if note else []
+    notes = [*([note] if note else []), *cases.notes]
     if _ab_part() == "pair":
         notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")
-    return Session(
+    session = Session(
         device,
         floors,
         Tier(options.peakgate_tier),
         checks=_ab_part() != "pair",
         wants_roofs=_ab_part() is None,
+        probes=cases.probes,
+        new=cases.new,
         notes=notes,
     )
+    return session, cases
 
 
-def _wanted(session: Session, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
     Where the project has benchmark tests, an id that no family has may be one of theirs.
     """
     if listed is None:
-        return {case.id: case for case in catalogue.cases(session.device.scale, session.tier)}, None
-    known = {case.id: case for case in catalogue.cases(session.device.scale)}
+        return {case.id: case for case in cases.listed(tier)}, None
+    every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
         wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
-    except OSError as error:
-        raise PeakgateError(f"--cases {listed}: {error.strerror}; expected a file of case ids, one a line") from None
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
+        raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
     for case_id in wanted:
-        if case_id not in known and not config.required().benchmarks:
-            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, known)}")
-    return {case_id: known[case_id] for case_id in wanted if case_id in known}, wanted
+        if case_id not in every and not config.required().benchmarks:
+            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
+    return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
 
 
 def _seconds_since_start_of(process: int) -> float:

@@ -42,6 +42,7 @@ class Places:
     def clear(self) -> None:
         """Remove what an earlier run left, so that nothing old can be taken for this run's: PeakgateError if not."""
         stale = [self.out / VERDICT_FILE, *([self.json] if self.json else [])]
+        stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a run killed there
         stale += [path for path in self.staging.rglob("*") if path.is_file()]
         try:
             for path in stale:

@@ -6,14 +6,13 @@ bench`` measures in its own process.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from peakgate.common.processes import end_with_parent
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -26,11 +25,10 @@ NOTHING_SELECTED = (
     "(the emulator has small sizes of its own)\n"
 )
 
+ALL_SKIPPED = "every benchmark test was skipped, for the reason above; nothing was measured\n"
+
 DEFECT = os.EX_SOFTWARE
 """A defect of this tool, not of what it measured: none of the four verdicts."""
-
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that this process gets when its parent is gone."""
 
 _FROM_PYTEST = {
     pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
@@ -39,13 +37,16 @@ _FROM_PYTEST = {
 }
 
 
-class _Crash:
-    """Notes a crash of pytest itself, whose exit status is the number of our UNDECIDED."""
+class _Watch:
+    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules."""
 
-    happened = False
+    crashed = skipped = False
 
     def pytest_internalerror(self) -> None:
-        self.happened = True
+        self.crashed = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.skipped = self.skipped or report.skipped
 
 
 def fixed_arguments(root: Path) -> list[str]:
@@ -64,20 +65,19 @@ def fixed_arguments(root: Path) -> list[str]:
 
 def measure(arguments: Sequence[str]) -> int:
     """Run pytest in this process; its exit code in our terms."""
-    crash = _Crash()
-    status = pytest.main(list(arguments), plugins=[crash])
-    if crash.happened:
+    watch = _Watch()
+    status = pytest.main(list(arguments), plugins=[watch])
+    if watch.crashed:
         return DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        sys.stderr.write(NOTHING_SELECTED)
+        sys.stderr.write(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED)
     return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
 
 
 def main(arguments: Sequence[str]) -> int:
     """As the supervisor's child: ended by the kernel when the supervisor is gone, whatever ended that."""
     supervisor, root, *given = arguments
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(supervisor):
+    if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
     return measure([*fixed_arguments(Path(root)), *given])
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from peakgate.build.cubin import Resources
+from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.device.expected import expected
 from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable, Unmeasurable
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
@@ -88,6 +90,7 @@ class Session:
     ``expect(step, limit_s, case id)`` is called before each step; ``launch_limit_s`` replaces the limit
     that follows from a case's work.
     ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` holds where the time went.
+    ``probes`` gives a case's edge-size problems; ``new`` are cases that the base does not have: they need no floor.
     Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
     are measured.
     """
@@ -98,6 +101,8 @@ class Session:
     whole: bool = True
     checks: bool = True
     wants_roofs: bool = True
+    probes: Callable[[Case], Sequence[Case]] = catalogue.probes
+    new: Collection[str] = ()
     plan: SamplingPlan = field(default_factory=SamplingPlan)
     roofs: Mapping[str, float] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
@@ -127,8 +132,6 @@ class Session:
             self.expect("build", build_limit_s(len(selected)), None)
             if prebuild:
                 self.device.prebuild([*selected, *wanted])
-                if self.checks:
-                    self.device.prebuild_references(_references(selected))
         with self._timed("warm up"):
             self.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()
@@ -186,21 +189,25 @@ class Session:
         if key in self._proven_again:
             return None
         self._proven_again.add(key)
-        smallest = min(catalogue.probes(case), key=lambda probe: probe.buffer_bytes, default=None)
-        if smallest is None:
-            return None
+        smallest = min(self.probes(case), key=lambda probe: probe.buffer_bytes, default=None)
+        if smallest is None or isinstance(smallest.reference, tuple):
+            return None  # a saved result is that of the saved or usual data
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
         self._launch(fresh, case)
-        return check(self.device.xp, smallest, fresh.outputs, smallest.reference(self.device.xp, fresh.inputs))
+        wanted = expected(self.device.xp, fresh, partial(self.device.prepare, seed=FRESH_SEED))
+        return check(self.device.xp, smallest, fresh.outputs, wanted)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured and keep it."""
         case = launchable.case
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
+        judgement = judge(samples, figures, floor, self.device.disturbance())
+        if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
+            judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
         outcome = Outcome(
             case=case,
-            judgement=judge(samples, figures, floor, self.device.disturbance()),
+            judgement=judgement,
             proof=proof,
             samples=samples,
             metrics=figures,
@@ -218,6 +225,8 @@ class Session:
         match error:
             case Unmeasurable():
                 verdict, reason = Verdict.INCONCLUSIVE, said
+            case BuildError() if error.lacks_file:
+                verdict, reason = Verdict.INCONCLUSIVE, f"not built: {said}"
             case DeviceLost():
                 verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"
             case MemoryError():
@@ -252,7 +261,7 @@ class Session:
         return known
 
     def _run_probes(self, case: Case) -> int | WrongResult:
-        probes = catalogue.probes(case)
+        probes = self.probes(case)
         for probe in probes:
             result = self._check(self.device.prepare(probe), case)
             if result.mismatch is not None:
@@ -286,7 +295,7 @@ class Session:
         key = (case.reference, case.buffers)
         if self._reference is None or self._reference[0] != key:
             self._reference = None  # frees the old one before the new one is made
-            self._reference = (key, case.reference(self.device.xp, launchable.inputs))
+            self._reference = (key, expected(self.device.xp, launchable, self.device.prepare))
         return self._reference[1]
 
     def _occupancy(self, launchable: Launchable) -> Occupancy | None:
@@ -312,23 +321,6 @@ class Session:
             yield
         finally:
             self.wall_s[what] = self.wall_s.get(what, 0.0) + time.perf_counter() - start
-
-
-def _references(cases: Sequence[Case]) -> list[Case]:
-    """For each reference function and the types it meets, the largest edge-size problem.
-
-    The largest, because CuPy compiles other kernels for arrays of one element.
-    """
-    alike: dict[Any, Case] = {}
-    for case in cases:
-        if case.stage.source is not None:
-            kinds = tuple((buffer.role, buffer.dtype, len(buffer.shape)) for buffer in case.buffers)
-            alike.setdefault((getattr(case.reference, "func", case.reference), kinds), case)
-    chosen = []
-    for case in alike.values():
-        with suppress(Exception):  # reported when the case is checked
-            chosen.append(max(catalogue.probes(case), key=lambda problem: problem.buffer_bytes))
-    return chosen
 
 
 def _build(case: Case) -> Any:

@@ -18,7 +18,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +30,7 @@ from peakgate.common.processes import end_group, sigterm_interrupts
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, START_LIMIT_S
 from peakgate.project.config import Project
-from peakgate.run import again, inputs, lock
+from peakgate.run import again, base, inputs, lock
 from peakgate.run.journal import CASE, KEY, RESTART, Journal
 from peakgate.run.link import AGAIN, FRESH, Lines
 from peakgate.run.publish import Places, storage_folder, write_verdict
@@ -79,11 +80,21 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
         try:
             places.clear()  # before anything can end this run without a verdict
             _refuse_contradictions(ours, arguments)
-            with lock.locked(supervisor.uuid, ours.wait):
-                return supervisor.run(arguments)
+            with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as from_base:
+                return supervisor.run([*from_base, *arguments])
         finally:
             places.remove_staging()
             journal.close(keep=supervisor.resumable)
+
+
+@contextmanager
+def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[list[str]]:
+    """What names the copy of the base's tree to the measuring processes, while it is there."""
+    if ours.baselines_from is None:
+        yield []
+        return
+    with base.exported(ours.baselines_from, project.root, project.baselines) as tree:
+        yield [f"--peakgate-base-tree={tree}"]
 
 
 def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
@@ -206,6 +217,7 @@ class _Supervisor:
             "driver": driver.driver_version() or "none",
             "device": self._ours.device or "auto",
             "floors": inputs.floors(self._baselines),
+            "base": base.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else "none",
         }
 
 

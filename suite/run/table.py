@@ -100,9 +100,11 @@ def _family_table(family: str, rows: Sequence[Row], width: int) -> Table:
     if any(row.floor is not None for row in rows):
         cells_of |= {"floor": 6}
     verdict_cells = max(len("verdict"), *(len(row.verdict) for row in rows))
-    names = [row.case.removeprefix(f"{family}.") for row in rows]
+    names = [one_line(row.case.removeprefix(f"{family}.")) for row in rows]
     rest = sum(cells_of.values()) + verdict_cells + 2 * len(cells_of) + 6  # a space around columns
-    table = Table(box=box.SIMPLE_HEAD, title=family, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(
+        box=box.SIMPLE_HEAD, title=one_line(family), title_justify="left", pad_edge=False, padding=(0, 1, 0, 0)
+    )
     longest = max(20, min(max(map(len, names)), width - rest))
     table.add_column("case", no_wrap=True, overflow="ellipsis", max_width=longest)
     for name, cells in cells_of.items():

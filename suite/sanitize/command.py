@@ -9,19 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.device import driver
+from peakgate.judge import waivers
+from peakgate.judge.waivers import DefectKey, Waiver
 from peakgate.project import config
 from peakgate.project.problems import problems
 from peakgate.sanitize import tool
-from peakgate.sanitize.report import Defect, ToolReport, read_report
+from peakgate.sanitize.report import Defect, ToolReport, key, read_report, without_waived
 from peakgate.verdict import ExitCode
 
 VERDICT_FILE = "sanitize.json"
@@ -32,7 +34,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Run the chosen tools, one process each; the exit code is the worst of theirs."""
     chosen = _parser().parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
-    kernels = {case.stage.name for case in problems(chosen.text)}
+    functions = {name for case in problems(chosen.text) for name in case.stage.functions}
     program = tool.find()
     if reason := _missing(program, chosen.index):
         print(f"not checked: {reason}")  # noqa: T201
@@ -41,25 +43,44 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     version = tool.version(program)
     folder = chosen.out / "sanitize"
     folder.mkdir(parents=True, exist_ok=True)
-    reports = []
+    entries, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
+    reports, said = [], []
     for name in dict.fromkeys(chosen.tools or tool.TOOLS):
         start = time.perf_counter()
-        report = _check(program, name, kernels, folder, chosen)
+        found = _check(program, name, functions, folder, chosen)
+        report = without_waived(found, entries, today)
+        whole = found.unfinished is None and not chosen.text
+        said += _complaints(found, entries, today) if whole else []
         for line in lines(report, time.perf_counter() - start):
             print(line, flush=True)  # noqa: T201
+        for defect in (defect for defect in report.defects if not defect.warning):
+            print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(key(name, defect))}\n")  # noqa: T201
         reports.append(report)
-    return _leave(chosen.out, exit_code(reports), {"sanitizer": version, **described(reports)})
+    for line in said:
+        print(line)  # noqa: T201
+    found_all = {"sanitizer": version, **described(reports), "complaints": said}
+    return _leave(chosen.out, exit_code(reports, said), found_all)
 
 
-def exit_code(reports: Iterable[ToolReport]) -> ExitCode:
-    """An error of any tool outranks a check that did not finish, that outranks a pass."""
-    codes = {report.exit_code for report in reports}
+def _complaints(found: ToolReport, entries: Mapping[DefectKey, Waiver], today: date) -> list[str]:
+    """What is wrong with the waivers of one tool."""
+    keys = {key(found.tool, defect) for defect in found.defects}
+    return waivers.complaints(entries, keys, lambda entry: entry.command == found.tool, today)
+
+
+def exit_code(reports: Iterable[ToolReport], complaints: Sequence[str] = ()) -> ExitCode:
+    """An error of any tool, or a waiver of none, outranks a check that did not finish, that outranks a pass."""
+    codes = {report.exit_code for report in reports} | ({ExitCode.REGRESSION} if complaints else set())
     return next(code for code in (ExitCode.REGRESSION, ExitCode.UNDECIDED, ExitCode.OK) if code in codes)
 
 
 def lines(report: ToolReport, wall_s: float) -> list[str]:
     """What is said of one tool: a line a defect, then a line for the tool."""
     said = [f"{report.tool}: {_defect_line(defect)}" for defect in report.defects]
+    said += [
+        f"{report.tool}: {_defect_line(defect)}: waived until {waiver.expires}: {waiver.reason}"
+        for defect, waiver in report.waived
+    ]
     count = f"{report.errors} error{'' if report.errors == 1 else 's'}" if report.errors else "no error"
     unlisted = f", {report.unlisted} of them not listed" if report.unlisted else ""
     launches = f"{len(report.journal.launched)} launches of {report.kernels} kernels"
@@ -84,6 +105,10 @@ def described(reports: Sequence[ToolReport]) -> dict[str, Any]:
                 "unlisted": report.unlisted,
                 "unfinished": report.unfinished,
                 "defects": [asdict(defect) for defect in report.defects],
+                "waived": [
+                    {**asdict(defect), "reason": waiver.reason, "expires": waiver.expires.isoformat()}
+                    for defect, waiver in report.waived
+                ],
             }
             for report in reports
         ],
@@ -114,12 +139,12 @@ def _missing(program: str | None, index: int) -> str | None:
     return None
 
 
-def _check(program: str, name: str, kernels: Iterable[str], folder: Path, chosen: argparse.Namespace) -> ToolReport:
+def _check(program: str, name: str, functions: Iterable[str], folder: Path, chosen: argparse.Namespace) -> ToolReport:
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
     target = tool.launches(journal, chosen.text, chosen.index)
-    ended = tool.run(tool.command(program, name, records, sorted(kernels), target), log, chosen.limit_s)
+    ended = tool.run(tool.command(program, name, records, sorted(functions), target), log, chosen.limit_s)
     report = read_report(name, records, log, journal)
     if not ended:
         report = replace(report, unfinished=f"stopped after {chosen.limit_s:g} s, see {log}; allow more with --limit-s")

@@ -32,7 +32,7 @@ def launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
     for case in wanted:
         if device.refusal(case) is not None:
             continue
-        named = {"case": case.id, "kernel": kernel_name(case)}
+        named = {"case": case.id, "kernel": kernel_name(case), "functions": case.stage.functions}
         note(named)
         try:
             _launch(device.prepare(case))

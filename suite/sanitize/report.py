@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from peakgate.judge.waivers import DefectKey, Waiver, accepted
 from peakgate.verdict import ExitCode
 
 NO_KERNEL = "no kernel"
@@ -33,12 +35,16 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What was launched: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault."""
+    """What was launched: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
+
+    ``functions`` are the kernels, ``family.stage``, that launch a function of this name.
+    """
 
     machine: dict[str, Any]
     launched: tuple[tuple[str, str], ...]
     faults: tuple[tuple[str, str, str], ...]
     done: bool
+    functions: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class ToolReport:
     defects: tuple[Defect, ...]
     unlisted: int
     unfinished: str | None
+    waived: tuple[tuple[Defect, Waiver], ...] = ()
+    """Defects that the project accepts; they are not among ``defects``."""
 
     @property
     def kernels(self) -> int:
@@ -80,7 +88,7 @@ def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolRepor
     unfinished = None if reported.done else _why_stopped(reported, text)
     defects: list[Defect] = []
     try:
-        defects += read_records(records.read_bytes(), (kernel for _, kernel in reported.launched))
+        defects += read_records(records.read_bytes(), reported.functions)
     except FileNotFoundError:
         unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
     except ET.ParseError as error:
@@ -95,11 +103,27 @@ def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolRepor
     )
 
 
+def key(tool: str, defect: Defect) -> DefectKey:
+    """The defect as a waiver names it; its place is the instruction."""
+    return DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0])
+
+
+def without_waived(report: ToolReport, waivers: Mapping[DefectKey, Waiver], today: date) -> ToolReport:
+    """The report with the defects that are accepted today set apart."""
+    entries = [(defect, accepted(waivers, key(report.tool, defect), today)) for defect in report.defects]
+    return replace(
+        report,
+        defects=tuple(defect for defect, waiver in entries if waiver is None),
+        waived=tuple((defect, waiver) for defect, waiver in entries if waiver is not None),
+    )
+
+
 def read_journal(path: Path) -> Journal:
     """Read a journal as far as it goes; a line cut short by a crash is the last one and says nothing."""
     machine: dict[str, Any] = {}
     launched: list[tuple[str, str]] = []
     faults: list[tuple[str, str, str]] = []
+    functions: dict[str, set[str]] = {}
     done = False
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
@@ -112,31 +136,30 @@ def read_journal(path: Path) -> Journal:
             faults.append((entry["case"], entry["kernel"], " ".join(entry["fault"].split())))
         elif "case" in entry:
             launched.append((entry["case"], entry["kernel"]))
+            for name in entry.get("functions", ()):
+                functions.setdefault(name, set()).add(entry["kernel"])
         done = done or "done" in entry
-    return Journal(machine, tuple(launched), tuple(faults), done)
+    return Journal(machine, tuple(launched), tuple(faults), done, functions)
 
 
-def read_records(xml: bytes, kernels: Iterable[str]) -> list[Defect]:
-    """The defects in a tool's XML; ``kernels`` are those launched, as ``family.stage``.
+def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[Defect]:
+    """The defects in a tool's XML; ``functions`` are the kernels, ``family.stage``, by the function they launch.
 
     Records of the same instruction and the same complaint become one defect with their count, placed where the first
     one was. Raises xml.etree.ElementTree.ParseError on what is no XML.
     """
-    families: dict[str, list[str]] = {}
-    for kernel in sorted(set(kernels)):
-        families.setdefault(kernel.rpartition(".")[2], []).append(kernel)
     first: dict[Any, Defect] = {}
     counts: Counter[Any] = Counter()
     # The file is the output of a tool this process started, so the standard library's parser is safe for it.
     for record in ET.fromstring(xml).iter("record"):  # noqa: S314
-        defect, instruction = _defect(record, families)
+        defect, instruction = _defect(record, functions)
         key = (defect.kernel, defect.what, instruction, defect.warning)
         first.setdefault(key, defect)
         counts[key] += 1
     return [replace(defect, count=counts[key]) for key, defect in first.items()]
 
 
-def _defect(record: ET.Element, families: dict[str, list[str]]) -> tuple[Defect, str]:
+def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tuple[Defect, str]:
     function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
     what = record.findtext("what/text") or record.findtext("kind") or "error without a description"
     instruction = _instruction(record.find("where"))
@@ -144,9 +167,17 @@ def _defect(record: ET.Element, families: dict[str, list[str]]) -> tuple[Defect,
         what = f"{what}: {', '.join(_accesses(record))}"
     thread, block = _index(record.find("who/threadIdx")), _index(record.find("who/blockIdx"))
     where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
-    kernel = " or ".join(families.get(function, [function or NO_KERNEL]))
+    kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
     warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
     return Defect(kernel, what, ", ".join(part for part in where if part), warning=warning), instruction
+
+
+def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
+    """The kernels that launch a function, whose name may be plain, mangled or with template arguments."""
+    plain = re.split(r"[<(]", function, maxsplit=1)[0].split()
+    name = plain[-1].rpartition("::")[2] if plain else ""
+    mangled = (known for known in functions if function.startswith("_Z") and f"{len(known)}{known}" in function)
+    return functions.get(name) or functions.get(next(mangled, ""), ())
 
 
 def _accesses(record: ET.Element) -> Iterator[str]:

@@ -31,8 +31,10 @@ def version(program: str) -> str:
     return match[1] if match else " ".join(said.split())
 
 
-def command(program: str, tool: str, records: Path, kernels: Sequence[str], target: Sequence[str]) -> list[str]:
-    """The command line that runs ``target`` under one tool; ``kernels`` are the entry points to check.
+def command(program: str, tool: str, records: Path, functions: Sequence[str], target: Sequence[str]) -> list[str]:
+    """The command line that runs ``target`` under one tool; ``functions`` are the kernels to check.
+
+    They match as a word of a mangled or a plain name: ``scale``, ``_Z7softmaxIfEvPT_``, ``softmax<float>(float*)``.
 
     Initcheck must see every kernel: what fills the inputs is a kernel too, and unseen its writes would not count.
     """
@@ -44,7 +46,7 @@ def command(program: str, tool: str, records: Path, kernels: Sequence[str], targ
     if tool == "memcheck":
         line += ["--padding", str(_PADDING_BYTES)]
     if tool != "initcheck":
-        line += ["--kernel-name", f"regex=^({'|'.join(sorted(set(kernels)))})$"]
+        line += ["--kernel-name", f"regex=(^|[^A-Za-z_])({'|'.join(sorted(set(functions)))})"]
     return [*line, *target]
 
 

@@ -2,6 +2,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,9 +55,24 @@ def test_a_second_build_is_read_from_the_cache(stage):
     first = cubin(stage, (), (9, 0))
     notes = first.path.with_suffix(".json")
     saved = json.loads(notes.read_text())
-    saved["fingerprint"] = "from the cache"
+    saved["resources"][0]["registers"] = 99
     notes.write_text(json.dumps(saved))
-    assert cubin(stage, (), (9, 0)).fingerprint == "from the cache"
+    assert cubin(stage, (), (9, 0)).resources.registers == 99
+
+
+@pytest.mark.parametrize("damage", ["code cut", "code edited", "notes cut", "notes of another form"])
+def test_a_damaged_build_in_the_cache_is_made_again(stage, damage):
+    first = cubin(stage, (), (9, 0))
+    code, notes = first.path.read_bytes(), first.path.with_suffix(".json")
+    if damage == "code cut":
+        first.path.write_bytes(code[:100])
+    elif damage == "code edited":
+        first.path.write_bytes(code[:-1] + bytes([code[-1] ^ 1]))
+    else:
+        notes.write_text({"notes cut": "{", "notes of another form": "[]"}[damage])
+    again = cubin(stage, (), (9, 0))
+    assert again.path.read_bytes() == code
+    assert again == first
 
 
 def test_a_kernel_that_does_not_compile_is_named_with_its_line(stage):
@@ -92,6 +108,28 @@ def built(source: Path, text: str, entry: str = "kernel", **fields: Any) -> Cubi
     return cubin(Stage("stage", "", source, entry=entry, **fields), (), (9, 0))
 
 
+def laid_out(root: Path, *names: str) -> Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return root
+
+
+def test_cccl_comes_from_the_toolkit_where_the_wheels_lack_it(tmp_path, monkeypatch):
+    """As PyTorch installs them: CUDA's headers, not those of its C++ libraries."""
+    wheels = laid_out(tmp_path / "nvidia", "cu13/include/cuda_fp16.h")
+    names = ("cuda_fp16.h", "cccl/cuda/std/limits", "cccl/nv/target")
+    toolkit = laid_out(tmp_path / "toolkit", *(f"include/{name}" for name in names))
+    spec = SimpleNamespace(submodule_search_locations=[str(wheels)])
+    monkeypatch.setattr(headers.importlib.util, "find_spec", lambda _: spec)
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+
+    found = headers.cuda_folders.__wrapped__(13)
+
+    assert found == (wheels / "cu13/include", toolkit / "include/cccl")
+
+
 needs_cccl = pytest.mark.skipif(
     not any(
         (folder / "cuda/std/limits").exists() for folder in headers.cuda_folders(int(nvrtc.version().split(".")[0]))
@@ -111,10 +149,14 @@ def test_kernels_of_a_published_program_are_compiled_by_entry(cache):
     assert cubin(stages[0], (), (9, 0)) == found[0]  # from the cache
 
 
-@needs_cccl
-def test_constants_are_known_by_their_lowered_names_and_must_have_room(cache):
+def test_constants_are_known_by_their_lowered_names_and_must_have_room(tmp_path, cache):
+    (tmp_path / "s.cu").write_text(
+        "namespace scaling {\n__constant__ float factors[4];\n"
+        "__global__ void by_constant(float* x) { x[threadIdx.x] *= factors[threadIdx.x]; }\n}\n"
+    )
     factors = Buffer(Role.IN, (4,))
-    stage = Stage("s", "", FOREIGN, entry="scaling::by_constant", constants=(("scaling::factors", factors),))
+    constants = (("scaling::factors", factors),)
+    stage = Stage("s", "", tmp_path / "s.cu", entry="scaling::by_constant", constants=constants)
     assert cubin(stage, (), (9, 0)).constants == ("_ZN7scaling7factorsE",)
     larger = replace(stage, constants=(("scaling::factors", Buffer(Role.IN, (5,))),))
     with pytest.raises(BuildError, match=r"constant scaling::factors has 16 bytes, its data 20"):

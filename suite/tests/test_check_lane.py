@@ -1,5 +1,6 @@
 """The lane finds what is wrong with a kernel, in whichever order of threads it shows, and says it once."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -96,8 +97,11 @@ def test_a_kernel_that_does_not_compile_is_not_checked_and_the_line_is_named(pro
 
 
 def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
-    found = checked(problem("reversed", "", cooperative=True))
-    assert found.skipped == "GPU only: a cooperative launch is not emulated"
+    small = problem("reversed", "", cooperative=True)
+    large = replace(small, launch=Launch((1000, 1, 1), (64, 1, 1)))
+    found = checked(large)
+    assert found.skipped == "GPU only: a cooperative launch of 64000 threads, the emulator runs 16384 at once"
+    assert found.launches == 0
     assert report.exit_code(report.by_kernel([found])) == ExitCode.OK
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from peakgate.check import hunt, survivors
 from peakgate.check.mutants import mutants
 from peakgate.common.errors import PeakgateError
+from peakgate.judge import waivers
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
@@ -136,7 +137,7 @@ def test_a_barrier_that_nothing_needs_survives():
     (barrier,) = [mutant for mutant in found if "without" in mutant.change]
     result = hunt.hunt(barrier, (0, 2), report)
     assert result.survived
-    assert barrier.key in survivors.read(KERNELS.parent / "baselines" / survivors.FILE)
+    assert barrier.key in survivors.read(KERNELS.parent / "baselines" / waivers.FILE)
 
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
@@ -197,7 +198,7 @@ def test_list_and_survivors_must_be_the_same(survived, caught, listed, complaint
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason(tmp_path):
     quoted = replace(OTHER, source=r'f("\n", __syncthreads());')
-    path = tmp_path / "survivors.toml"
+    path = tmp_path / "waivers.toml"
     path.write_text("\n\n".join(survivors.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
     assert survivors.read(path) == {BARRIER.key: "why", quoted.key: "why"}
 
@@ -213,11 +214,11 @@ ENTRY = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
         (ENTRY + "occurrence = 0\n", "survivor 1: occurrence is 0"),
         (ENTRY + ENTRY, "survivor 2: k.cu, 'c' is listed twice"),
         (ENTRY.replace("survivor", "survivors"), "unknown key 'survivors'"),
-        ("[[", "expected known survivors in TOML"),
+        ("[[", "not TOML"),
     ],
 )
 def test_a_mistake_in_the_list_is_told_by_entry_and_key(tmp_path, text, complaint):
-    path = tmp_path / "survivors.toml"
+    path = tmp_path / "waivers.toml"
     path.write_text(text)
     with pytest.raises(PeakgateError) as reported:
         survivors.read(path)
@@ -230,4 +231,4 @@ def test_every_listed_survivor_is_a_mutant_of_a_kernel():
         for path in KERNELS.rglob("*.cu*")
         for mutant in mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
     }
-    assert survivors.read(KERNELS.parent / "baselines" / survivors.FILE).keys() - known == set()
+    assert survivors.read(KERNELS.parent / "baselines" / waivers.FILE).keys() - known == set()

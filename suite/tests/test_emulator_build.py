@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,8 +25,14 @@ every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compi
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, with the emulator's runtime in it and no kernel."""
+    runtimes = [build_module.build_runtime(compiler) for compiler in COMPILERS]
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "emulator"
+    folder = tmp_path / "cache" / "emulator"
+    folder.mkdir(parents=True)
+    for runtime in runtimes:
+        shutil.copy(runtime, folder)
+    return folder
 
 
 @pytest.fixture

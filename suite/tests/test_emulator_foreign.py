@@ -274,14 +274,11 @@ def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyP
     [
         ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
         ("#include <mma.h>\n", r"^kernel\.cu:1: .*; the tensor cores' wmma is not emulated: give it a twin"),
-        ("#include <cuda/barrier>\n", r"^kernel\.cu:1: .*; libcu\+\+'s synchronization is not emulated"),
-        ("\n__device__ unsigned f() { unsigned a; asm(\"mov.u32 %0, %laneid;\" : \"=r\"(a)); return a; }\n",
-         r"^kernel\.cu:2: .*; inline PTX is not emulated"),
-        ("__device__ int* f() {\n    return (int*)malloc(4);\n}\n", r"^kernel\.cu:2: .*; malloc in a kernel is not"),
+        ("#include <cuda/latch>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
         ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
     ],
-    ids=["missing file", "wmma", "barrier", "ptx", "malloc", "launch"],
+    ids=["missing file", "wmma", "latch", "launch"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
@@ -289,12 +286,14 @@ def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complain
     assert "\n" not in str(caught.value)
 
 
-def test_a_grid_wide_barrier_is_refused(source: Path) -> None:
+def test_a_grid_wide_barrier_is_a_defect_in_a_launch_that_is_not_cooperative(source: Path) -> None:
     text = (
         "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"
     )
-    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:3: .*grid\.sync\(\) is not emulated"):
-        loaded(source, text)
+    with pytest.raises(
+        KernelDefect, match=r"^kernel\.cu:3: divergent barrier: the grid is waited for in a launch that"
+    ):
+        loaded(source, text).launch(ONE, ONE, ())
 
 
 def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:

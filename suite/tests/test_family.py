@@ -2,8 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
+from peakgate.case import Scale
 from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.device.cpu import CpuLaunchable
+from peakgate.device.expected import expected
+from peakgate.project import catalogue
+from peakgate.resources import survey
+from peakgate.run.identity import contract, identities
 
 SOFTMAX = """
 template <typename T, int THREADS>
@@ -71,7 +79,7 @@ def check(tmp_path, monkeypatch):
 
     def run(name, kernel, family):
         folder = tmp_path / "kernels" / name
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.cu").write_text(kernel)
         (folder / "family.py").write_text(family)
         code = main(["check", "--jobs", "1"])
@@ -108,3 +116,101 @@ def test_options_and_include_folders_of_the_project_reach_every_kernel(check, tm
     (tmp_path / "peakgate.toml").write_text('include = ["headers"]\noptions = ["--define-macro=STEP=2"]\n')
     kernel = '#include "bins.h"\n' + HISTOGRAM.replace("% 2", "% STEP")
     assert check("histogram", kernel, HISTOGRAM_FAMILY)[0] == 0
+
+
+SUM = """
+__global__ void partial_sums(float* sums, const float* x, int n) {
+    float sum = 0;
+    for (int i = blockIdx.x * 32 + threadIdx.x; i < n; i += gridDim.x * 32) sum += x[i];
+    for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_down_sync(0xffffffffu, sum, lane);
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+__global__ void final_sum(float* out, const float* sums, int count) {
+    float sum = 0;
+    for (int i = 0; i < count; ++i) sum += sums[i];
+    *out = sum;
+}
+__global__ void naive(float* out, const float* x, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; ++i) sum += x[i];
+    *out = sum;
+}
+"""
+SUM_FAMILY = """
+from peakgate.family import In, Out, Temp, Value, kernel, launch
+FAMILY = kernel(
+    "sum.cu",
+    arguments=lambda n: {"out": Out(1), "x": In(n), "n": Value(n), "sums": Temp(4), "count": Value(4)},
+    launches=[
+        launch("partial_sums", "sums x n", grid=4, block=32), launch("final_sum", "out sums count", grid=1, block=1),
+    ],
+    bytes=lambda n: 4 * n, reference=launch("naive", "out x n", grid=1, block=1), sizes=[1 << 20], edges=[1, 1000],
+)
+"""
+
+
+def test_several_launches_are_one_case_that_another_kernel_proves_right(check):
+    code, verdict = check("sum", SUM, SUM_FAMILY)
+    assert code == 0
+    assert [kernel["launches"] for kernel in verdict["kernels"]] == [4]
+
+
+def test_what_an_earlier_launch_left_unwritten_is_not_zero_by_luck(check):
+    code, verdict = check("sum", SUM, SUM_FAMILY.replace('sums x n", grid=4', 'sums x n", grid=3'))
+    assert code == 1
+    assert "is nan" in verdict["kernels"][0]["defects"][0]["what"]
+
+
+def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
+    code, verdict = check("sum", SUM.replace("i < n; ++i", "i <= n; ++i"), SUM_FAMILY)
+    assert code == 1
+    assert verdict["kernels"][0]["defects"][0]["what"].startswith("its reference kernel: sum.cu:15: out of bounds")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("sums x n", "sums y n", "launch of partial_sums: no argument is named y; the arguments are out, x, n, sums"),
+        ('launch("naive"', 'launch("final_sum"', "its reference is the kernel itself, final_sum; expected another"),
+        ("    launches=", "    grid=1, block=1, launches=", "expected either grid and block, or launches="),
+        ('reference=launch("naive", "out x n", grid=1, block=1)', 'reference="sum.npy"', "sum.npy; expected the array"),
+    ],
+)
+def test_a_mistake_in_launches_or_reference_is_one_line(check, capsys, old, new, complaint):
+    with pytest.raises(FileNotFoundError):  # no verdict
+        check("sum", SUM, SUM_FAMILY.replace(old, new))
+    assert complaint in capsys.readouterr().err
+
+
+def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint(check, tmp_path):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    folder = tmp_path / "kernels" / "sum"
+    check("sum", SUM, SUM_FAMILY)
+    (case,) = catalogue.cases(Scale.BENCH)
+    assert [build.kernel for build in survey.builds([case])] == ["sum.sum:final_sum", "sum.sum:partial_sums"]
+    before = identities([case], (9, 0))[case.id]
+    (folder / "sum.cu").write_text(SUM.replace("*out = sum;", "*out = sum + 1;", 1))
+    changed = identities([case], (9, 0))[case.id]
+    assert changed["code"] != before["code"]
+
+
+def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(check, tmp_path):
+    family = HISTOGRAM_FAMILY.replace("data=(0, 64)", 'data="index-{size}.npy"')
+    family = family.replace("reference=counted, sizes=[1 << 24]", 'reference="bins-{size}.npy", sizes=[100]')
+    family = family.replace("sizes=", "small_sizes=[100], sizes=")
+    folder = tmp_path / "kernels" / "histogram"
+    folder.mkdir(parents=True)
+    index = np.arange(100, dtype="int32") % 64
+    bins = np.bincount(index, weights=1 + 2 * (np.arange(100) % 2), minlength=64).astype("int32")
+    np.save(folder / "index-100.npy", index)
+    np.save(folder / "bins-100.npy", bins)
+    code, verdict = check("histogram", HISTOGRAM, family)
+    assert (code, verdict["kernels"][0]["launches"]) == (0, 2)
+    (case,) = catalogue.cases(Scale.BENCH)
+    before = contract(case, "")
+    np.save(folder / "bins-100.npy", bins + 1)
+    assert contract(case, "") != before
+    assert main(["check", "--jobs", "1"]) == 1
+    np.save(folder / "bins-100.npy", bins[:9])
+    with pytest.raises(PeakgateError, match=r"bins-100\.npy: holds int32 \(9,\), expected int32 \(64,\)"):
+        expected(np, CpuLaunchable(case), CpuLaunchable)

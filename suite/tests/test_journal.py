@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.common.errors import PeakgateError
+from peakgate.run import journal as journal_file
 from peakgate.run.journal import Journal, finished
 from peakgate.run.link import Lines, Link
 
@@ -58,12 +59,54 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
     assert list(tmp_path.iterdir()) == [], "there is nothing to resume"
 
 
-@given(st.integers(min_value=0, max_value=400))
-def test_a_journal_cut_anywhere_gives_whole_records_only(tmp_path_factory, length):
+WHOLE = {"measures": KEY}, FIRST, WORD
+
+
+def written(records):
+    text, digest = b"", ""
+    for record in records:
+        line, digest = journal_file.line(record, digest)
+        text += line
+    return text
+
+
+@given(st.integers(0, 600), st.sampled_from(["cut", "another letter", "a line deleted"]))
+def test_a_journal_damaged_anywhere_gives_the_whole_records_before_that_place(tmp_path_factory, place, damage):
     path = tmp_path_factory.mktemp("cut") / "bench.journal"
-    whole = [{"measures": KEY}, FIRST, WORD]
-    path.write_bytes("".join(json.dumps(record) + "\n" for record in whole).encode()[:length])
+    text = written(WHOLE)
+    place %= len(text)
+    if damage == "cut":
+        text = text[:place]
+    elif damage == "another letter":
+        text = text[:place] + bytes([text[place] ^ 1]) + text[place + 1 :]
+    else:
+        lines = text.splitlines(keepends=True)
+        text = b"".join(lines[: place % 3] + lines[place % 3 + 1 :])
+    path.write_bytes(text)
     assert list(finished(path).cases.values()) in ([], [FIRST], [FIRST, WORD])
+    assert damage == "cut" or list(finished(path).cases.values()) != [FIRST, WORD]
+
+
+@pytest.mark.parametrize("length", range(1, 400, 40))
+def test_what_is_appended_after_a_cut_line_is_read_back(tmp_path, length):
+    (tmp_path / "bench.journal").write_bytes(written(WHOLE)[:length])
+    resumed = Journal(tmp_path)
+    resumed.resume(KEY)
+    resumed.append(OPEN)
+    assert finished(resumed.path).cases["mine.third"] == OPEN
+    assert finished(resumed.path).restarts
+
+
+def test_a_journal_that_begins_with_something_else_is_refused_and_not_measured_over(tmp_path):
+    (tmp_path / "bench.journal").write_text('{"measures": 5}\n')
+    with pytest.raises(PeakgateError, match="its first line is damaged or of another version; measure anew"):
+        Journal(tmp_path).resume(KEY)
+
+
+def test_resuming_takes_nothing_away_from_the_journal_so_a_kill_loses_no_finished_case(journal):
+    before = journal.read_bytes()
+    Journal(journal.parent).resume(KEY)
+    assert journal.read_bytes().startswith(before)
 
 
 @given(st.lists(st.dictionaries(st.text(), st.text() | st.floats(allow_nan=False))), st.integers(1, 50))

@@ -12,7 +12,7 @@ from peakgate.sanitize import command, tool
 from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
 from peakgate.verdict import ExitCode
 
-KERNELS = ["injected.past_end", "injected.racing", "injected.unwritten"]
+KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
 
 
 def xml(*records):
@@ -57,7 +57,7 @@ def left(tmp_path):
     return write
 
 
-LAUNCH = {"case": "injected.past_end-256", "kernel": "injected.past_end"}
+LAUNCH = {"case": "injected.past_end-256", "kernel": "injected.past_end", "functions": ["past_end"]}
 DONE = {"done": True}
 
 
@@ -100,9 +100,17 @@ def test_line_information_is_used_where_the_code_has_it():
 
 def test_a_name_two_families_share_names_both_and_a_foreign_one_stands_for_itself():
     shared, foreign = read_records(
-        xml(record("bad", "copy"), record("bad", "cupy_add")), ["roof.copy", "access.copy", "roof.copy"]
+        xml(record("bad", "copy"), record("bad", "cupy_add")), {"copy": ["roof.copy", "access.copy"]}
     )
     assert (shared.kernel, foreign.kernel) == ("access.copy or roof.copy", "cupy_add")
+
+
+@pytest.mark.parametrize(
+    "function", ["void softmax<float, (int)128>(T1 *, const T1 *, int)", "_Z7softmaxIfLi128EEvPT_PKS0_i", "n::softmax"]
+)
+def test_a_template_kernel_is_known_by_its_own_name(function):
+    (found,) = read_records(xml(record("bad", function.replace("<", "&lt;"))), {"softmax": ["norms.first"]})
+    assert found.kernel == "norms.first"
 
 
 def test_a_record_without_a_kernel_is_kept():
@@ -197,7 +205,7 @@ def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, m
 def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
     lines = {name: tool.command("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"]) for name in tool.TOOLS}
     assert "--kernel-name" not in lines["initcheck"]
-    assert "regex=^(a|b)$" in lines["racecheck"]
+    assert "regex=(^|[^A-Za-z_])(a|b)" in lines["racecheck"]
     assert [name for name, line in lines.items() if "--padding" in line] == ["memcheck"]
     assert all(line[-1] == "python" for line in lines.values())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.reports.runs.runfile import load_run
+from peakgate.run import journal
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = Path(__file__).parent / "hostile"
@@ -125,8 +126,8 @@ def interrupted(folder, signals, *arguments):
         text=True,
         start_new_session=True,
     )
-    journal = folder / "bench.journal"
-    while process.poll() is None and not (journal.is_file() and "a_copy" in journal.read_text()):
+    journaled = folder / "bench.journal"
+    while process.poll() is None and not (journaled.is_file() and "a_copy" in journaled.read_text()):
         os.sched_yield()
     for number in signals:
         process.send_signal(number)
@@ -318,10 +319,9 @@ def test_a_gate_never_resumes(tmp_path):
 
 
 def test_a_run_of_other_code_is_not_resumed(tmp_path):
-    line = {"measures": {"commit": "0" * 40, "harness": "of another version"}}
-    (tmp_path / "bench.journal").write_text(
-        json.dumps(line) + "\n" + json.dumps({"case": "hostile.a_copy-1024"}) + "\n"
-    )
+    about, digest = journal.line({"measures": {"commit": "0" * 40, "harness": "of another version"}})
+    case, _ = journal.line({"case": "hostile.a_copy-1024"}, digest)
+    (tmp_path / "bench.journal").write_bytes(about + case)
     done = run(tmp_path, "-k", "a_copy", "--resume")
     assert done.returncode == 2
     assert "--resume continues a run only where commit, " in done.stderr

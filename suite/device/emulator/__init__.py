@@ -3,11 +3,12 @@
 from peakgate.device.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
 from peakgate.device.emulator.compiler import Compiler, available_compilers, find_compiler
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect
-from peakgate.device.emulator.launch import EmulatedKernel, load
+from peakgate.device.emulator.launch import MAX_COOPERATIVE_THREADS, EmulatedKernel, load
 from peakgate.device.emulator.toolchain import KernelBuildError
 
 __all__ = [
     "DEFAULT_CAPABILITY",
+    "MAX_COOPERATIVE_THREADS",
     "BuildOptions",
     "Compiler",
     "Defect",

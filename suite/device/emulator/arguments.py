@@ -43,9 +43,22 @@ class Arguments:
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
 
-    def unwritten(self, places: Iterable[int]) -> list[int]:
-        """Those of some arguments to whose arrays a checked launch has written nothing."""
-        return [place for place in places if self._by_place[place].size and not self._by_place[place].written]
+    def expect_written(self, places: Iterable[int]) -> None:
+        """Mark outputs: a checked launch reports what of them is read before it is written, or never written."""
+        for place in places:
+            self._by_place[place].is_output = 1
+
+    def unwritten(self) -> list[tuple[int, int, int, int]]:
+        """Argument, bytes, how many of them a checked launch did not write, and the first, of incomplete outputs."""
+        known = self.buffers[: self.buffer_count]
+        return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
+
+    def report_nonfinite(self, given: Sequence[Given]) -> None:
+        """Mark arrays of floating-point numbers: a checked launch reports each NaN or infinity written to them."""
+        for place, buffer in self._by_place.items():
+            array = given[place]
+            if isinstance(array, np.ndarray) and np.issubdtype(array.dtype, np.floating) and buffer.writable:
+                buffer.floating_size = array.dtype.itemsize
 
     def _buffer(self, where: str, place: int, value: object, parameter: Parameter) -> int:
         if not isinstance(value, np.ndarray):

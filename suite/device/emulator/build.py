@@ -13,19 +13,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict
 
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.build import headers
 from peakgate.build.cubin import CACHE_VARIABLE, cache_folder
 from peakgate.build.sources import device_only, read_sources
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler, find_compiler
+from peakgate.device.emulator.ptx import translated
 from peakgate.device.emulator.toolchain import (
     COMMON,
     KernelBuildError,
     builds_folder,
-    first_error,
+    failed,
     kernel_flags,
     link,
     must_run,
@@ -34,9 +32,20 @@ from peakgate.device.emulator.toolchain import (
 )
 
 HERE = Path(__file__).parent
-HEADERS = ("cuda_cpu.h", "cuda_math.h", "cuda_types.h", "cuda_groups.h", "cuda_half.h", "runtime_api.h")
+HEADERS = (
+    "cuda_cpu.h",
+    "cuda_math.h",
+    "cuda_types.h",
+    "cuda_groups.h",
+    "cuda_half.h",
+    "cuda_narrow.h",
+    "cuda_sync.h",
+    "cuda_ptx.h",
+    "runtime_api.h",
+)
 RUNTIME_SOURCES = (
-    *("runtime.cpp", "warp.cpp", "memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
+    *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
+    *("memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
 )
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
@@ -102,13 +111,15 @@ def build_kernel(
     runtime = build_runtime(compiler)
     stand_ins = _stand_ins()
     texts = tuple((file.path.name, file.text) for file in files)
-    key = _digest((kernel, source.name, flags, macros, runtime.name, _own_texts(HEADERS), stand_ins.name, texts))
+    key = _digest(
+        (kernel, source.name, flags, macros, runtime.name, _own_texts((*HEADERS, "ptx.py")), stand_ins.name, texts)
+    )
     library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
-        compiled = device_only(files, cache_folder() / "sources")
+        compiled = device_only(files, cache_folder() / "sources", translated)
         wrapper.write_text(_wrapper(compiled, stand_ins, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
         # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
@@ -116,13 +127,9 @@ def build_kernel(
         searched += [] if compiled == source else [f"-iquote{source.parent}"]
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
-            raise first_error(done.stderr, files, kernel, wrapper)
+            raise failed(done, files, kernel, wrapper)
         names = _dynamic_shared_names(kernel_object, source, kernel)
-        shared = Path(scratch, "shared.cpp")
-        shared.write_text(_dynamic_shared(names), encoding="utf-8")
-        shared_object = Path(scratch, "shared.o")
-        must_run((*compiler.command, *COMMON, "-O1", "-c", shared, "-o", shared_object))
-        link((kernel_object, shared_object, runtime), library, scratch, compiler)
+        link((kernel_object, _dynamic_shared_object(names, compiler), runtime), library, scratch, compiler)
     return library
 
 
@@ -232,6 +239,10 @@ def _wrapper(source: Path, stand_ins: Path, macros: Sequence[str], kernel: str, 
 
 def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
+    from elftools.elf.constants import SH_FLAGS  # noqa: PLC0415  # a kernel from the cache does without elftools
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
     with built.open("rb") as file:
         elf = ELFFile(file)
         static = sum(section["sh_size"] for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_TLS)
@@ -249,7 +260,20 @@ def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     ]
 
 
-def _dynamic_shared(names: list[str]) -> str:
+def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:
+    """An object file with the dynamic shared arrays of these names; most kernels have none, or one of the same name."""
+    text = _dynamic_shared(names)
+    built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_texts(RUNTIME_HEADERS), text))}.o"
+    if not built.exists():
+        with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
+            source, compiled = Path(scratch, "shared.cpp"), Path(scratch, "shared.o")
+            source.write_text(text, encoding="utf-8")
+            must_run((*compiler.command, *COMMON, "-O1", "-c", source, "-o", compiled))
+            compiled.replace(built)
+    return built
+
+
+def _dynamic_shared(names: Sequence[str]) -> str:
     """Source that puts every dynamic shared array at one address, as on a GPU."""
     aliases = "".join(
         f'extern thread_local char {name}[PEAKGATE_MAX_DYNAMIC_SHARED] __attribute__((alias("peakgate_dynamic")));\n'

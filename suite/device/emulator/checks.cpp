@@ -13,11 +13,13 @@ namespace {
 struct Region {
     uintptr_t start, size;
     int argument;
-    bool writable;
+    bool watched; // writes are to be looked at: they are not allowed, or may be a NaN
+    Space space;
     Cell* cells; // null where nothing is written, so nothing can race
+    const Buffer* buffer;
 };
 
-Region regions[MAX_BUFFERS];
+Region regions[MAX_BUFFERS + 1]; // the arguments, and the heap that malloc() in a kernel takes from
 int region_count;
 int last_region;
 
@@ -29,7 +31,7 @@ struct Shadow {
     Cell* cells;
     size_t size;
 };
-Shadow shared_shadow, global_shadow;
+Shadow shared_shadow, global_shadow, heap_shadow;
 
 void release(Shadow& shadow) {
     if (shadow.cells) munmap(shadow.cells, shadow.size);
@@ -56,8 +58,8 @@ bool reserve(Shadow& shadow, size_t cells) {
 
 [[noreturn]] __attribute__((noinline)) void out_of_region(const char* what, size_t size, uintptr_t address,
                                                           const Region& region, uintptr_t caller) {
-    char of[24];
-    snprintf(of, sizeof of, "argument %d", region.argument);
+    char of[24] = "the kernel's heap";
+    if (region.buffer) snprintf(of, sizeof of, "argument %d", region.argument);
     out_of_bounds(what, size, static_cast<long>(address - region.start), of, region.size, caller);
 }
 
@@ -86,15 +88,106 @@ const Region* nearest_region(uintptr_t address) {
     abandon_launch();
 }
 
-[[noreturn]] __attribute__((noinline)) void const_write(const Region& region, uintptr_t caller) {
-    report(CONST_WRITE, caller, 0, "write to argument %d, which the kernel takes as a pointer to const", region.argument);
-    abandon_launch();
+// ---- writes whose value matters ----
+
+// A hook comes before its write. So the write is remembered, and looked at as soon as the thread goes on: nothing else
+// runs in between.
+struct Write {
+    uintptr_t address;
+    size_t size;
+    uint64_t before; // the first eight bytes as they were
+    uintptr_t caller;
+    Clash clash;
+    Space space;
+    uintptr_t offset;
+    Access earlier;
+    int floating_size; // not 0: no race, but a number that may not be finite
+};
+constexpr int MAX_WRITES = 4;
+Write writes[MAX_WRITES];
+int write_count;
+int64_t budget_kept; // while there are writes to look at, the budget seems to be spent
+
+uintptr_t written_at; // the access that is being checked
+size_t written_size;
+
+uint64_t first_bytes(uintptr_t address, size_t size) {
+    uint64_t value = 0;
+    memcpy(&value, reinterpret_cast<const void*>(address), size < 8 ? size : 8);
+    return value;
+}
+
+void look_at_later(const Write& write) {
+    if (write_count == MAX_WRITES) return;
+    if (write_count == 0) {
+        budget_kept = state.budget_left;
+        state.budget_left = 0;
+    }
+    writes[write_count++] = write;
+}
+
+void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
+                 const char* values) {
+    constexpr const char* words[] = {"read after write", "write after write", "write after read"};
+    const bool other_block = earlier.epoch < state.block_epoch;
+    const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
+    Report* noted = report(kind, caller, state.image + earlier.address,
+                           "%s of the same %s word (byte %ld) by another %s, and nothing orders the two%s", words[clash],
+                           is_shared(space) ? "shared" : "global", place(space, offset),
+                           other_block ? "block" : "thread", values);
+    if (noted && !other_block && earlier.thread != state.current) {
+        noted->has_other_thread = 1;
+        noted->other_thread = state.threads[earlier.thread].index;
+    }
+}
+
+bool is_finite(const char* value, int size) {
+    uint64_t bits = 0;
+    memcpy(&bits, value, static_cast<size_t>(size));
+    const uint64_t exponent = size == 2 ? 0x7c00 : size == 4 ? 0x7f800000 : 0x7ff0000000000000;
+    return (bits & exponent) != exponent;
+}
+
+void look_at(const Write& write) {
+    const auto* value = reinterpret_cast<const char*>(write.address);
+    if (write.floating_size) {
+        const auto step = static_cast<size_t>(write.floating_size);
+        for (size_t at = 0; at + step <= write.size; at += step) {
+            if (is_finite(value + at, write.floating_size)) continue;
+            report(NONFINITE, write.caller, 0, "NaN or infinity is written to byte %ld of an array",
+                   static_cast<long>(write.offset + at));
+            return;
+        }
+        return;
+    }
+    const uint64_t after = first_bytes(write.address, write.size);
+    char values[64];
+    const int digits = write.size < 8 ? static_cast<int>(2 * write.size) : 16;
+    snprintf(values, sizeof values, ": 0x%0*llx %s 0x%0*llx", digits, static_cast<unsigned long long>(after),
+             write.clash == WRITE_AFTER_WRITE ? "over" : "over the read", digits,
+             static_cast<unsigned long long>(write.before));
+    report_race(write.earlier, write.clash, write.space, write.offset, write.caller,
+                write.clash == WRITE_AFTER_WRITE && after == write.before, values);
+}
+
+__attribute__((noinline)) void watched_write(const Region& region, uintptr_t address, size_t size, uintptr_t caller) {
+    const Buffer& buffer = *region.buffer;
+    if (!buffer.writable) {
+        report(CONST_WRITE, caller, 0, "write to argument %d, which the kernel takes as a pointer to const",
+               region.argument);
+        abandon_launch();
+    }
+    look_at_later({address, size, 0, caller, WRITE_AFTER_WRITE, GLOBAL, address - region.start, {}, buffer.floating_size});
 }
 
 template <Manner manner> inline void access(uintptr_t address, size_t size, uintptr_t caller) {
     constexpr const char* what = manner == PLAIN_READ ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
     spend_budget(caller);
+    if (manner != PLAIN_READ) {
+        written_at = address;
+        written_size = size;
+    }
 
     const uintptr_t in_shared = address - state.shared;
     if (in_shared < state.shared_size) {
@@ -112,11 +205,8 @@ template <Manner manner> inline void access(uintptr_t address, size_t size, uint
         if (offset >= region.size) continue;
         last_region = i;
         if (offset + size > region.size) out_of_region(what, size, address, region, caller);
-        if (manner != PLAIN_READ) {
-            if (!region.writable) const_write(region, caller);
-            state.launch.buffers[i].written = 1;
-        }
-        if (region.cells) note<manner>(region.cells, offset, size, GLOBAL, caller);
+        if (manner != PLAIN_READ && region.watched) watched_write(region, address, size, caller);
+        if (region.cells) note<manner>(region.cells, offset, size, region.space, caller);
         return;
     }
     if (address - state.image < state.image_size) return; // __device__ and __constant__ variables
@@ -125,15 +215,55 @@ template <Manner manner> inline void access(uintptr_t address, size_t size, uint
 
 } // namespace
 
+void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
+    if (clash != READ_AFTER_WRITE) {
+        const uint64_t before = first_bytes(written_at, written_size);
+        look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0});
+        return;
+    }
+    report_race(earlier, clash, space, offset, caller, false, "");
+}
+
+bool settle_writes() {
+    if (write_count == 0) return false;
+    state.budget_left += budget_kept;
+    const int count = write_count;
+    write_count = 0;
+    for (int i = 0; i < count; ++i) look_at(writes[i]);
+    return true;
+}
+
+void end_checks() {
+    if (!state.launch.checked) return;
+    for (int i = 0; i < state.launch.buffer_count; ++i) {
+        Buffer& buffer = state.launch.buffers[i];
+        if (!buffer.is_output || !regions[i].cells) continue;
+        for (uint64_t byte = 0; byte < buffer.size; ++byte) {
+            const uint8_t initialised = initialised_bytes(regions[i].cells[byte / 4].write, OUTPUT);
+            if (byte % 4 == 0 && initialised == INITIALISED && buffer.size - byte >= 4) {
+                byte += 3;
+                continue;
+            }
+            if (initialised >> byte % 4 & 1) continue;
+            if (buffer.unwritten++ == 0) buffer.first_unwritten = byte;
+        }
+    }
+}
+
+size_t shared_shadow_size() { return state.launch.checked ? (state.shared_size / 4 + 1) * sizeof(Cell) : 0; }
+char* shared_shadow_start() { return reinterpret_cast<char*>(shared_shadow.cells); }
+
 bool begin_checks() {
     region_count = 0;
+    write_count = 0;
     last_region = 0;
     if (state.epoch > LAST_EPOCH) {
         release(shared_shadow);
         release(global_shadow);
+        release(heap_shadow);
         state.epoch = 0;
     }
-    state.launch_epoch = ++state.epoch;
+    state.launch_since = state.ordered_epoch = ++state.epoch;
     if (!state.launch.checked) return true;
     size_t cells = 0;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
@@ -144,11 +274,19 @@ bool begin_checks() {
     Cell* next = global_shadow.cells;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
-        regions[region_count++] = {reinterpret_cast<uintptr_t>(buffer.device), buffer.size, buffer.argument,
-                                   buffer.writable != 0, buffer.writable ? next : nullptr};
+        const bool watched = !buffer.writable || buffer.floating_size;
+        regions[region_count++] = {reinterpret_cast<uintptr_t>(buffer.device), buffer.size, buffer.argument, watched,
+                                   buffer.is_output ? OUTPUT : GLOBAL, buffer.writable ? next : nullptr, &buffer};
         if (buffer.writable) next += buffer.size / 4 + 1;
     }
     return true;
+}
+
+void check_heap(uintptr_t start, size_t used) {
+    if (!state.launch.checked || !reserve(heap_shadow, HEAP_BYTES / 4)) return;
+    const int place = state.launch.buffer_count;
+    regions[place] = {start, used, -1, false, OUTPUT, heap_shadow.cells, nullptr};
+    region_count = place + 1;
 }
 
 void check_read(const void* address, size_t size, uintptr_t caller) {

@@ -33,7 +33,8 @@
 
 // Shared memory is thread-local storage: it makes a function's variable static, keeps `extern` meaningful, and puts all
 // of a kernel's shared variables into one contiguous segment.
-#define __shared__ thread_local
+// `used`, or what is only written, by threads that race, would be optimised away.
+#define __shared__ thread_local __attribute__((used))
 
 #define PEAKGATE_TRIPLE(name) (uint3{name##_x, name##_y, name##_z})
 #define threadIdx PEAKGATE_TRIPLE(peakgate_thread)
@@ -181,11 +182,35 @@ PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
 #define __pipeline_commit() peakgate_async_commit()
 #define __pipeline_wait_prior(groups_left) peakgate_async_wait(static_cast<int>(groups_left))
 
+#include "cuda_ptx.h"
+
+// ---- textures and surfaces: declared, so that kernels beside those that read them run ----
+typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
+enum cudaSurfaceBoundaryMode { cudaBoundaryModeZero, cudaBoundaryModeClamp, cudaBoundaryModeTrap };
+#define PEAKGATE_TEXTURE(name)                                                                                         \
+    template <class T, class... A> inline T name(unsigned long long, A...) {                                           \
+        peakgate_not_emulated("texture memory (" #name ")");                                                           \
+        return T();                                                                                                    \
+    }
+PEAKGATE_TEXTURE(tex1Dfetch)
+PEAKGATE_TEXTURE(tex1D)
+PEAKGATE_TEXTURE(tex2D)
+PEAKGATE_TEXTURE(tex2DLod)
+PEAKGATE_TEXTURE(tex2DLayered)
+PEAKGATE_TEXTURE(tex3D)
+PEAKGATE_TEXTURE(texCubemap)
+template <class T, class... A> inline void surf2Dwrite(T, A...) { peakgate_not_emulated("surface memory (surf2Dwrite)"); }
+template <class T, class... A> inline void surf2Dread(T, A...) { peakgate_not_emulated("surface memory (surf2Dread)"); }
+
 // ---- the rest of what CUDA offers without an include ----
 extern "C" int printf(const char*, ...);
 #define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)
 #define memset(destination, value, bytes) peakgate_memset(destination, value, bytes)
+#define malloc(bytes) peakgate_malloc(bytes)
+#define free(address) peakgate_free(address)
 namespace std {
+using ::peakgate_malloc;
+using ::peakgate_free;
 using ::peakgate_memcpy;
 using ::peakgate_memset;
 } // namespace std

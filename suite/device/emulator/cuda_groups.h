@@ -64,8 +64,8 @@ struct thread_block {
 inline thread_block this_thread_block() { return {}; }
 
 struct grid_group {
-    __attribute__((error("grid.sync() is not emulated"))) void sync() const;
-    static bool is_valid() { return false; }
+    PEAKGATE_MEMBER void sync() const { peakgate_grid_barrier(__builtin_return_address(0)); }
+    static bool is_valid() { return peakgate_is_cooperative(); }
     static unsigned long long block_rank() {
         return blockIdx.x + gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
     }
@@ -217,6 +217,7 @@ namespace details {
 inline void meet(const thread_block& group, int site, const void* caller) { group.sync_from(site, caller); }
 inline void meet(const thread_group& group, int site, const void* caller) { group.sync_from(site, caller); }
 inline void meet(const lane_group& group, int, const void* caller) { meet(group.mask, caller); }
+inline void meet(const grid_group&, int, const void* caller) { peakgate_grid_barrier(caller); }
 } // namespace details
 
 template <class G> PEAKGATE_MEMBER void sync(const G& group, PEAKGATE_SITE) {

@@ -85,6 +85,11 @@ template <class T> struct alignas(4) Half2 {
     Half2(T x_, T y_) : x(x_), y(y_) {}
 };
 
+// Where a template looks for them: in its atomics, say.
+template <class T> inline Half2<T> operator+(Half2<T> a, Half2<T> b) { return {T(a.x + b.x), T(a.y + b.y)}; }
+template <class T> inline Half2<T> operator-(Half2<T> a, Half2<T> b) { return {T(a.x - b.x), T(a.y - b.y)}; }
+template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x == b.x && a.y == b.y; }
+
 } // namespace peakgate
 
 struct __half_raw {
@@ -129,8 +134,12 @@ using nv_bfloat162 = __nv_bfloat162;
     PEAKGATE_HALF_BINARY(type, __hadd, a + b)                                                                          \
     PEAKGATE_HALF_BINARY(type, __hsub, a - b)                                                                          \
     PEAKGATE_HALF_BINARY(type, __hmul, a * b)                                                                          \
-    PEAKGATE_HALF_BINARY(type, __hadd_rn, a + b)                                                                       \
-    PEAKGATE_HALF_BINARY(type, __hmul_rn, a * b)                                                                       \
+    inline type __hadd_rn(type a, type b) { return a + b; }                                                            \
+    inline type##2 __hadd2_rn(type##2 a, type##2 b) { return a + b; }                                                  \
+    inline type __hsub_rn(type a, type b) { return a - b; }                                                            \
+    inline type##2 __hsub2_rn(type##2 a, type##2 b) { return a - b; }                                                  \
+    inline type __hmul_rn(type a, type b) { return a * b; }                                                            \
+    inline type##2 __hmul2_rn(type##2 a, type##2 b) { return a * b; }                                                  \
     PEAKGATE_HALF_BINARY(type, __hadd_sat, type(__saturatef(a + b)))                                                   \
     PEAKGATE_HALF_BINARY(type, __hmul_sat, type(__saturatef(a * b)))                                                   \
     PEAKGATE_HALF_BINARY(type, __hmax, type(fmaxf(a, b)))                                                              \

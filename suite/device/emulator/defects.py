@@ -24,11 +24,17 @@ class DefectKind(IntEnum):
     ASSERTION = 11
     FAULT = 12
     UNWRITTEN_OUTPUT = 13
+    SAME_VALUE_RACE = 14
+    UNINITIALISED_GLOBAL = 15
+    NONFINITE = 16
 
     @property
     def words(self) -> str:
         """For people: ``shared race``."""
         return self.name.lower().replace("_", " ")
+
+
+_RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,17 @@ class Defect:
         often = f", {self.count} times" if self.count > 1 else ""
         if self.kind is DefectKind.UNWRITTEN_OUTPUT:
             return f"{self.kind.words}: {self.message}"
-        return f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
+        line = f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
+        return f"{line}; {self.missing}" if self.missing else line
+
+    @property
+    def missing(self) -> str | None:
+        """What would order the two accesses of a race inside a block; None for any other defect."""
+        if self.kind not in _RACES or self.other_thread is None or not self.location or not self.other_location:
+            return None
+        if self.location == self.other_location:
+            return f"a barrier is missing between two passes of {self.location}"
+        return f"a barrier is missing between {self.other_location} and {self.location}"
 
 
 class KernelDefect(Exception):

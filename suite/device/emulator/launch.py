@@ -23,6 +23,10 @@ MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_SHARED_BYTES = 227 * 1024
+MAX_COOPERATIVE_THREADS = 16384
+NOT_EMULATED = 17
+"""The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
+TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`, or set `gpu_only`"
 DEFAULT_ACCESS_BUDGET = 2_000_000_000
 """Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
 STALL_MS = 10_000
@@ -99,6 +103,8 @@ class EmulatedKernel:
         access_budget: int | None = None,
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
         outputs: Iterable[int] = (),
+        cooperative: bool = False,
+        nonfinite: bool = False,
     ) -> None:
         """Runs the kernel to its end; arrays are modified in place.
 
@@ -107,12 +113,22 @@ class EmulatedKernel:
         the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
         1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
-        ``outputs`` are arguments, by position, that a checked launch must write to.
+        ``outputs`` are arguments, by position, that a checked launch must write in full, and read only after that.
+        ``cooperative`` lets all blocks wait for the grid; ``nonfinite`` reports NaNs and infinities that are written.
 
         Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong.
         """
         self._check_shape(grid, block, shared_bytes)
+        blocks = grid[0] * grid[1] * grid[2]
+        if cooperative and blocks * block[0] * block[1] * block[2] > MAX_COOPERATIVE_THREADS:
+            raise PeakgateError(
+                f"{self.name}: a cooperative launch of {blocks} blocks of {block[0] * block[1] * block[2]} threads, "
+                f"expected at most {MAX_COOPERATIVE_THREADS} threads in all; give a smaller grid"
+            )
         bound = Arguments(self.name, self._parameters, arguments)
+        bound.expect_written(outputs)
+        if nonfinite:
+            bound.report_nonfinite(arguments)
         for name, values in (constants or {}).items():
             self._variables.set(name, values)
         request = Launch(
@@ -126,6 +142,7 @@ class EmulatedKernel:
             schedule=schedule,
             shared_bytes=shared_bytes,
             stall_ms=STALL_MS,
+            cooperative=cooperative,
             access_budget=DEFAULT_ACCESS_BUDGET if access_budget is None else access_budget,
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
         )
@@ -138,8 +155,8 @@ class EmulatedKernel:
             )
         if reports:
             raise KernelDefect(reports)
-        if unwritten := bound.unwritten(outputs) if self.checked else []:
-            raise KernelDefect(tuple(_unwritten(place) for place in unwritten))
+        if unwritten := bound.unwritten():
+            raise KernelDefect(tuple(_unwritten(*found) for found in unwritten))
 
     def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
@@ -160,6 +177,9 @@ class EmulatedKernel:
         lines = lines_of(
             self._library, {address for report in reports for address in (report.address, report.other_address)}
         )
+        for report in reports:
+            if report.kind == NOT_EMULATED:
+                raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{TWIN}")
         defects = [
             Defect(
                 kind=DefectKind(report.kind),
@@ -177,8 +197,10 @@ class EmulatedKernel:
         return tuple(sorted(defects, key=lambda defect: defect.kind is DefectKind.UNINITIALISED_SHARED))
 
 
-def _unwritten(place: int) -> Defect:
+def _unwritten(place: int, size: int, count: int, first: int) -> Defect:
     message = f"no thread wrote to argument {place}, which is an output"
+    if count < size:
+        message += f": {count} of its {size} bytes, byte {first} first"
     nobody = (0, 0, 0)
     return Defect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, 1)
 

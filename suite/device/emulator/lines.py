@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path, PurePath
 from typing import Any
 
-from elftools.elf.elffile import ELFFile
+OWN_HEADERS = frozenset(path.name for path in Path(__file__).parent.glob("cuda_*.h"))
 
 
 def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
@@ -14,6 +14,8 @@ def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     wanted = {address for address in return_addresses if address}
     if not wanted:
         return {}
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # a kernel without a defect does without it
+
     found: dict[int, str] = {}
     with library.open("rb") as file:
         for unit in ELFFile(file).get_dwarf_info().iter_CUs():
@@ -32,7 +34,7 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
     # Version 5 counts files from 0, those before it from 1.
     first_file = 0 if program["version"] >= 5 else 1
     before = None
-    place = ""
+    place = users = ""
     for entry in program.get_entries():
         state = entry.state
         if state is None:
@@ -42,5 +44,8 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
             if before.line or not place:
                 name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
                 place = f"{name}:{before.line}"
-            yield before.address, state.address, place
-        before, place = (None, "") if state.end_sequence else (state, place)
+                if name not in OWN_HEADERS:
+                    users = place
+            # What the emulator's own headers do is done for the line of the kernel that stands before it.
+            yield before.address, state.address, users or place
+        before, place, users = (None, "", "") if state.end_sequence else (state, place, users)

@@ -12,13 +12,20 @@ constexpr size_t STACK_BYTES = 256 << 10;
 constexpr size_t GUARD_BYTES = 64 << 10; // a multiple of every page size in use
 
 bool map_stacks() {
-    if (state.stacks) return true;
-    state.stacks_size = STACK_BYTES * MAX_THREADS;
+    const uint32_t* grid = state.launch.grid;
+    const size_t blocks = state.launch.cooperative ? static_cast<size_t>(grid[0]) * grid[1] * grid[2] : 1;
+    size_t wanted = blocks * static_cast<size_t>(state.thread_count);
+    if (wanted < MAX_THREADS) wanted = MAX_THREADS;
+    if (state.stacks && state.stacks_size >= wanted * STACK_BYTES) return true;
+    if (state.stacks) munmap(reinterpret_cast<void*>(state.stacks), state.stacks_size);
+    state.stacks = 0;
+    if (blocks > 1 && wanted > MAX_COOPERATIVE_THREADS) return false;
+    state.stacks_size = STACK_BYTES * wanted;
     void* mapped = mmap(nullptr, state.stacks_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return false;
     char* stacks = static_cast<char*>(mapped);
-    for (int i = 0; i < MAX_THREADS; ++i) {
-        char* usable = stacks + STACK_BYTES * static_cast<size_t>(i) + GUARD_BYTES;
+    for (size_t i = 0; i < wanted; ++i) {
+        char* usable = stacks + STACK_BYTES * i + GUARD_BYTES;
         if (mprotect(usable, STACK_BYTES - GUARD_BYTES, PROT_READ | PROT_WRITE)) {
             munmap(mapped, state.stacks_size);
             return false;
@@ -104,6 +111,19 @@ char* stack_top(int stack) {
     return reinterpret_cast<char*>(top & ~static_cast<uintptr_t>(63));
 }
 
+namespace {
+
+char* heap;
+size_t heap_used;
+
+} // namespace
+
+void begin_heap() {
+    if (heap && heap_used) munmap(heap, HEAP_BYTES);
+    if (heap_used) heap = nullptr;
+    heap_used = 0;
+}
+
 // Shared memory starts a block full of NaNs, and of -1.
 void poison_shared() {
     const size_t before = state.dynamic_shared - state.shared;
@@ -115,3 +135,26 @@ void poison_shared() {
 }
 
 } // namespace peakgate
+
+using namespace peakgate;
+
+// Nothing is given twice in a launch: what is used after it was freed still belongs to nobody else.
+void* peakgate_malloc(size_t bytes) {
+    if (!heap) {
+        void* mapped = mmap(nullptr, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapped == MAP_FAILED) return nullptr;
+        heap = static_cast<char*>(mapped);
+    }
+    const size_t taken = (bytes + 15) & ~static_cast<size_t>(15);
+    if (!bytes || bytes > HEAP_BYTES || heap_used + taken > HEAP_BYTES) return nullptr;
+    char* given = heap + heap_used;
+    heap_used += taken;
+    check_heap(reinterpret_cast<uintptr_t>(heap), heap_used);
+    return given;
+}
+
+void peakgate_free(void* address) {
+    if (!address || static_cast<size_t>(static_cast<char*>(address) - heap) < heap_used) return;
+    report(OUT_OF_BOUNDS, PEAKGATE_CALLER, 0, "free of an address that malloc did not give");
+    abandon_launch();
+}

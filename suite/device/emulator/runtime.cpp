@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PEAKGATE_BUILTIN(name) unsigned name##_x, name##_y, name##_z
 PEAKGATE_BUILTIN(peakgate_thread);
@@ -24,6 +25,7 @@ int order[MAX_THREADS];    // threads in the order in which they run
 int position[MAX_THREADS]; // and where in it a thread stands
 int alive;
 int free_stacks[MAX_THREADS], free_stack_count;
+int stacks_of_block; // the first of them
 int barrier_result[4];
 long long clock_ticks;
 
@@ -37,11 +39,12 @@ void make_current(int thread) {
     peakgate_thread_x = index.x;
     peakgate_thread_y = index.y;
     peakgate_thread_z = index.z;
+    use_clock_of(thread);
 }
 
 void start_on_new_stack(int thread) {
     Thread& started = state.threads[thread];
-    started.stack = free_stacks[--free_stack_count];
+    started.stack = stacks_of_block + free_stacks[--free_stack_count];
     started.stack_pointer = peakgate_new_fiber(stack_top(started.stack), run_thread);
     started.status = READY;
 }
@@ -114,6 +117,10 @@ int next_thread() {
     const int next = runnable_after(position[state.current]);
     if (next >= 0 || alive == 0) return next;
     if (release_converging() || release_barrier()) return runnable_after(state.thread_count - 1);
+    int at_grid_barrier = 0;
+    for (int i = 0; i < state.thread_count; ++i) at_grid_barrier += state.threads[i].status == AT_GRID_BARRIER;
+    if (at_grid_barrier == alive) return -1;
+    if (report_named_barriers() || report_sync_objects()) abandon_launch();
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != IN_WARP) continue;
         make_current(i);
@@ -142,7 +149,7 @@ void run_thread() {
             make_current(next);
             continue;
         }
-        free_stacks[free_stack_count++] = state.threads[ended].stack;
+        free_stacks[free_stack_count++] = state.threads[ended].stack - stacks_of_block;
         if (next >= 0) make_current(next);
         void* discarded;
         peakgate_switch(&discarded, next >= 0 ? state.threads[next].stack_pointer : main_stack_pointer);
@@ -163,12 +170,14 @@ void set_order(uint32_t schedule) {
     for (int i = 0; i < count; ++i) position[order[i]] = i;
 }
 
+void run_from(int thread);
+
 void run_block(uint3 block) {
     const int count = state.thread_count;
     peakgate_block_x = block.x;
     peakgate_block_y = block.y;
     peakgate_block_z = block.z;
-    state.block_epoch = ++state.epoch;
+    state.shared_since = state.block_epoch = ++state.epoch;
     state.acquired_epoch = 0;
     state.fenced = false;
     poison_shared();
@@ -178,18 +187,80 @@ void run_block(uint3 block) {
     for (int i = count; i-- > 0;) free_stacks[free_stack_count++] = i;
     for (int i = 0; i < count; ++i) state.threads[i].status = NEW;
     begin_block_of_warps();
+    begin_block_of_clocks();
+    begin_block_of_named_barriers();
+    begin_block_of_sync_objects();
     start_on_new_stack(order[0]);
-    make_current(order[0]);
+    run_from(order[0]);
+}
+
+void run_from(int thread) {
+    make_current(thread);
     state.checking = state.launch.checked;
     state.running = true;
-    peakgate_switch(&main_stack_pointer, state.threads[order[0]].stack_pointer);
+    peakgate_switch(&main_stack_pointer, state.threads[thread].stack_pointer);
     state.running = false;
     state.checking = false;
 }
 
 bool abandoned;
 
-void run_grid() {
+// Goes on with a block whose threads have waited for the grid.
+void continue_block(Suspended& block) {
+    peakgate_block_x = block.index.x;
+    peakgate_block_y = block.index.y;
+    peakgate_block_z = block.index.z;
+    resume_block(block);
+    state.block_epoch = ++state.epoch;
+    alive = block.alive;
+    drop_async_copies();
+    begin_block_of_warps();
+    begin_block_of_clocks();
+    for (int i = 0; i < state.thread_count; ++i) {
+        Thread& thread = state.threads[i];
+        if (thread.status == DONE) leave_warp(i);
+        if (thread.status == AT_GRID_BARRIER) thread.status = READY;
+    }
+    run_from(runnable_after(state.thread_count - 1));
+}
+
+// All blocks take turns from one barrier of the grid to the next. False if there is no memory.
+bool run_together() {
+    const uint32_t* grid = state.launch.grid;
+    const size_t blocks = static_cast<size_t>(grid[0]) * grid[1] * grid[2];
+    auto* suspended = static_cast<Suspended*>(calloc(blocks, sizeof(Suspended)));
+    bool ready = suspended != nullptr;
+    size_t waiting = 0;
+    for (size_t i = 0; ready && i < blocks && !abandoned; ++i) {
+        const auto at = static_cast<uint32_t>(i);
+        stacks_of_block = static_cast<int>(i) * state.thread_count;
+        run_block({at % grid[0], at / grid[0] % grid[1], at / (grid[0] * grid[1])});
+        waiting += alive > 0;
+        ready = suspend_block(suspended[i], {peakgate_block_x, peakgate_block_y, peakgate_block_z}, alive);
+    }
+    while (ready && waiting && !abandoned) {
+        if (waiting < blocks) {
+            report(DIVERGENT_BARRIER, current_thread().waits_at, 0,
+                   "%zu blocks of the grid wait for all of its %zu, of which the others have ended", waiting, blocks);
+            break;
+        }
+        state.ordered_epoch = ++state.epoch;
+        waiting = 0;
+        for (size_t i = 0; ready && i < blocks && !abandoned; ++i) {
+            continue_block(suspended[i]);
+            waiting += alive > 0;
+            ready = suspend_block(suspended[i], suspended[i].index, alive);
+        }
+    }
+    for (size_t i = 0; suspended && i < blocks; ++i) {
+        free(suspended[i].threads);
+        free(suspended[i].shared);
+    }
+    free(suspended);
+    return ready;
+}
+
+bool run_grid() {
     const uint32_t* grid = state.launch.grid;
     const uint32_t* block = state.launch.block;
     for (int i = 0; i < state.thread_count; ++i) {
@@ -204,11 +275,14 @@ void run_grid() {
     peakgate_block_size_y = block[1];
     peakgate_block_size_z = block[2];
     abandoned = false;
+    stacks_of_block = 0;
+    if (state.launch.cooperative) return run_together();
     for (uint32_t z = 0; z < grid[2]; ++z) {
         for (uint32_t y = 0; y < grid[1]; ++y) {
             for (uint32_t x = 0; x < grid[0] && !abandoned; ++x) run_block({x, y, z});
         }
     }
+    return true;
 }
 
 } // namespace
@@ -220,6 +294,10 @@ void wait_as(Status status, uintptr_t caller) {
     self.status = status;
     self.waits_at = caller;
     const int next = next_thread();
+    if (next < 0) { // the whole block waits for the grid
+        peakgate_switch(&self.stack_pointer, main_stack_pointer);
+        return;
+    }
     if (state.threads[next].status == NEW) start_on_new_stack(next);
     make_current(next);
     if (next != waiting) peakgate_switch(&self.stack_pointer, state.threads[next].stack_pointer);
@@ -253,12 +331,14 @@ Report* report(Kind kind, uintptr_t address, uintptr_t other_address, const char
 
 void abandon_launch() {
     abandoned = true;
+    settle_writes();
     void* discarded;
     peakgate_switch(&discarded, main_stack_pointer);
     __builtin_unreachable();
 }
 
-void budget_spent(uintptr_t caller) {
+void budget_low(uintptr_t caller) {
+    if (settle_writes() && state.budget_left >= 0) return;
     report(ENDLESS_LOOP, caller, 0, "more than %lld memory accesses and waits, the budget of this launch",
            static_cast<long long>(state.launch.access_budget));
     abandon_launch();
@@ -279,6 +359,19 @@ int peakgate_barrier(int kind, int predicate, int site) {
     return peakgate_barrier_from(kind, predicate, site, __builtin_return_address(0));
 }
 
+void peakgate_grid_barrier(const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    if (!state.launch.cooperative) {
+        report(DIVERGENT_BARRIER, called_at, 0, "the grid is waited for in a launch that is not cooperative");
+        abandon_launch();
+    }
+    wait_as(AT_GRID_BARRIER, called_at);
+}
+
+char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared); }
+
+int peakgate_is_cooperative() { return state.launch.cooperative; }
+
 unsigned peakgate_converge(int site, const void* caller) {
     current_thread().barrier_site = site;
     wait_as(CONVERGING, reinterpret_cast<uintptr_t>(caller));
@@ -288,6 +381,11 @@ unsigned peakgate_converge(int site, const void* caller) {
 void peakgate_fence() { state.fenced = true; }
 
 long long peakgate_clock() { return ++clock_ticks; }
+
+void peakgate_not_emulated(const char* feature) {
+    report(NOT_EMULATED, PEAKGATE_CALLER, 0, "%s", feature);
+    abandon_launch();
+}
 
 void peakgate_assertion(const char* condition) {
     report(ASSERTION, PEAKGATE_CALLER, 0, "assertion failed: %s", condition);
@@ -301,11 +399,14 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.report_count = 0;
     state.budget_left = launch->access_budget;
     state.published_epoch = 0;
-    const bool ready = map_launch() && begin_checks() && start_watchdog();
+    begin_heap();
+    bool ready = map_launch() && begin_checks() && start_watchdog();
     if (ready) {
         catch_faults();
-        run_grid();
+        ready = run_grid();
         release_faults();
+        settle_writes();
+        end_checks();
     }
     stop_watchdog();
     unmap_launch(ready);

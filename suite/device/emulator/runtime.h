@@ -28,6 +28,10 @@ enum Kind : int32_t {
     ASSERTION,
     FAULT,
     UNWRITTEN_OUTPUT, // found by launch.py
+    SAME_VALUE_RACE,
+    UNINITIALISED_GLOBAL,
+    NONFINITE,
+    NOT_EMULATED, // no defect of the kernel
 };
 
 // Read by launch.py (structures.py). Code addresses are relative to the kernel's image, 0 if there is none.
@@ -47,8 +51,9 @@ struct Buffer {
     uint64_t size;
     int32_t argument;
     int32_t writable;
-    int32_t written; // out: a checked launch wrote to it
-    int32_t unused;
+    int32_t is_output;     // nothing in it may be read before it is written, and all of it is to be written
+    int32_t floating_size; // bytes of a floating-point element, whose NaNs and infinities are reported; 0: they are not
+    uint64_t unwritten, first_unwritten; // out: bytes of an output that a checked launch did not write, and the first
 };
 
 // Filled in by launch.py.
@@ -62,12 +67,12 @@ struct Launch {
     uint32_t schedule;
     uint32_t shared_bytes;
     int32_t stall_ms;
-    int32_t unused;
+    int32_t cooperative; // all blocks are alive at once, so that they may meet
     int64_t access_budget;
     char* (*dynamic_shared)();
 };
 
-enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, DONE };
+enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_OBJECT, AT_GRID_BARRIER, DONE };
 
 struct Thread {
     void* stack_pointer;
@@ -76,9 +81,18 @@ struct Thread {
     bool predicate;      // given to the barrier it waits at
     int barrier_site;    // which barrier or point of convergence that is
     unsigned warp_mask;  // given to the warp primitive it waits in, or the lanes it converged with
-    uint32_t warp_epoch; // its warp's count of rendezvous, at the last one it took part in
+    uint32_t stamp;      // how often it has met other threads in this block
     int stack;
     uintptr_t waits_at; // code address of the call it waits in
+};
+
+// A block of a cooperative launch whose threads all wait for the grid.
+struct Suspended {
+    uint3 index;
+    Thread* threads;
+    char* shared; // its shared memory, and behind it what the checks know of that
+    int alive;
+    uint32_t shared_since;
 };
 
 struct State {
@@ -89,8 +103,15 @@ struct State {
     bool running;  // fibers are: the runtime is not at work itself
     bool checking; // memory hooks are live: a kernel of a checked build is running
 
-    // Time is counted in epochs, which barriers and block boundaries end; it goes on from launch to launch.
-    uint32_t epoch, block_epoch, launch_epoch;
+    // Time is counted in epochs, which barriers and block boundaries end; it goes on from launch to launch. What came
+    // before `ordered_epoch` (this launch, the last barrier of the grid) has happened before all that runs now.
+    uint32_t epoch, block_epoch, ordered_epoch;
+    // Since when memory counts as never written: shared memory since the block began, outputs since the launch.
+    uint32_t shared_since, launch_since;
+    // Of each thread of the block, the number of times it had met others when the current thread last heard of it: what
+    // it did with a smaller stamp has happened before.
+    uint32_t* known;
+    bool crossed; // threads of different warps have met in this block other than at the block's barrier
     // Writes of earlier blocks up to `published_epoch` were followed by a fence and an atomic; this block has done an
     // atomic when they had got to `acquired_epoch`.
     uint32_t published_epoch, acquired_epoch;
@@ -116,24 +137,49 @@ __attribute__((format(printf, 4, 5))) Report* report(Kind kind, uintptr_t addres
 // Ends the launch from inside a fiber.
 [[noreturn]] void abandon_launch();
 
-[[noreturn]] void budget_spent(uintptr_t caller);
+void budget_low(uintptr_t caller);
 
 // Every memory access, every wait and every thread costs one: a launch that cannot end is found out.
 inline void spend_budget(uintptr_t caller) {
-    if (__builtin_expect(--state.budget_left < 0, 0)) budget_spent(caller);
+    if (__builtin_expect(--state.budget_left < 0, 0)) budget_low(caller);
 }
+
+// Looks at the value of a write once it is done: the hook comes before it. Called when the budget seems to be spent, so
+// that it costs nothing where there is nothing to look at.
+bool settle_writes();
+
+// Some threads of the block have met: what any of them did so far, and what they had heard of, is now known to all.
+void threads_met(const int* threads, int count);
+// One thread leaves what it knows for others, who take it up later (a barrier object that is arrived at and waited for).
+void publish_to(uint32_t* known);
+void acquire_from(const uint32_t* known);
+void begin_block_of_clocks();
+// Sets which thread's knowledge `state.known` is.
+void use_clock_of(int thread);
 
 // Sets the current thread aside until another has made it ready again.
 void wait_as(Status status, uintptr_t caller);
 
 // Takes a thread that has ended out of its warp; the others no longer wait for it.
 void leave_warp(int thread);
+// Sets aside the block that runs, and has it back; false if there is no memory.
+bool suspend_block(Suspended& block, uint3 index, int alive);
+void resume_block(Suspended& block);
+// Reports threads that wait at named barriers which never fill up; false if there are none.
+bool report_named_barriers();
+void begin_block_of_named_barriers();
+// The same for barriers that are objects in memory.
+bool report_sync_objects();
+void begin_block_of_sync_objects();
 void begin_block_of_warps();
 
 // Maps what a launch needs and finds the kernel's image; false if memory cannot be had. Unmapping comes after it in
 // either case and, if asked to, first copies the arrays back to the host.
 bool map_launch();
+// The most threads of a cooperative launch: each needs a stack of its own.
+constexpr size_t MAX_COOPERATIVE_THREADS = 16384;
 void unmap_launch(bool copy_back);
+void begin_heap();
 char* stack_top(int stack);
 // Fills shared memory as a block finds it.
 void poison_shared();
@@ -141,6 +187,9 @@ void poison_shared();
 // Checks a range that compiled hooks do not see: it is accessed by the runtime on behalf of the kernel.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
+// So much of the heap that malloc() in a kernel takes from is in use.
+void check_heap(uintptr_t start, size_t used);
+constexpr size_t HEAP_BYTES = 8 << 20; // CUDA's default
 // An asynchronous copy has been issued. Its source is read at some time until it is waited for, if it ever is, so it has
 // to lie in global memory by now; nobody may touch its destination until then.
 void check_async_source(const void* source, size_t size, uintptr_t caller);
@@ -148,6 +197,11 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller);
 
 // Prepares the shadow memory of a launch; false if the memory for it cannot be had.
 bool begin_checks();
+// Counts what of the outputs was not written.
+void end_checks();
+// The shared memory of a block as the checks see it, set aside while other blocks of a cooperative launch run.
+size_t shared_shadow_size();
+char* shared_shadow_start();
 
 // Turns what would end the process while a kernel runs (a wild address, a full stack) into a report; undone after it.
 void catch_faults();

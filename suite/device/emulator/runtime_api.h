@@ -66,6 +66,26 @@ PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 // The same on behalf of the code at `caller`.
 PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const void* caller);
 
+// Where a block's shared memory begins.
+PEAKGATE_API char* peakgate_shared_base();
+
+// PTX's barrier `name` for so many threads (0: all); `waits`: bar.sync rather than bar.arrive.
+PEAKGATE_API void peakgate_named_barrier(int name, int threads, int waits, const void* caller);
+
+// A barrier that is an object in memory (cuda::barrier, mbarrier). An arrival gives the phase it belongs to, a wait
+// whether that has ended: sooner or later where it `blocks`; otherwise others may run before the answer.
+PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* caller);
+PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int leaves, const void* caller);
+PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int blocks, const void* caller);
+PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int blocks, const void* caller);
+// What a thread did before it releases has happened before what another does once it has acquired.
+PEAKGATE_API void peakgate_sync_release(void* object, const void* caller);
+PEAKGATE_API void peakgate_sync_acquire(void* object, const void* caller);
+
+// The barrier of a cooperative launch's grid.
+PEAKGATE_API void peakgate_grid_barrier(const void* caller);
+PEAKGATE_API int peakgate_is_cooperative();
+
 // Waits until no lane of the warp can get on without the others; gives the lanes that wait at the same site.
 PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 
@@ -78,6 +98,9 @@ PEAKGATE_API void peakgate_fence();
 PEAKGATE_API long long peakgate_clock();
 PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);
 PEAKGATE_API void* peakgate_memset(void* destination, int value, size_t bytes);
+PEAKGATE_API void* peakgate_malloc(size_t bytes);
+PEAKGATE_API void peakgate_free(void* address);
+PEAKGATE_API void peakgate_not_emulated(const char* feature);
 PEAKGATE_API void peakgate_assertion(const char* condition);
 
 // Asynchronous copies, performed only at the wait that completes their group. The last `bytes - source_bytes` bytes of

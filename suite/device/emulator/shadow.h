@@ -8,7 +8,7 @@ namespace peakgate {
 
 // What is remembered of the last write, or of the last reads, of a 4-byte word.
 struct Access {
-    uint32_t epoch, warp_epoch;
+    uint32_t epoch, stamp;
     uint32_t address; // of the code, relative to the image
     uint16_t thread;
     uint8_t bytes;   // which of the four, one bit each
@@ -26,25 +26,31 @@ constexpr uint8_t ATOMIC = 0x10;
 constexpr uint8_t SHARED_READ = 0x0f;
 constexpr uint8_t SEVERAL_WARPS = 0x10;
 
-enum Space { SHARED, GLOBAL };
+enum Space { SHARED, GLOBAL, OUTPUT };
 enum Manner { PLAIN_READ, PLAIN_WRITE, ATOMIC_UPDATE, ASYNC_ISSUE };
 
-inline bool met_since(const Access& earlier) {
-    const bool same_warp = earlier.thread / WARP == state.current / WARP;
-    return same_warp && current_thread().warp_epoch > earlier.warp_epoch;
-}
+inline bool met_since(const Access& earlier) { return state.known[earlier.thread] > earlier.stamp; }
 
 // Has what `earlier` notes happened before what the current thread does now?
 inline bool ordered(const Access& earlier, Space space) {
-    if (earlier.epoch < state.launch_epoch) return true;
+    if (earlier.epoch < state.ordered_epoch) return true;
     if (earlier.epoch < state.block_epoch) return space == SHARED || earlier.epoch <= state.acquired_epoch;
     return earlier.epoch != state.epoch || earlier.thread == state.current || met_since(earlier);
 }
 
-// The same for reads that may be those of several threads.
+// The same for reads that may be those of several threads, of which only the latest is remembered.
 inline bool reads_ordered(const Access& reads, Space space) {
     if (!reads.details || reads.epoch != state.epoch) return ordered(reads, space);
-    return !(reads.details & SEVERAL_WARPS) && met_since(reads);
+    if ((reads.details & SEVERAL_WARPS) && !state.crossed) return false;
+    // The current thread may be the latest reader itself: it must have met somebody since.
+    return reads.thread == state.current ? current_thread().stamp > reads.stamp : met_since(reads);
+}
+
+inline bool is_shared(Space space) { return space == SHARED; }
+
+// Bytes of a word that have been written since it counted as new.
+inline uint8_t initialised_bytes(const Access& write, Space space) {
+    return write.epoch < (is_shared(space) ? state.shared_since : state.launch_since) ? 0 : write.details & INITIALISED;
 }
 
 // Bytes of dynamic shared memory are counted from its start, as the kernel does.
@@ -53,22 +59,14 @@ inline long place(Space space, uintptr_t offset) {
     return static_cast<long>(space == SHARED && offset >= dynamic ? offset - dynamic : offset);
 }
 
-__attribute__((noinline)) inline void race(const Access& earlier, const char* what, Space space, uintptr_t offset,
-                                    uintptr_t caller) {
-    const bool other_block = earlier.epoch < state.block_epoch;
-    Report* noted = report(space == SHARED ? SHARED_RACE : GLOBAL_RACE, caller, state.image + earlier.address,
-                           "%s of the same %s word (byte %ld) by another %s, and nothing orders the two", what,
-                           space == SHARED ? "shared" : "global", place(space, offset),
-                           other_block ? "block" : "thread");
-    if (noted && !other_block && earlier.thread != state.current) {
-        noted->has_other_thread = 1;
-        noted->other_thread = state.threads[earlier.thread].index;
-    }
-}
+enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ };
+
+// Defined in checks.cpp. Of a write the value is known, and the defect reported, only after it.
+void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller);
 
 inline Access now(int bytes, uint8_t details, uintptr_t caller) {
     return {state.epoch,
-            current_thread().warp_epoch,
+            current_thread().stamp,
             static_cast<uint32_t>(caller - state.image),
             static_cast<uint16_t>(state.current),
             static_cast<uint8_t>(bytes),
@@ -77,11 +75,13 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
 
 inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
     if ((cell.write.bytes & bytes) && !ordered(cell.write, space))
-        race(cell.write, "read after write", space, offset, caller);
-    if (space == SHARED) {
-        const uint8_t initialised = cell.write.epoch < state.block_epoch ? 0 : cell.write.details & INITIALISED;
-        if (bytes & ~initialised)
+        race(cell.write, READ_AFTER_WRITE, space, offset, caller);
+    if (space != GLOBAL && (bytes & ~initialised_bytes(cell.write, space))) {
+        if (is_shared(space))
             report(UNINITIALISED_SHARED, caller, 0, "read of shared memory (byte %ld) that this block has not written",
+                   place(space, offset));
+        else
+            report(UNINITIALISED_GLOBAL, caller, 0, "read of global memory (byte %ld) that nobody has written",
                    place(space, offset));
     }
     Access& reads = cell.read;
@@ -92,7 +92,8 @@ inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, 
     } else if (reads.bytes & bytes) {
         reads.details |= reads.bytes & bytes;
         if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
-        if (reads.warp_epoch < current_thread().warp_epoch) reads.warp_epoch = current_thread().warp_epoch;
+        reads.thread = static_cast<uint16_t>(state.current);
+        reads.stamp = current_thread().stamp;
     }
 }
 
@@ -100,16 +101,19 @@ inline void note_write(Cell& cell, uint8_t bytes, Manner manner, Space space, ui
     const bool atomic = manner == ATOMIC_UPDATE;
     Access& write = cell.write;
     if ((write.bytes & bytes) && !(atomic && (write.details & ATOMIC)) && !ordered(write, space))
-        race(write, "write after write", space, offset, caller);
+        race(write, WRITE_AFTER_WRITE, space, offset, caller);
     const Access& reads = cell.read;
     if (!atomic && (reads.bytes & bytes)) {
         const bool by_several = reads.details & SHARED_READ & bytes;
         if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space)))
-            race(reads, "write after read", space, offset, caller);
+            race(reads, WRITE_AFTER_READ, space, offset, caller);
     }
-    uint8_t initialised = write.epoch < state.block_epoch ? 0 : write.details & INITIALISED;
+    uint8_t initialised = initialised_bytes(write, space);
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);
     const bool continued = write.epoch == state.epoch && write.thread == state.current;
+    // An own plain write stays the one that others race with, whatever atomics follow it.
+    const bool is_plain = (write.bytes & bytes) && !(write.details & ATOMIC);
+    if (atomic && continued && is_plain && write.stamp == current_thread().stamp) return;
     const auto written = static_cast<uint8_t>(continued ? write.bytes | bytes : bytes);
     write = now(written, static_cast<uint8_t>(initialised | (atomic ? ATOMIC : 0)), caller);
 }

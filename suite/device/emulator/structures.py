@@ -53,8 +53,10 @@ class Buffer(ctypes.Structure):
         ("size", ctypes.c_uint64),
         ("argument", ctypes.c_int32),
         ("writable", ctypes.c_int32),
-        ("written", ctypes.c_int32),
-        ("unused", ctypes.c_int32),
+        ("is_output", ctypes.c_int32),
+        ("floating_size", ctypes.c_int32),
+        ("unwritten", ctypes.c_uint64),
+        ("first_unwritten", ctypes.c_uint64),
     )
 
 
@@ -72,7 +74,7 @@ class Launch(ctypes.Structure):
         ("schedule", ctypes.c_uint32),
         ("shared_bytes", ctypes.c_uint32),
         ("stall_ms", ctypes.c_int32),
-        ("unused", ctypes.c_int32),
+        ("cooperative", ctypes.c_int32),
         ("access_budget", ctypes.c_int64),
         ("dynamic_shared", ctypes.c_void_p),
     )

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from peakgate.build.cubin import advice, cache_folder
+from peakgate.build import bounded
+from peakgate.build.cubin import BuildError, advice, cache_folder
 from peakgate.build.sources import SourceFile, no_such_kernel
-from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler
 
 COMMON = (
@@ -35,7 +35,7 @@ _KERNEL = (
     "-fno-optimize-sibling-calls",  # a return address must lie in the caller
 )
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
-_CHECKED_GCC = ("-fsanitize=bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0")
+_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
     "-fsanitize=array-bounds,alignment",
@@ -50,20 +50,18 @@ _FAST_CLANG = ("-fno-sanitize=all",)  # zig turns some on by itself
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
 _NOT_EMULATED = {
-    r"\basm\b": "inline PTX",
+    r"\basm\b": "this inline PTX",
     r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
-    r"\bcuda(?:/|::)(?:barrier|pipeline|atomic|semaphore|latch|ptx)": "libcu++'s synchronization",
+    r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
     r"\b(?:cub|thrust)/|\bcub::": "CUB",
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
-    r"grid\.sync": "grid.sync()",
     r"\bCUtensorMap\b": "TMA",
-    r"'?\b(?:malloc|free)\b'? was not declared|undeclared identifier '(?:malloc|free)'": "malloc in a kernel",
 }
 
 
-class KernelBuildError(PeakgateError):
+class KernelBuildError(BuildError):
     """A kernel that does not compile: the message is ``file:line: error``, ``output`` all the compiler said."""
 
     def __init__(self, message: str, output: str = "") -> None:
@@ -109,9 +107,8 @@ def _environment() -> dict[str, str]:
 
 
 def run(command: Iterable[str | Path]) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler; the caller looks at the exit code."""
-    arguments = [str(part) for part in command]
-    return subprocess.run(arguments, capture_output=True, text=True, errors="replace", env=_environment(), check=False)
+    """Runs a compiler, under the limits of ``bounded``; the caller looks at the exit code."""
+    return bounded.run([str(part) for part in command], _environment())
 
 
 def must_run(command: Iterable[str | Path]) -> None:
@@ -121,6 +118,15 @@ def must_run(command: Iterable[str | Path]) -> None:
     if done.returncode:
         words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
         raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}", done.stderr)
+
+
+def failed(
+    done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path
+) -> KernelBuildError:
+    """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
+    if bounded.exceeded(done):
+        return KernelBuildError(f"{files[0].path.name}: {bounded.why()}", done.stderr)
+    return first_error(done.stderr, files, kernel, wrapper)
 
 
 def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
@@ -152,5 +158,5 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
-            return f"; {feature} is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`, or set `gpu_only`"
+            return f"; {feature} is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
     return advice(files, name, line, message)

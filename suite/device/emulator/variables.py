@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from peakgate.common.errors import PeakgateError
 
 
@@ -39,6 +37,9 @@ class Variables:
     @cached_property
     def _symbols(self) -> dict[str, tuple[int, int]]:
         """Address and size of each function and each variable that can be written, by its name in the object file."""
+        from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have variables
+        from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
         with self._library.open("rb") as file:
             elf = ELFFile(file)
             sections = list(elf.iter_sections())

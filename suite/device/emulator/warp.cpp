@@ -20,20 +20,19 @@ struct Rendezvous {
 
 Rendezvous rendezvous[MAX_THREADS];
 unsigned living_lanes[MAX_THREADS / WARP];
-uint32_t warp_epochs[MAX_THREADS / WARP];
 
 bool complete(const Rendezvous& meeting, int warp) {
     return meeting.arrived && meeting.arrived == (meeting.mask & living_lanes[warp]);
 }
 
 void let_go(Rendezvous& meeting, int warp) {
-    ++warp_epochs[warp];
-    for (int lane = 0; lane < WARP; ++lane) {
-        if (!(meeting.arrived >> lane & 1)) continue;
-        Thread& thread = state.threads[warp * WARP + lane];
-        thread.warp_epoch = warp_epochs[warp];
+    int threads[WARP], count = 0;
+    for (unsigned left = meeting.arrived; left; left &= left - 1) {
+        threads[count] = warp * WARP + __builtin_ctz(left);
+        Thread& thread = state.threads[threads[count++]];
         if (thread.status == IN_WARP) thread.status = READY;
     }
+    threads_met(threads, count);
     meeting.met = meeting.arrived;
     meeting.leaving = meeting.arrived;
     meeting.arrived = 0;
@@ -103,9 +102,7 @@ void begin_block_of_warps() {
     for (int warp = 0; warp * WARP < state.thread_count; ++warp) {
         const int lanes = state.thread_count - warp * WARP;
         living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
-        warp_epochs[warp] = 0;
         for (int lane = 0; lane < WARP; ++lane) {
-            state.threads[warp * WARP + lane].warp_epoch = 0;
             rendezvous[warp * WARP + lane].arrived = 0;
             rendezvous[warp * WARP + lane].leaving = 0;
         }

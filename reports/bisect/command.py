@@ -1,0 +1,226 @@
+"""``peakgate bisect``: which commit changed a case's time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.common.processes import sigterm_interrupts
+from peakgate.common.progress import Progress
+from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
+from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.report import comparison, interrupted
+from peakgate.reports.ab.store import Settings
+from peakgate.reports.bisect import report as text
+from peakgate.reports.bisect.groups import Commit, groups, narrowed
+from peakgate.reports.bisect.history import Target, build_all, listed
+from peakgate.reports.bisect.rig import Rig
+from peakgate.reports.bisect.search import Effort, End, Unusable, search
+from peakgate.reports.bisect.state import FILE, Question, State, resumed
+from peakgate.reports.explain.explain import Project, explain
+from peakgate.reports.options import GATE_EXIT_CODES, add_out, verb_parser
+from peakgate.reports.render.console import say
+from peakgate.run.lock import add_lock_options, device_uuid, locked
+from peakgate.verdict import ExitCode, Verdict
+
+FOLDER = "bisect"
+USUAL = Effort()
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run ``bisect`` and return its exit code: 1 where a commit is named, 0 where none is the cause."""
+    options = _parser(verb).parse_args(arguments)
+    if not 0 < options.error < 0.5:
+        raise PeakgateError(f"--error {options.error:g}: expected a share of bisects above 0 and below 0.5, 0.05 say")
+    commits = listed(options.good, options.bad)
+    progress = Progress(sys.stderr, every_s=5.0)
+    with sigterm_interrupts():
+        if options.plan:
+            return _plan(commits, options, progress)
+        uuid = device_uuid(options.device)
+        state, out = _begun(options, _question(options, commits, uuid))
+        try:
+            with locked(uuid, options.wait):
+                return _bisect(commits, options, state, Means(out, Budget(options.budget), progress))
+        except KeyboardInterrupt:
+            progress.clear()
+            sys.stderr.write(f"interrupted; what was measured is in {out}, go on with --resume\n")
+            return ExitCode.INTERRUPTED
+
+
+def _begun(options: argparse.Namespace, question: Question) -> tuple[State, Path]:
+    """The state to go on from, and its folder; without --resume what another bisect left there is removed."""
+    out: Path = options.out / FOLDER
+    if options.resume:
+        return resumed(out, question), out.resolve()
+    if (out / FILE).exists():
+        shutil.rmtree(out, ignore_errors=True)
+    state = State(question, options.case)
+    state.save(out)
+    return state, out.resolve()
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Find the commit between GOOD and BAD that changed a case's time: every commit is built, those whose machine "
+        "code cannot differ are taken together, and only the borders between them are measured.",
+        f"{GATE_EXIT_CODES}; 1 is: a commit is named, 0: no commit is the cause; 130 interrupted",
+    )
+    parser.add_argument("good", metavar="GOOD", help="an ancestor of BAD, before the change")
+    parser.add_argument("bad", metavar="BAD", help="a commit after the change")
+    parser.add_argument("--case", default="", metavar="ID", help="the case (default: what `ab` finds slowed most)")
+    parser.add_argument(
+        "--error",
+        type=float,
+        default=USUAL.error,
+        metavar="SHARE",
+        help="the share of whole bisects that may name a wrong commit (default: 0.05)",
+    )
+    parser.add_argument("--pairs", type=int, default=USUAL.screen, metavar="N", help="screening pairs (default: 10)")
+    parser.add_argument("--confirm-pairs", type=int, default=USUAL.confirm, metavar="N", help="as of ab (default: 20)")
+    parser.add_argument("--most", type=int, default=USUAL.most, metavar="N", help="pairs at one commit (default: 40)")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop cleanly after so long")
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    parser.add_argument("--plan", action="store_true", help="print the groups; measures nothing")
+    parser.add_argument("--capability", metavar="9.0", help="compute capability for --plan (default: of the GPU)")
+    parser.add_argument("--resume", action="store_true", help="go on with the bisect that is in the output folder")
+    add_lock_options(parser)
+    add_out(parser)
+    return parser
+
+
+def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], uuid: str | None) -> Question:
+    try:
+        from peakgate.build import nvrtc  # noqa: PLC0415  (named where it is missing)
+
+        compiler = nvrtc.version()
+    except ImportError as error:
+        raise PeakgateError(f"{error.name or 'NVRTC'} is not installed: pip install 'peakgate[nvrtc]'") from None
+    effort = (options.error, options.pairs, options.confirm_pairs)
+    if min(effort[1:]) < 2 or options.most < USUAL.batch:
+        raise PeakgateError(f"--pairs and --confirm-pairs need 2 or more, --most {USUAL.batch} or more")
+    return Question(
+        good=commits[0][0],
+        bad=commits[-1][0],
+        wanted_case=options.case,
+        tier=options.tier,
+        device=options.device,
+        gpu=uuid,
+        nvrtc=compiler,
+        error=options.error,
+    )
+
+
+def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progress: Progress) -> ExitCode:
+    """Print the groups of the case, or of every case that differs between the ends."""
+    target = Target(options.tier, options.capability, options.case)
+    with tempfile.TemporaryDirectory(prefix="peakgate-bisect-") as scratch:
+        state = State(_question(options, commits, None))
+        history = _history(commits, target, state, Path(scratch), progress)
+    progress.clear()
+    ends = history[0].cases, history[-1].cases
+    changed = [case for case in ends[1] if case in ends[0] and not ends[0][case].surely_equals(ends[1][case])]
+    for case in [options.case] if options.case else changed:
+        found = groups(history, case)
+        say("\n".join(text.plan_lines(history, case, found, narrowed(found))) + "\n")
+    if not options.case:
+        same = len(ends[1]) - len(changed)
+        say(f"{len(changed)} cases differ between the ends, {same} cannot: no commit changed those\n")
+    return ExitCode.OK
+
+
+def _bisect(commits: Sequence[tuple[str, str]], options: argparse.Namespace, state: State, means: Means) -> ExitCode:
+    """Choose the case, build, search, report."""
+    settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    if not state.case:
+        state.case = _slowest(options, settings, means) or ""
+        state.save(means.out)
+        if not state.case:
+            say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for\n")
+            return ExitCode.OK
+    target = Target(options.tier, None, state.case)
+    history = _history(commits, target, state, means.out, means.progress)
+    found = groups(history, state.case)
+    kept = narrowed(found)
+    answer = text.Report(state.case, options.tier, history, kept, None)
+    if len(kept) > 1:
+        effort = Effort(options.error, options.pairs, options.confirm_pairs, most=options.most)
+        answer = _searched(answer, settings, effort, means)
+    means.progress.clear()
+    lines, document = text.lines(answer), text.document(answer)
+    if answer.end is End.FOUND:
+        why, explained = _why(answer, means.out)
+        lines, document = [*lines, *why, f"again: {answer.command}"], document | {"explained": explained}
+    write_whole(means.out / "bisect.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    say("\n".join([*lines, f"verdict: {means.out / 'bisect.json'}"]) + "\n")
+    return text.EXIT_CODES[answer.end]
+
+
+def _searched(answer: text.Report, settings: Settings, effort: Effort, means: Means) -> text.Report:
+    """Measure until the search ends."""
+    commits = [answer.history[group.first].commit for group in answer.groups]
+    with Rig(commits, answer.case, settings, means) as rig:
+        try:
+            outcome = search(len(commits) - 1, rig, effort, lambda what: means.progress.show(f"bisect: {what}"))
+        except Unusable as reason:
+            raise PeakgateError(f"GOOD or BAD cannot be measured: {reason}; `peakgate ab` says more") from None
+        except Stopped as reason:
+            raise CannotDecide(f"{reason}; go on with --resume") from None
+        return replace(answer, outcome=outcome, measured=len(rig.measured), pairs=rig.pairs)
+
+
+def _history(
+    commits: Sequence[tuple[str, str]], target: Target, state: State, out: Path, progress: Progress
+) -> list[Commit]:
+    def built(commit: Commit) -> None:
+        state.commits[commit.commit] = commit
+        state.save(out)
+        progress.show(f"built {len(state.commits)} of {len(commits)} commits")
+
+    return build_all(commits, target, state.commits, out, built)
+
+
+def _slowest(options: argparse.Namespace, settings: Settings, means: Means) -> str | None:
+    """The case that ``ab`` of the ends flags as slowed most, by the lower bound of its interval; None where none."""
+    raw = means.out / "ab"
+    raw.mkdir(exist_ok=True)
+    try:
+        with folders(Wanted(options.good), Wanted(options.bad)) as placed:
+            record = run_experiment(placed, settings, Choice(), Means(raw, means.budget, means.progress))
+    except SideBroken as broken:
+        raise PeakgateError(f"{broken}; GOOD and BAD must run, name others") from None
+    if interrupted(record):
+        raise KeyboardInterrupt
+    rows = [row for row in comparison(record).rows if row.verdict is Verdict.SLOWER and row.shift]
+    if not rows and record.stopped:
+        raise CannotDecide(f"{record.stopped}: GOOD and BAD were not compared to the end")
+    rows.sort(key=lambda row: row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0, reverse=True)
+    for row in rows[1:]:
+        again = f"peakgate bisect {options.good} {options.bad} --case {row.case}"
+        say(f"{row.case} is slower too ({row.shift}): `{again}`\n")
+    return rows[0].case if rows else None
+
+
+def _why(answer: text.Report, out: Path) -> tuple[list[str], dict[str, object]]:
+    """Lines on what changed in the machine code, and in hardware counters where ncu is there."""
+    assert answer.outcome is not None
+    assert answer.outcome.before is not None
+    assert answer.outcome.group is not None
+    commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
+    with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
+        base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+        explained = explain((base, head), [answer.case], out / "explain")
+    (case,) = explained.cases
+    code = [f"  {line}" for line in case.diff]
+    return [*case.lines, *(["opcodes:", *code] if code else []), *explained.notes], explained.document()

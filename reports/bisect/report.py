@@ -1,0 +1,170 @@
+"""What a bisect found, in lines and as a JSON document; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peakgate.reports.ab.decide import Decision
+from peakgate.reports.bisect.groups import Commit, Group
+from peakgate.reports.bisect.history import SHORT
+from peakgate.reports.bisect.search import End, Outcome
+from peakgate.verdict import ExitCode
+
+SCHEMA = 1
+
+EXIT_CODES = {End.FOUND: ExitCode.REGRESSION, End.SAME: ExitCode.OK, End.UNDECIDED: ExitCode.UNDECIDED}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A finished bisect of one case: its history and groups, what the search found (None: the ends' code is equal)."""
+
+    case: str
+    tier: str
+    history: Sequence[Commit]
+    groups: Sequence[Group]
+    outcome: Outcome | None
+    measured: int = 0
+    pairs: int = 0
+
+    @property
+    def end(self) -> End:
+        return End.SAME if self.outcome is None else self.outcome.end
+
+    @property
+    def suspects(self) -> list[Commit]:
+        """The commits that may be the one: those of the border that was found, or of the borders that are left."""
+        if self.outcome is None or self.outcome.end is End.SAME:
+            return []
+        if self.outcome.group is not None:
+            return self._border(self.outcome.before, self.outcome.group)
+        left = sorted(group for group, probability in self.outcome.candidates if probability > 0.01)
+        return [commit for group in left for commit in self._border(None, group)]
+
+    def _border(self, before: int | None, group: int) -> list[Commit]:
+        """The commits after ``before``, or after the group in front, up to the first of a group."""
+        found = self.groups[group]
+        since = found.since if before is None or before == group - 1 else self.groups[before].places[-1] + 1
+        return list(self.history[since : found.first + 1])
+
+    @property
+    def command(self) -> str | None:
+        """What shows the change again."""
+        if self.outcome is None or self.outcome.group is None or self.outcome.before is None:
+            return None
+        base = self.history[self.groups[self.outcome.before].places[-1]].commit
+        head = self.history[self.groups[self.outcome.group].first].commit
+        tier = "" if self.tier == "gate" else f" --tier {self.tier}"
+        return f"peakgate ab {base[:SHORT]} {head[:SHORT]} -k {self.case}{tier} --explain"
+
+
+def plan_lines(history: Sequence[Commit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:
+    """The groups of a case, a line each, with the commits in none."""
+    borders = len(kept) - 1
+    lines = [f"{case}: {len(history)} commits, {len(found)} groups of equal code, {borders} borders to search"]
+    for group in found:
+        first, last = history[group.first], history[group.places[-1]]
+        span = first.commit[:SHORT] if first is last else f"{first.commit[:SHORT]}..{last.commit[:SHORT]}"
+        mark = "" if group in kept else ", not searched: its code is that of an end"
+        code = group.identity.code or group.identity.operation
+        lines.append(f"  {span}: {len(group.places)} commits, code {code}: {first.subject[:60]}{mark}")
+    skipped = [(commit.commit[:SHORT], commit.problem_of(case)) for commit in history]
+    return [*lines, *(f"  {commit}: skipped, {problem}" for commit, problem in skipped if problem is not None)]
+
+
+def lines(report: Report) -> list[str]:
+    """The answer, the most important line first."""
+    outcome = report.outcome
+    if outcome is None:
+        return [
+            (
+                f"{report.case}: no commit is the cause: machine code and launch are equal at both ends; what else is "
+                "part of its time are driver, GPU, clocks and libraries: see `peakgate compare`"
+            )
+        ]
+    found = {End.FOUND: _found, End.SAME: _same, End.UNDECIDED: _undecided}[outcome.end](report, outcome)
+    spent = f"{report.measured} of {len(report.history)} commits measured, {report.pairs} pairs"
+    skipped = [f"{report.history[report.groups[at].first].commit[:SHORT]}: {why}" for at, why in outcome.unusable]
+    return [*found, spent, *(f"skipped {each}" for each in skipped)]
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The answer for programs."""
+    outcome = report.outcome
+    return {
+        "schema": SCHEMA,
+        "command": "bisect",
+        "exit_code": int(EXIT_CODES[report.end]),
+        "case": report.case,
+        "end": report.end,
+        "reason": outcome.reason if outcome else "machine code and launch are equal at both ends",
+        "commits": [{"commit": commit.commit, "subject": commit.subject} for commit in report.suspects],
+        "change": _numbers(outcome.border) if outcome else None,
+        "ends": _numbers(outcome.ends) if outcome else None,
+        "groups": len(report.groups),
+        "history": len(report.history),
+        "measured": report.measured,
+        "pairs": report.pairs,
+        "again": report.command,
+    }
+
+
+def size(decision: Decision) -> str:
+    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``."""
+    low, high = (100 * math.expm1(bound) for bound in decision.estimate.interval())
+    shift = 100 * math.expm1(decision.estimate.shift)
+    return f"{shift:+.2f} % over {decision.estimate.pairs} pairs (99 % interval {low:+.2f} to {high:+.2f})"
+
+
+def _found(report: Report, outcome: Outcome) -> list[str]:
+    assert outcome.border is not None
+    word = "slower" if outcome.border.direction > 0 else "faster"
+    *others, named = report.suspects
+    lines = [
+        f"{named.commit[:SHORT]} made {report.case} {word}: {named.subject}",
+        f"{size(outcome.border)}; from GOOD to BAD {size(outcome.ends)}",
+    ]
+    if others:
+        listed = ", ".join(commit.commit[:SHORT] for commit in others)
+        lines.append(f"or one of {listed}, directly before it, with nothing to measure")
+    low, high = outcome.border.estimate.interval()
+    if outcome.between or not low <= outcome.ends.estimate.shift <= high:
+        good, bad = report.history[0].commit[:SHORT], report.history[-1].commit[:SHORT]
+        parts = f"`peakgate bisect {good} {named.commit[:SHORT]}^` and `peakgate bisect {named.commit[:SHORT]} {bad}`"
+        lines.append(f"that is not the whole change; {parts} look for the rest")
+    return lines
+
+
+def _same(report: Report, outcome: Outcome) -> list[str]:
+    least = 100 * math.expm1(outcome.ends.resolvable)
+    return [
+        (
+            f"{report.case}: no commit is the cause: measured alternately on this GPU, GOOD and BAD do not differ: "
+            f"{size(outcome.ends)}; from {least:.2g} % on a change would have been flagged; driver, GPU or clocks may "
+            "have changed between the runs that differed"
+        )
+    ]
+
+
+def _undecided(report: Report, outcome: Outcome) -> list[str]:
+    suspects = report.suspects
+    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {size(outcome.ends)}"]
+    if suspects:
+        lines.append(f"{len(suspects)} commits are left: {', '.join(commit.commit[:SHORT] for commit in suspects[:8])}")
+    lines.append("raise --most or --confirm-pairs, and go on with --resume")
+    return lines
+
+
+def _numbers(decision: Decision | None) -> Mapping[str, float] | None:
+    if decision is None:
+        return None
+    low, high = decision.estimate.interval()
+    return {
+        "percent": 100 * math.expm1(decision.estimate.shift),
+        "low_percent": 100 * math.expm1(low),
+        "high_percent": 100 * math.expm1(high),
+        "pairs": decision.estimate.pairs,
+    }

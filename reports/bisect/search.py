@@ -1,0 +1,190 @@
+"""The search: which group brought the change, from A/B pairs that a function measures.
+
+1. The ends are compared as ``ab`` compares two commits. Where they do not differ, no commit is the cause.
+2. Groups between are measured against GOOD, a few pairs at a time, where the posterior (``posterior.py``) is halved,
+   until one border has it almost all.
+3. The two groups at that border are compared directly, with fresh pairs, again as ``ab`` does. Only where that flags
+   the change as well is the commit named.
+
+Half of the allowed error is the posterior's, the other half is left to what its model lacks: noise that is not normal,
+and changes in several steps. A group that is clearly between GOOD and BAD becomes the new end: the search goes on for
+the oldest part of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from peakgate.reports.ab.decide import Decision, Estimate, Status, decide, estimates
+from peakgate.reports.ab.schedule import looks
+from peakgate.reports.bisect.posterior import halving, posterior
+
+BETWEEN_TAIL = 0.0005
+"""The one-sided error of taking a group for one between GOOD and BAD: 0.1 % for both sides."""
+
+FEWEST_TO_BE_BETWEEN = 8
+
+
+class Unusable(Exception):
+    """A group that cannot be measured, wrong results for instance; the message says why."""
+
+
+class Pairs(Protocol):
+    """Measures pairs."""
+
+    def __call__(self, base: int, head: int, count: int) -> Sequence[float]:
+        """ln(head / base) of so many fresh pairs of two groups; Unusable where head cannot be measured."""
+
+
+class End(StrEnum):
+    """How a bisect ends."""
+
+    FOUND = "found"
+    SAME = "same"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How sure the answer has to be, and how many pairs that may take.
+
+    ``error``: the share of whole bisects that may name a wrong commit. ``screen`` and ``confirm``: pairs of a
+    comparison of two groups, as of ``ab``. ``batch``: pairs at a time between the ends, an even number. ``most``: at
+    one group.
+    """
+
+    error: float = 0.05
+    screen: int = 10
+    confirm: int = 20
+    batch: int = 4
+    most: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was found. Groups are numbered from 0, GOOD's.
+
+    ``group`` brought the change, against ``before``; ``candidates`` are the groups that may have, with their
+    probability. ``ends`` and ``border`` are what the comparisons of the ends, and of ``before`` with ``group``, gave.
+    ``between`` are groups between GOOD and BAD, so that the change has more than one part.
+    """
+
+    end: End
+    ends: Decision
+    reason: str
+    group: int | None = None
+    before: int | None = None
+    border: Decision | None = None
+    candidates: tuple[tuple[int, float], ...] = ()
+    unusable: tuple[tuple[int, str], ...] = ()
+    between: tuple[int, ...] = ()
+
+
+def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object] = str) -> Outcome:
+    """Find the group, of 1 to ``last``, that brought the change between group 0 and group ``last``.
+
+    Unusable where an end cannot be measured.
+    """
+    note("comparing the ends")
+    ends, values = compare(pairs, 0, last, effort)
+    if ends.status is not Status.CALLED:
+        end, why = (
+            (End.UNDECIDED, "the ends are suspected to differ, more pairs would decide")
+            if ends.status is Status.OPEN
+            else (End.SAME, "the ends do not differ by more than can be resolved")
+        )
+        return Outcome(end, ends, why)
+    state = _State(last, {last: list(values)}, {}, [])
+    undecided = _narrow(state, pairs, effort, note)
+    beliefs = state.beliefs()
+    candidates = tuple(sorted(beliefs.items(), key=lambda item: -item[1]))
+    unusable, between = tuple(state.unusable.items()), tuple(state.between)
+    if undecided:
+        return Outcome(End.UNDECIDED, ends, undecided, None, None, None, candidates, unusable, between)
+    group = candidates[0][0]
+    before = max(each for each in range(group) if each not in state.unusable)
+    if (before, group) == (0, last):
+        return Outcome(End.FOUND, ends, "", group, before, ends, candidates, unusable, between)
+    note("comparing both sides of the border")
+    border, _ = compare(pairs, before, group, effort)
+    if border.status is Status.CALLED and border.direction == ends.direction:
+        return Outcome(End.FOUND, ends, "", group, before, border, candidates, unusable, between)
+    why = "the two sides of the likeliest border, compared directly, are not flagged"
+    return Outcome(End.UNDECIDED, ends, why, None, before, border, candidates, unusable, between)
+
+
+def compare(pairs: Pairs, base: int, head: int, effort: Effort) -> tuple[Decision, list[float]]:
+    """Compare two groups by the rule of ``ab``; the decision, and all pairs."""
+    planned = looks(effort.confirm)
+    screened, confirmed = list(pairs(base, head, effort.screen)), list[float]()
+    for look in planned:
+        decision = _decided(screened, confirmed, effort)
+        if decision.status is not Status.OPEN:
+            break
+        confirmed += pairs(base, head, look.pairs - len(confirmed))
+    return _decided(screened, confirmed, effort), [*screened, *confirmed]
+
+
+def _decided(screened: Sequence[float], confirmed: Sequence[float], effort: Effort) -> Decision:
+    screen, confirm = (np.array(values, dtype=np.float64).reshape(1, -1) for values in (screened, confirmed))
+    (decision,) = decide(screen, confirm, np.zeros(1), looks(effort.confirm), [True])
+    assert decision is not None, "two or more screening pairs"
+    return decision
+
+
+@dataclass
+class _State:
+    """A search between the ends: the group that ends it, pairs against GOOD by group, and what was set aside."""
+
+    last: int
+    pairs: dict[int, list[float]]
+    unusable: dict[int, str]
+    between: list[int]
+
+    def candidates(self) -> list[int]:
+        return [group for group in range(1, self.last + 1) if group not in self.unusable]
+
+    def beliefs(self) -> dict[int, float]:
+        return posterior({group: self.pairs[group] for group in self.pairs if group <= self.last}, self.candidates())
+
+    def is_between(self, group: int) -> bool:
+        """Whether a group clearly differs from GOOD and from the end."""
+        if len(self.pairs[group]) < FEWEST_TO_BE_BETWEEN:
+            return False
+        here, end = _estimated(self.pairs[group]), _estimated(self.pairs[self.last])
+        direction = 1 if end.mean > 0 else -1
+        from_good = direction * here.mean - here.half_width(BETWEEN_TAIL)
+        to_end = direction * (end.mean - here.mean) - here.half_width(BETWEEN_TAIL) - end.half_width(BETWEEN_TAIL)
+        return from_good > 0 and to_end > 0
+
+
+def _narrow(state: _State, pairs: Pairs, effort: Effort, note: Callable[[str], object]) -> str | None:
+    """Measure between the ends until one border is sure enough; else the reason why that was not reached."""
+    while True:
+        candidates, beliefs = state.candidates(), state.beliefs()
+        if len(candidates) == 1 or max(beliefs.values()) >= 1 - effort.error / 2:
+            return None
+        group = halving(beliefs, candidates[:-1])
+        measured = state.pairs.setdefault(group, [])
+        if len(measured) >= effort.most:
+            return f"{effort.most} pairs at one commit do not decide on which side of it the change is"
+        note(f"{sum(belief > effort.error / 10 for belief in beliefs.values())} borders left")
+        try:
+            measured += pairs(0, group, effort.batch)
+        except Unusable as reason:
+            state.unusable[group] = str(reason)
+            del state.pairs[group]
+            continue
+        if state.is_between(group):
+            state.between.append(group)
+            state.last = group
+
+
+def _estimated(values: Sequence[float]) -> Estimate:
+    (found,) = estimates(np.array(values, dtype=np.float64).reshape(1, -1), np.zeros(1))
+    assert found is not None, "eight or more pairs"
+    return found

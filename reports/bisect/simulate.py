@@ -1,0 +1,145 @@
+"""Simulated histories: ``python -m peakgate.reports.bisect.simulate RECORD``, fills reports/bisect/README.md.
+
+Each history has as many commits as asked for, each with machine code of its own, and one of them makes one kernel
+slower. The search is the one of ``peakgate bisect``; its pairs are those of a kernel of the record, measured against
+itself (``same``), in random order with sides swapped at random, plus the slowdown where only one side has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.reports.bisect.search import Effort, End, search
+from peakgate.reports.injected.record import Experiment, read_times
+from peakgate.reports.injected.resample import Medians, Pairing, medians, unchanged
+from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.verdict import ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One history: the kernel whose noise it has, the slow commit, and what the search named and measured."""
+
+    case: str
+    time_us: float
+    slow: int
+    end: str
+    named: int | None
+    commits: int
+    pairs: int
+
+    @property
+    def right(self) -> bool:
+        return self.named == self.slow
+
+    @property
+    def wrong(self) -> bool:
+        return self.named is not None and self.named != self.slow
+
+
+class SimulatedPairs:
+    """Pairs of one kernel in a history whose commits from ``slow`` on take ``shift`` (ln) longer."""
+
+    def __init__(self, measured: Medians, row: int, slow: int, shift: float, rng: np.random.Generator) -> None:
+        self._one = Medians(measured.cases[row : row + 1], measured.base[row : row + 1], measured.head[row : row + 1])
+        self._slow, self._shift, self._rng = slow, shift, rng
+        self.commits: set[int] = set()
+        self.taken = 0
+
+    def __call__(self, base: int, head: int, count: int) -> Sequence[float]:
+        self.commits |= {base, head}
+        self.taken += count
+        noise = unchanged(self._one, count, Pairing.AS_MEASURED, self._rng)[0]
+        change = self._shift * ((head >= self._slow) - (base >= self._slow))
+        values: list[float] = (noise[np.isfinite(noise)] + change).tolist()
+        return values
+
+
+def simulate(
+    measured: Medians, histories: int, commits: int, slowdown: float, *, effort: Effort, seed: int
+) -> list[Simulated]:
+    """So many histories; their kernels are spread evenly over the record's, by duration."""
+    rng = np.random.default_rng(seed)
+    by_time = np.argsort(measured.log_time)
+    found = []
+    for number in range(histories):
+        row = int(by_time[(2 * number + 1) * len(by_time) // (2 * histories)])
+        slow = int(rng.integers(1, commits))
+        pairs = SimulatedPairs(measured, row, slow, math.log1p(slowdown), rng)
+        outcome = search(commits - 1, pairs, effort)
+        named = outcome.group if outcome.end is End.FOUND else None
+        time_us = math.exp(float(measured.log_time[row]))
+        found.append(Simulated(measured.cases[row], time_us, slow, outcome.end, named, len(pairs.commits), pairs.taken))
+    return found
+
+
+def summary(found: Sequence[Simulated]) -> str:
+    """One line: how many named the right commit, a wrong one and none, and what that took."""
+    commits, pairs = (np.median([getattr(each, name) for each in found]) for name in ("commits", "pairs"))
+    right, wrong = sum(each.right for each in found), sum(each.wrong for each in found)
+    return (
+        f"{len(found)} histories: right commit {right} ({100 * right / len(found):.1f} %), wrong {wrong}, "
+        f"none named {len(found) - right - wrong}; median {commits:g} commits and {pairs:g} pairs measured"
+    )
+
+
+ROWS = ((0.01, 40), (0.01, 300), (0.004, 300))
+"""What the page's table has: slowdown and number of histories."""
+
+BLOCK = "bisect-simulated"
+
+
+def table(measured: Medians, commits: int, seed: int) -> str:
+    """The page's table: a row per entry of ROWS."""
+    lines = [
+        "| slowdown | histories | right commit | wrong commit | none named | median commits measured | median pairs |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for slowdown, histories in ROWS:
+        found = simulate(measured, histories, commits, slowdown, effort=Effort(), seed=seed)
+        right, wrong = sum(each.right for each in found), sum(each.wrong for each in found)
+        middle = [f"{np.median([getattr(each, name) for each in found]):g}" for name in ("commits", "pairs")]
+        cells = [f"{100 * slowdown:g} %", histories, f"{right} ({100 * right / histories:.1f} %)", wrong]
+        lines.append(f"| {' | '.join(map(str, [*cells, histories - right - wrong, *middle]))} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulate and print the summary, or fill a page's table; with ``--out`` also write every history as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.bisect.simulate", description=__doc__)
+    parser.add_argument("record", type=Path, metavar="RECORD", help="the folder of a campaign's record")
+    parser.add_argument("--histories", type=int, default=40)
+    parser.add_argument("--commits", type=int, default=64)
+    parser.add_argument("--slowdown", type=float, default=0.01, help="0.01 is 1 %% (default)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write every history as JSON")
+    parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")
+    options = parser.parse_args(arguments)
+    try:
+        measured = medians(read_times(options.record, Experiment.SAME))
+        if options.page:
+            filled = table(measured, options.commits, options.seed)
+            text = fill(read_document(options.page), options.page, lambda _: filled, (BLOCK,))
+            write_whole(options.page, text)
+            return ExitCode.OK
+    except PeakgateError as error:
+        return refused(error)
+    found = simulate(measured, options.histories, options.commits, options.slowdown, effort=Effort(), seed=options.seed)
+    sys.stdout.write(summary(found) + "\n")
+    if options.out:
+        rows = [asdict(each) for each in found]
+        write_whole(options.out, json.dumps({"seed": options.seed, "histories": rows}, indent=1) + "\n")
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""Explains cases of two folders of a project: machine code by NVRTC, hardware counters by ncu where it is there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from peakgate.build import sass
+from peakgate.build.cubin import Resources
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.counters import ncu
+from peakgate.reports.explain.causes import Finding, findings
+from peakgate.reports.explain.place import Place, place
+from peakgate.reports.explain.sides import Code, Side
+
+MOST_CASES = 12
+SIDE_NAMES = ("base", "head")
+SHOWN = 3
+SIDES = "sides.json"
+"""What both sides of each case are known by: enough to rank the findings again."""
+
+NO_DISASSEMBLER = (
+    "no nvdisasm or cuobjdump is installed: registers and spills are compared, instructions are not; "
+    "pip install nvidia-cuda-nvdisasm"
+)
+NO_NCU = "no ncu on PATH: no hardware counters"
+
+_FACTS = (
+    ("registers", "registers"),
+    ("spill_bytes", "spilled bytes"),
+    ("stack_bytes", "stack bytes"),
+    ("static_shared_bytes", "static shared bytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A side: the folder of its project, and the environment in which its modules are found."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
+
+    side: Side | None
+    fingerprint: str = ""
+    opcodes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one case changed: what the compiler made of it, the findings in order, and opcodes that differ."""
+
+    case: str
+    code: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    diff: tuple[str, ...] = ()
+    problem: str | None = None
+    place: Place | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads of it: the first findings, then the code."""
+        if self.problem is not None:
+            return [self.problem]
+        return [*(finding.sentence for finding in self.findings[:SHOWN]), *self.code]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """All cases that were asked for, and what was missing to explain them better."""
+
+    cases: tuple[Explanation, ...]
+    notes: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """For a terminal."""
+        lines = [line for each in self.cases for line in (f"why {each.case}:", *(f"  {line}" for line in each.lines))]
+        return "".join(f"{line}\n" for line in (*lines, *self.notes))
+
+    def markdown(self) -> str:
+        """A section for the Markdown report."""
+        lines = [
+            line for each in self.cases for line in (f"\n**{each.case}**\n", *(f"- {line}" for line in each.lines))
+        ]
+        notes = "".join(f"\n{note}\n" for note in self.notes)
+        return "\n".join(("\n## Why slower", *lines)) + f"\n{notes}"
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "notes": list(self.notes),
+            "cases": [
+                {
+                    "case": each.case,
+                    "problem": each.problem,
+                    "findings": [{"cause": found.cause, "sentence": found.sentence} for found in each.findings],
+                    "code": list(each.code),
+                    "diff": list(each.diff),
+                    "file": each.place.file if each.place else None,
+                    "line": each.place.line if each.place else None,
+                }
+                for each in self.cases
+            ],
+        }
+
+
+def explain(
+    projects: tuple[Project, Project],
+    cases: Sequence[str],
+    out: Path,
+    *,
+    index: int = 0,
+    capability: str | None = None,
+    limit_s: float = 300.0,
+) -> Explained:
+    """Explain the first MOST_CASES of the cases; what ncu prints is left in ``out``, a folder per side.
+
+    Counters are read on GPU ``index``, and not at all where a ``capability`` is named.
+    """
+    chosen, out = list(cases[:MOST_CASES]), out.resolve()
+    notes = [f"{len(cases) - len(chosen)} more cases are not explained"] if len(cases) > len(chosen) else []
+    program = ncu.find()
+    if program is None:
+        notes.append(NO_NCU)
+    if sass.tool() is None:
+        notes.append(NO_DISASSEMBLER)
+    sides = []
+    for which, project in zip(SIDE_NAMES, projects, strict=True):
+        facts = _described(project, chosen, capability)
+        counters: dict[str, ncu.Counters] = {}
+        if program is not None and capability is None and chosen:
+            counters, problem = ncu.profile(
+                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=limit_s
+            )
+            notes += [f"{which}: {problem}"] if problem else []
+        sides.append((facts, counters))
+    known = {case: [_known(facts.get(case), counters.get(case, {})) for facts, counters in sides] for case in chosen}
+    write_whole(out / SIDES, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n")
+    sources = {case: [facts.get(case, {}).get("source") for facts, _ in sides] for case in chosen}
+    explained = [
+        replace(compared(case, *both), place=place(projects[1].folder, *sources[case])) for case, both in known.items()
+    ]
+    return Explained(tuple(explained), tuple(notes))
+
+
+def saved(folder: Path) -> Explained:
+    """The cases that ``explain`` left in a folder, explained again without a GPU; a PeakgateError where it cannot."""
+    try:
+        content = json.loads((folder / SIDES).read_text(encoding="utf-8"))
+        return Explained(tuple(compared(case, *map(_read, both)) for case, both in content.items()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PeakgateError(f"{folder / SIDES}: {error!r}; expected what --explain left; explain again") from None
+
+
+def compared(case: str, base: Known, head: Known) -> Explanation:
+    """One case from what is known of both sides; pure."""
+    for which, known in zip(SIDE_NAMES, (base, head), strict=True):
+        if known.side is None:
+            return Explanation(case, (), (), problem=f"{which}: {known.problem}")
+    assert base.side is not None
+    assert head.side is not None
+    before, after = base.opcodes, head.opcodes
+    diff = tuple(sass.diff(before, after)) if before and after else ()
+    lines = _code_lines(base.side, head.side, same=base.fingerprint == head.fingerprint)
+    return Explanation(case, tuple(lines), tuple(findings(base.side, head.side)), diff)
+
+
+def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> Known:
+    """From what ``peakgate.counters.code`` prints of a case."""
+    if facts is None or "problem" in facts:
+        return Known(None, problem="no such kernel case" if facts is None else str(facts["problem"]))
+    code = sass.disassemble(Path(facts["cubin"]), facts["entry"])
+    side = Side(Resources(**facts["resources"]), Code.of(code) if code else None, counters)
+    return Known(side, facts["fingerprint"], tuple(each.opcode for each in code or ()))
+
+
+def _read(entry: Mapping[str, Any]) -> Known:
+    side = entry["side"]
+    if side is None:
+        return Known(None, problem=str(entry["problem"]))
+    code = side["code"] and Code(side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"]))
+    known = Side(Resources(**side["resources"]), code, side["counters"])
+    return Known(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
+
+
+def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
+    """What differs in the machine code, a line each for resources, instructions and loops."""
+    if same:
+        return ["Same machine code on both sides."]
+    changed = [
+        f"{name} {getattr(base.resources, field)} to {getattr(head.resources, field)}"
+        for field, name in _FACTS
+        if getattr(base.resources, field) != getattr(head.resources, field)
+    ]
+    lines = [f"Compiler: {', '.join(changed) or 'same registers, spills and shared memory'}."]
+    if base.code and head.code:
+        names = sorted(base.code.classes.keys() | head.code.classes.keys())
+        counts = [(name, base.code.classes.get(name, 0), head.code.classes.get(name, 0)) for name in names]
+        moved = [f"{name} {before} to {after}" for name, before, after in counts if before != after]
+        total = f"{base.code.instructions} to {head.code.instructions}"
+        lines.append(f"Instructions: {total}: {', '.join(moved) or 'as many of each class, in another order'}.")
+        if base.code.loops != head.code.loops:
+            sizes = [", ".join(map(str, code.loops[:4])) or "none" for code in (base.code, head.code)]
+            lines.append(f"Loop bodies in instructions: {sizes[0]}; now {sizes[1]}.")
+    return lines
+
+
+def _described(project: Project, cases: Sequence[str], capability: str | None) -> dict[str, Any]:
+    """What ``peakgate.counters.code`` prints in the project's folder; every case has its problem where it fails."""
+    with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
+        listed = Path(scratch, "cases.txt")
+        listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
+        command = [sys.executable, "-P", "-m", "peakgate.counters.code", str(listed)]
+        command += ["--capability", capability] if capability else []
+        done = subprocess.run(
+            command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False
+        )
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        reported = done.stderr.strip().splitlines() or ["it ended without a message"]
+        return {case: {"problem": f"its machine code cannot be had: {reported[-1][:300]}"} for case in cases}
+    return found

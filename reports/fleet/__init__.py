@@ -1,0 +1,1 @@
+"""The gate on every GPU of a machine or cluster, and which of them are slow."""

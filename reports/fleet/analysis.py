@@ -1,0 +1,218 @@
+"""From the table of a fleet to what became of every GPU: OK, OUTLIER, UNFIT, CRASHED or LOST, and the exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+from peakgate.reports.fleet import matrix, paired, statistics
+from peakgate.verdict import FAULTY, ExitCode, Verdict
+
+FIRST = ("exclusive", "together")
+AGAIN = "again"
+
+
+class Status(StrEnum):
+    """What became of one GPU, worst first."""
+
+    OUTLIER = "OUTLIER"
+    CRASHED = "CRASHED"
+    LOST = "LOST"
+    UNFIT = "UNFIT"
+    OK = "OK"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """The GPUs of one model and driver, judged."""
+
+    gpus: pd.DataFrame
+    nodes: pd.DataFrame
+    racks: pd.DataFrame
+    effects: pd.DataFrame
+    deviations: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+_OUTCOMES = {"lost": Status.LOST, "unfit": Status.UNFIT, "crashed": Status.CRASHED, "refused": Status.CRASHED}
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A fleet judged.
+
+    ``gpus`` has a row per uuid, worst first: ``node``, ``rack``, ``slug``, ``driver``, ``status``, ``reason``,
+    ``group``, ``effect_percent``, ``p``, ``threshold_percent``, ``cases``, ``below_floor``, ``faults``, ``wall_s``,
+    ``temperature_after_c``, ``open`` (a suspect that was not measured again). ``nodes`` and ``racks`` are as
+    ``statistics.judge`` gives them, with ``slug`` and ``driver``. ``effects`` has the GPU's effects, ``deviations``
+    what each case (columns) differs from the fleet's median on each GPU (rows), both in log time. ``together`` and
+    ``changes`` compare by uuid (``paired``); None where there is nothing to compare with.
+    """
+
+    fleet: str
+    mode: str
+    gpus: pd.DataFrame
+    nodes: pd.DataFrame
+    racks: pd.DataFrame
+    effects: pd.DataFrame
+    deviations: pd.DataFrame
+    groups: pd.Series
+    notes: tuple[str, ...]
+    faulty: tuple[str, ...] = ()
+    together: paired.Change | None = None
+    changes: tuple[paired.Change, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        seen = Counter(self.gpus["status"])
+        return {each: seen[each] for each in Status if seen[each]}
+
+    @property
+    def exit_code(self) -> ExitCode:
+        named = self.gpus["status"].isin([Status.OUTLIER, Status.CRASHED]).any()
+        if named or self.faulty or self.nodes["named"].any() or self.racks["named"].any():
+            return ExitCode.REGRESSION
+        undecided = self.gpus["status"].isin([Status.LOST, Status.UNFIT]).any() or self.gpus["open"].any()
+        return ExitCode.UNDECIDED if undecided else ExitCode.OK
+
+
+def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
+    """Judge the newest pass of a fleet's table (``dataset.COLUMNS``); ``past`` are tables of earlier fleets."""
+    mode = next((each for each in reversed(FIRST) if (table["mode"] == each).any()), FIRST[0])
+    first, again = table[table["mode"] == mode], table[table["mode"] == AGAIN]
+    gpus = _gpus(first)
+    parts = [_judged(cell, again) for cell in _cells(first)]
+    for part in parts:
+        gpus.loc[part.gpus.index, part.gpus.columns] = part.gpus
+    gpus = _with_status(gpus, _faults(first))
+    notes = [note for part in parts for note in part.notes]
+    empty = statistics.fleet(pd.DataFrame(), pd.Series(dtype=str), pd.Series(dtype=str))["node"]
+    changes = paired.against_past(first, past) if past is not None else ()
+    for change in changes:
+        for uuid, why in change.named.items():
+            gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
+    order = gpus["status"].map({each: rank for rank, each in enumerate(Status)})
+    gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
+    both = mode == "together" and past is not None
+    return Analysis(
+        fleet=str(first["fleet"].iloc[0]) if len(first) else "",
+        mode=mode,
+        gpus=gpus.drop(columns="_order"),
+        nodes=pd.concat([part.nodes for part in parts]) if parts else empty,
+        racks=pd.concat([part.racks for part in parts]) if parts else empty,
+        effects=pd.concat([part.effects for part in parts]) if parts else pd.DataFrame(),
+        deviations=pd.concat([part.deviations for part in parts]) if parts else pd.DataFrame(),
+        groups=matrix.groups(first),
+        notes=tuple(notes),
+        faulty=tuple(_faulty_everywhere(first)),
+        together=paired.together(first, past) if both and past is not None else None,
+        changes=changes,
+    )
+
+
+def suspects(found: Analysis) -> list[str]:
+    """The GPUs to measure again: suspects by themselves, and every GPU of a suspect node."""
+    gpus = found.gpus
+    nodes = set(found.nodes.index[found.nodes["suspect"].to_numpy(bool)])
+    chosen = gpus["suspect"].to_numpy(bool) | gpus["node"].isin(nodes).to_numpy(bool)
+    return [str(uuid) for uuid in gpus.index[chosen & (gpus["cases"] > 0).to_numpy(bool)]]
+
+
+def _cells(first: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The measured rows of each GPU model and driver."""
+    measured = first[(first["outcome"] == "measured") & ~first["emulated"].fillna(False).to_numpy(bool)]
+    for _, cell in measured.groupby(["slug", "driver"], observed=True, dropna=False):
+        yield cell
+
+
+def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
+    about = cell.drop_duplicates("uuid").set_index(cell.drop_duplicates("uuid")["uuid"].astype(str))
+    times = matrix.log_times(cell)
+    groups = matrix.groups(cell)
+    nodes, racks = about["node"].astype(str), about["rack"].astype(object)
+    label = f"{about['slug'].iloc[0]}, driver {about['driver'].iloc[0]}"
+    fresh = matrix.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
+    first = statistics.fleet(statistics.effects(times, groups), nodes, racks)
+    final_times = times.copy()
+    final_times.loc[fresh.index] = fresh
+    final_effects = statistics.effects(final_times, groups)
+    final = statistics.fleet(final_effects, nodes, racks) if len(fresh) else first
+    judged = final["gpu"].reindex(times.index)
+    judged[["named", "suspect"]] = judged[["named", "suspect"]].fillna(False).astype(bool)
+    earlier = first["gpu"]["suspect"].reindex(times.index).fillna(False).astype(bool)
+    measured_again = times.index.isin(fresh.index)
+    judged["open"] = judged["suspect"] & ~measured_again
+    judged["named"] &= measured_again & earlier
+    for level, units in (("node", nodes), ("rack", racks)):
+        confirmed = final[level].index.isin(units[times.index[measured_again]])
+        final[level]["named"] &= confirmed
+        final[level] = final[level].assign(slug=str(about["slug"].iloc[0]), driver=str(about["driver"].iloc[0]))
+    notes = []
+    if len(times) < statistics.FEWEST:
+        notes.append(f"{label}: {len(times)} GPUs are too few to name one; at least {statistics.FEWEST} are compared")
+    polished = statistics.polish(final_times.to_numpy())[1]
+    deviations = final_times - polished
+    return _Cell(judged, final["node"], final["rack"], final_effects, deviations, tuple(notes))
+
+
+def _gpus(first: pd.DataFrame) -> pd.DataFrame:
+    """A row per uuid with what is known without comparing."""
+    once = first.drop_duplicates("uuid")
+    names = ["node", "rack", "slug", "driver", "vbios", "outcome", "reason", "wall_s", "temperature_after_c"]
+    gpus = pd.DataFrame({name: once[name].astype(object).to_numpy() for name in names}, index=once["uuid"].astype(str))
+    below = first["verdict"] == Verdict.BELOW_FLOOR.value
+    for name, flags in (("cases", first["time_us"].notna()), ("below_floor", below)):
+        counted = flags.groupby(first["uuid"], observed=True).sum()
+        gpus[name] = counted.set_axis(counted.index.astype(str)).reindex(gpus.index)
+    gpus[["group", "effect_percent", "p", "threshold_percent"]] = [None, np.nan, np.nan, np.nan]
+    gpus["group"] = gpus["group"].astype(object)
+    gpus[["named", "suspect", "open"]] = False
+    return gpus
+
+
+def _faults(first: pd.DataFrame) -> pd.Series:
+    """By uuid the faulty cases, in words, that most other GPUs run without a fault."""
+    faulty = first[first["verdict"].isin([each.value for each in FAULTY])]
+    measured = first.loc[first["outcome"] == "measured", "uuid"].nunique()
+    share = faulty.groupby(faulty["case"].astype(str))["uuid"].nunique() / max(measured, 1)
+    own = faulty[faulty["case"].astype(str).map(share) < 0.5]
+    words = own["case"].astype(str) + ": " + own["verdict"].astype(str)
+    return words.groupby(own["uuid"].astype(str)).agg(list)
+
+
+def _faulty_everywhere(first: pd.DataFrame) -> Iterator[str]:
+    faulty = first[first["verdict"].isin([each.value for each in FAULTY])]
+    measured = first.loc[first["outcome"] == "measured", "uuid"].nunique()
+    for case, rows in faulty.groupby(faulty["case"].astype(str)):
+        if (count := rows["uuid"].nunique()) >= 0.5 * measured:
+            verdicts = ", ".join(sorted(set(rows["verdict"].astype(str))))
+            yield f"{case}: {verdicts} on {count} of {measured} GPUs: the kernel's fault, not a GPU's"
+
+
+def _with_status(gpus: pd.DataFrame, faults: pd.Series) -> pd.DataFrame:
+    gpus = gpus.copy()
+    gpus["faults"] = [len(faults.get(uuid, [])) for uuid in gpus.index]
+    statuses, reasons = [], []
+    for row in gpus.itertuples():
+        status, reason = _OUTCOMES.get(str(row.outcome), Status.OK), str(row.reason or "")
+        own = faults.get(row.Index)
+        if status is Status.OK and own:
+            wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in own)
+            status, reason = Status.OUTLIER if wrong else Status.CRASHED, f"{'; '.join(own[:3])}; other GPUs run it"
+        elif status is Status.OK and row.named:
+            status, reason = Status.OUTLIER, f"{_slower(row)}, measured twice"
+        elif status is Status.OK and row.open:
+            reason = f"{_slower(row)}: a suspect, not measured again; --resume does"
+        statuses.append(status)
+        reasons.append(reason)
+    gpus["status"], gpus["reason"] = statuses, reasons
+    return gpus
+
+
+def _slower(row: object) -> str:
+    group, effect, threshold = (getattr(row, name) for name in ("group", "effect_percent", "threshold_percent"))
+    return f"{effect:.1f} % slower than the fleet's median in {group} (named from {threshold:.1f} %)"

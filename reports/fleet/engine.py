@@ -1,0 +1,253 @@
+"""Place one gate per GPU on the workers of a Dask cluster, and take up again what was lost.
+
+Each gate is pinned to a worker that sees its GPU. A node measures one GPU at a time, or all at once. A gate whose
+worker dies is measured again on the same GPU; a GPU that no worker reaches any more is LOST. When the scheduler is
+gone its gates are submitted again as soon as it is back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import distributed
+from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.reports.fleet import place, task
+from peakgate.reports.fleet.place import Place, Worker
+from peakgate.run import inputs
+
+ATTEMPTS = 2
+"""So many workers may die under a GPU's gate before the GPU is LOST."""
+
+POLL_S = 0.2
+REFRESH_S = 2.0
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, in seconds: for a scheduler that is gone, and for a worker that reaches a GPU."""
+
+    scheduler_s: float = 120.0
+    worker_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    future: Any
+    address: str
+
+
+class Engine:
+    """The workers of one cluster, and the gates that run on them.
+
+    ``connect`` makes a client of the cluster's scheduler; it is called again when the scheduler was gone.
+    """
+
+    def __init__(
+        self, connect: Callable[[], distributed.Client], patience: Patience, say: Callable[[str], object]
+    ) -> None:
+        self._connect, self._patience, self._say = connect, patience, say
+        self._client = connect()
+        self._harness = inputs.harness()
+        self._known: dict[str, Worker] = {}
+        self._capacity: dict[str, int] = {}
+        self._refreshed = float("-inf")
+        self._served: set[tuple[str, str]] = set()
+
+    def close(self) -> None:
+        """Leave the cluster; what still runs there ends by itself."""
+        self._client.close()
+
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until so many workers are there; CannotDecide when they do not come."""
+        try:
+            self._client.wait_for_workers(count, timeout=self._patience.worker_s)
+        except TimeoutError:
+            there = len(self._client.nthreads())
+            raise CannotDecide(
+                f"fleet: {there} of {count} workers in {self._patience.worker_s:.0f} s; start more: dask worker ADDRESS"
+            ) from None
+
+    def workers(self) -> list[Worker]:
+        """The workers that are there now; new ones are asked what they see."""
+        if time.monotonic() - self._refreshed >= REFRESH_S:
+            self._capacity = dict(self._client.nthreads())
+            new = [address for address in self._capacity if address not in self._known]
+            if new:
+                for address, answered in self._client.run(place.answer, workers=new, on_error="return").items():
+                    if isinstance(answered, Mapping):
+                        self._known[address] = place.worker(address, answered, self._harness)
+            self._refreshed = time.monotonic()
+        return [self._known[address] for address in self._capacity if address in self._known]
+
+    def _reconnect(self, why: Exception | None) -> None:
+        """A client of the scheduler that is back; CannotDecide when it does not come back."""
+        self._say(f"the scheduler is gone{f' ({why})' if why else ''}; waiting for it")
+        until = time.monotonic() + self._patience.scheduler_s
+        self._client.close(timeout=1)
+        while True:
+            try:
+                self._client = self._connect()
+            except (OSError, TimeoutError):
+                if time.monotonic() >= until:
+                    raise CannotDecide(
+                        f"the scheduler is gone for {self._patience.scheduler_s:.0f} s; start it again, "
+                        "then `peakgate fleet --resume`"
+                    ) from None
+                time.sleep(POLL_S)
+            else:
+                self._refreshed = float("-inf")
+                self._served.clear()
+                return
+
+    def measure(
+        self,
+        places: Iterable[Place],
+        job: Callable[[Place], task.Job],
+        archive: bytes,
+        *,
+        together: bool,
+        finished: Callable[[Result], object],
+    ) -> None:
+        """Measure at every place; ``finished`` gets what became of each, in the order in which they finish."""
+        gates = _Gates({each.uuid: each for each in places}, job, finished)
+        try:
+            while gates.open:
+                problem = None
+                if self._client.status == "running":
+                    try:
+                        self._step(gates, archive, together=together)
+                    except (OSError, TimeoutError, distributed.CancelledError) as error:
+                        problem = error
+                        self._refreshed = float("-inf")  # a worker that is just going: look again
+                if self._client.status != "running":
+                    self._reconnect(problem)
+                    gates.submit_again()
+                time.sleep(POLL_S)
+        finally:
+            for each in gates.running.values():
+                each.future.cancel()
+
+    def _step(self, gates: _Gates, archive: bytes, *, together: bool) -> None:
+        before = self._refreshed
+        by_node: dict[str, list[Worker]] = {}
+        for each in self.workers():
+            by_node.setdefault(each.node, []).append(each)
+        addresses = set(self._capacity)
+        for uuid, running in list(gates.running.items()):
+            found = _taken(running, addresses)
+            if found is not None:
+                gates.ended(uuid, found, worker_lost=running.address not in addresses, say=self._say)
+        self._submit(gates, by_node, archive, together=together)
+        if self._refreshed != before:
+            for uuid, where in list(gates.pending.items()):
+                if any(place.reaches(each, where) for each in by_node.get(where.node, ())):
+                    gates.reached[uuid] = time.monotonic()
+                elif time.monotonic() - gates.reached[uuid] >= self._patience.worker_s:
+                    why = _problem(self._known.values(), where) or "no worker reaches it"
+                    gates.lost(uuid, f"{why}, for {self._patience.worker_s:.0f} s")
+
+    def _submit(self, gates: _Gates, by_node: Mapping[str, list[Worker]], archive: bytes, *, together: bool) -> None:
+        """Submit what the workers have room for."""
+        load = Counter(each.address for each in gates.running.values())
+        busy = {gates.places[uuid].node for uuid in gates.running}
+        for uuid, where in list(gates.pending.items()):
+            if where.node in busy and not together:
+                continue
+            able = place.preferred(by_node.get(where.node, ()), where)
+            free = [each for each in able if load[each.address] < self._capacity[each.address]]
+            if not free:
+                continue
+            chosen = min(free, key=lambda each: load[each.address])
+            wanted = gates.job(where)
+            self._serve(chosen, wanted, archive)
+            future = self._client.submit(
+                task.gate, wanted, workers=[chosen.address], allow_other_workers=False, pure=False, retries=0
+            )
+            gates.running[uuid] = _Running(future, chosen.address)
+            del gates.pending[uuid]
+            load[chosen.address] += 1
+            busy.add(where.node)
+
+    def _serve(self, worker: Worker, job: task.Job, archive: bytes) -> None:
+        """See to it that a worker's node has the project."""
+        if (worker.address, job.digest) in self._served:
+            return
+        here = [worker.address]
+        if not self._client.run(task.has_archive, job.work, job.digest, workers=here)[worker.address]:
+            self._client.run(task.receive, job.work, job.digest, archive, workers=here)
+        self._served.add((worker.address, job.digest))
+
+
+class _Gates:
+    """The gates of one pass: those to submit, those that run, and how often a worker died under each."""
+
+    def __init__(
+        self, places: dict[str, Place], job: Callable[[Place], task.Job], finished: Callable[[Result], object]
+    ) -> None:
+        self.places, self.job, self._finished = places, job, finished
+        self.pending = dict(places)
+        self.running: dict[str, _Running] = {}
+        self.reached = dict.fromkeys(places, time.monotonic())
+        self._deaths: Counter[str] = Counter()
+
+    @property
+    def open(self) -> bool:
+        return bool(self.pending or self.running)
+
+    def ended(self, uuid: str, found: Result, *, worker_lost: bool, say: Callable[[str], object]) -> None:
+        """Take a gate's result; without one (empty) it is measured again, unless that happened too often."""
+        del self.running[uuid]
+        if found:
+            self._finish(uuid, found)
+            return
+        if worker_lost:
+            self._deaths[uuid] += 1
+            say(f"{uuid}: its worker was lost")
+        self.pending[uuid] = self.places[uuid]
+        self.reached[uuid] = time.monotonic()
+        if self._deaths[uuid] >= ATTEMPTS:
+            self.lost(uuid, f"{self._deaths[uuid]} workers died under its gate")
+
+    def lost(self, uuid: str, reason: str) -> None:
+        """Give a GPU up."""
+        del self.pending[uuid]
+        self._finish(uuid, {"outcome": "lost", "reason": reason})
+
+    def submit_again(self) -> None:
+        """The scheduler, and with it everything that ran, was gone; no worker is to blame."""
+        for uuid in self.running:
+            self.pending[uuid] = self.places[uuid]
+        self.running.clear()
+        self.reached = dict.fromkeys(self.places, time.monotonic())
+
+    def _finish(self, uuid: str, found: Result) -> None:
+        where = self.places[uuid]
+        about = {"uuid": uuid, "mode": self.job(where).mode, "node": where.node, "workers_lost": self._deaths[uuid]}
+        self._finished(found | about)
+
+
+def _taken(running: _Running, addresses: set[str]) -> Result | None:
+    """What a gate that ended left: its result, or nothing (empty) where it has to be measured again; None: it runs."""
+    status = running.future.status
+    if status == "pending":
+        if running.address in addresses:
+            return None
+        running.future.cancel()  # the task would wait for this very worker for ever
+        return {}
+    if status == "finished":
+        return dict(running.future.result(timeout=60))
+    error = running.future.exception(timeout=60) if status == "error" else None
+    if isinstance(error, PeakgateError):
+        return {"outcome": "refused", "reason": str(error)}
+    if error is not None and not isinstance(error, RuntimeError | distributed.KilledWorker):
+        return {"outcome": "crashed", "reason": f"{type(error).__name__}: {error}"}
+    return {}
+
+
+def _problem(workers: Iterable[Worker], where: Place) -> str | None:
+    return next((each.problem for each in workers if each.node == where.node and each.problem), None)

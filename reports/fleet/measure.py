@@ -1,0 +1,176 @@
+"""Measure a fleet: the cluster, the passes over its GPUs, and what is kept as they finish."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import distributed
+from peakgate.common.errors import CannotDecide
+from peakgate.common.progress import Progress
+from peakgate.reports.fleet import place, task
+from peakgate.reports.fleet.archive import Archive
+from peakgate.reports.fleet.engine import Engine, Patience
+from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.store import Plan, Store
+
+EXCLUSIVE, TOGETHER, AGAIN = "exclusive", "together", "again"
+START_LIMIT_S = 60
+PROGRESS_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where to measure: the scheduler's address (None: this machine), how many workers to start or to wait for.
+
+    ``work`` is the folder on the nodes; ``wait_s`` how long to wait for a scheduler, a worker or another run on a GPU.
+    """
+
+    scheduler: str | None
+    workers: int | None
+    device: str
+    work: str
+    wait_s: float
+
+
+@contextmanager
+def engine(cluster: Cluster, store: Store, progress: Progress) -> Iterator[Engine]:
+    """The workers of a cluster; of this machine, one per GPU, where no scheduler is named."""
+    if cluster.scheduler is not None:
+        with _engine(cluster, store, progress, cluster.scheduler) as found:
+            yield found
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=cluster.workers or _workers_here(cluster.device),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            worker_dashboard_address=None,
+            memory_limit=0,
+            silence_logs=40,
+        ) as local,
+        _engine(cluster, store, progress, local.scheduler_address) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def _engine(cluster: Cluster, store: Store, progress: Progress, address: str) -> Iterator[Engine]:
+    def connect() -> distributed.Client:
+        client = distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
+        client.subscribe_topic(task.TOPIC, lambda event: store.add_case(event[1]))
+        return client
+
+    def say(text: str) -> None:
+        progress.clear()
+        sys.stderr.write(f"{text}\n")
+        store.add_event(text)
+
+    try:
+        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise CannotDecide(
+            f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
+        ) from None
+    try:
+        found.wait_for_workers(cluster.workers or 1)
+        yield found
+    finally:
+        found.close()
+
+
+def places(found: Engine, device: str) -> dict[str, Place]:
+    """The places of a cluster by uuid: GPUs, or slots of the emulator; CannotDecide where there is none."""
+    workers = found.workers()
+    seen = place.emulator_places(workers) if device == "cpu" else place.gpu_places(workers)
+    able = {uuid: where for uuid, where in seen.items() if any(place.reaches(each, where) for each in workers)}
+    if not able:
+        problems = sorted({f"{each.node}: {each.problem or 'no GPU answers'}" for each in workers})
+        raise CannotDecide(
+            f"fleet: no GPU to measure on {len(workers)} workers ({'; '.join(problems[:3])}); "
+            "--device cpu tries it without"
+        )
+    return seen
+
+
+def run_pass(
+    *,
+    found: Engine,
+    store: Store,
+    plan: Plan,
+    where: Sequence[Place],
+    mode: str,
+    packed: Archive,
+    cluster: Cluster,
+    progress: Progress,
+) -> None:
+    """Measure one pass at the places that have no result of it yet, and keep each result as it comes."""
+    done = {
+        gate["uuid"]
+        for gate in store.gates()
+        if gate["mode"] == mode and gate["outcome"] in ("measured", "crashed", "refused")
+    }
+    left = [each for each in where if each.uuid not in done]
+    reported = _Reported(left, mode, together=mode == TOGETHER, progress=progress)
+
+    def job(each: Place) -> task.Job:
+        return task.Job(
+            fleet=plan.fleet,
+            uuid=each.uuid,
+            mode=mode,
+            emulated=each.emulated,
+            digest=plan.digest,
+            inside=plan.inside,
+            commit=plan.commit,
+            dirty=plan.dirty,
+            work=cluster.work,
+            arguments=plan.arguments,
+            wait_s=cluster.wait_s,
+        )
+
+    def finished(result: dict[str, Any]) -> None:
+        store.add_gate(result)
+        reported.count(result)
+
+    found.measure(left, job, packed.data, together=mode == TOGETHER, finished=finished)
+    progress.clear()
+
+
+class _Reported:
+    """How far a pass is: gates by outcome, and the time that the node with most of them still takes."""
+
+    def __init__(self, left: Sequence[Place], mode: str, *, together: bool, progress: Progress) -> None:
+        self._left = Counter(each.node for each in left)
+        self._total, self._mode, self._together, self._progress = len(left), mode, together, progress
+        self._outcomes: Counter[str] = Counter()
+        self._walls: list[float] = []
+        self._began = time.monotonic()
+
+    def count(self, result: dict[str, Any]) -> None:
+        self._left[result["node"]] -= 1
+        self._outcomes[result["outcome"]] += 1
+        self._walls += [result["wall_s"]] if result.get("wall_s") else []
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self._outcomes.items())
+        rounds = (1 if max(self._left.values()) else 0) if self._together else max(self._left.values())
+        eta = rounds * median(self._walls) if self._walls else None
+        self._progress.show(f"{self._mode}: {sum(self._outcomes.values())} of {self._total} gates: {counts}", eta)
+
+
+def _workers_here(device: str) -> int:
+    if device == "cpu":
+        return 1
+    inventory = place.answer()
+    if not inventory["gpus"]:
+        raise CannotDecide(
+            f"fleet: no GPU answers on this machine ({inventory['problem'] or 'see nvidia-smi'}); name a cluster, "
+            "--scheduler tcp://HOST:8786, or try it with --device cpu --workers 4"
+        )
+    return len(inventory["gpus"])

@@ -1,0 +1,134 @@
+"""Two measurements of the same GPUs, paired by uuid: all GPUs at once, a GPU's own past, a driver or VBIOS roll-out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from peakgate.reports.fleet import matrix, statistics
+from scipy import stats  # type: ignore[import-untyped]  # scipy ships no type information
+
+FEWEST_PAIRS = 4
+CASE_ALPHA = 0.01
+SMALLEST_SHIFT = 0.0025
+"""A case is listed as moved from 0.25 %, in log time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What changed between two measurements of the same GPUs.
+
+    ``what`` says what differs, ``groups`` has the fleet's shift by group: ``shift_percent`` (median over the GPUs) and
+    the ``low`` and ``high`` bounds of its 95 % interval where there are enough pairs. ``gpus`` has each GPU's own shift
+    by group, in log time. ``cases`` are those that moved, Holm-adjusted. ``named`` says why a GPU stands out.
+    """
+
+    what: str
+    pairs: int
+    groups: pd.DataFrame
+    gpus: pd.DataFrame
+    cases: pd.DataFrame
+    named: Mapping[str, str]
+
+
+def together(now: pd.DataFrame, past: pd.DataFrame) -> Change | None:
+    """All GPUs of a node at once against one at a time, the same machine code on the same GPUs."""
+    exclusive = past[(past["mode"] == "exclusive") & (past["outcome"] == "measured")]
+    return _newest(now, exclusive, "all GPUs of a node at once, against one at a time")
+
+
+def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[Change, ...]:
+    """Each GPU against its newest earlier measurement of the same kind; a roll-out is what changed under it."""
+    mode = now["mode"].astype(str).iloc[0] if len(now) else ""
+    before = past[(past["mode"] == mode) & (past["outcome"] == "measured")]
+    found = []
+    for fact in ("driver", "vbios"):
+        old, new = _fact(before, fact), _fact(now, fact)
+        moved = [uuid for uuid in new.index.intersection(old.index) if pd.notna(old[uuid]) and old[uuid] != new[uuid]]
+        change = _newest(now[now["uuid"].isin(moved)], before, f"{fact} roll-out") if moved else None
+        if change is not None:
+            found.append(change)
+    unmoved = _newest(now, before, "the GPUs' own past")
+    if unmoved is not None:
+        found.append(_named(unmoved))
+    return tuple(found)
+
+
+def _fact(table: pd.DataFrame, name: str) -> pd.Series:
+    rows = table.sort_values("started").drop_duplicates("uuid", keep="last")
+    return pd.Series(rows[name].astype(object).to_numpy(), index=rows["uuid"].astype(str))
+
+
+def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> Change | None:
+    """Now against each GPU's newest earlier measurement, in the cases of unchanged machine code."""
+    before = before[before["uuid"].isin(now["uuid"].astype(str))]
+    if before.empty or now.empty:
+        return None
+    newest = before.groupby(before["uuid"].astype(str))["started"].transform(lambda started: started.astype(str).max())
+    before = before[before["started"].astype(str) == newest]
+    old, new = matrix.log_times(before), matrix.log_times(now)
+    uuids, cases = old.index.intersection(new.index), _same_code(before, now, old.columns.intersection(new.columns))
+    shift = new.loc[uuids, cases] - old.loc[uuids, cases]
+    if shift.empty:
+        return None
+    return _change(what, shift, matrix.groups(now))
+
+
+def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> Change:
+    gpus = {statistics.ALL: shift.median(axis=1)}
+    for group in statistics.GROUPS:
+        chosen = shift.columns[(groups.reindex(shift.columns) == group).to_numpy()]
+        if len(chosen):
+            gpus[group] = shift[chosen].median(axis=1)
+    table = pd.DataFrame(gpus)
+    count = len(table)
+    error = (
+        table.std() / math.sqrt(count) * float(stats.t.isf(0.025, count - 1))
+        if count >= FEWEST_PAIRS
+        else table.std() * np.nan
+    )
+    summary = pd.DataFrame(
+        {
+            "shift_percent": 100 * np.expm1(table.median()),
+            "low_percent": 100 * np.expm1(table.mean() - error),
+            "high_percent": 100 * np.expm1(table.mean() + error),
+        }
+    )
+    return Change(what, count, summary, table, _moved(shift), {})
+
+
+def _moved(shift: pd.DataFrame) -> pd.DataFrame:
+    """The cases that moved on all GPUs: paired t over the GPUs, Holm over the cases; empty with too few GPUs."""
+    columns = ["shift_percent", "p"]
+    if len(shift) < FEWEST_PAIRS:
+        return pd.DataFrame(columns=columns, dtype=float)
+    count, sd = shift.notna().sum(), shift.std()
+    p = 2 * stats.t.sf(np.abs(shift.mean() / (sd / np.sqrt(count)).clip(lower=1e-6)), count - 1)
+    found = pd.DataFrame(
+        {"shift_percent": 100 * np.expm1(shift.median()), "p": statistics.holm(np.asarray(p))}, index=shift.columns
+    )
+    moved = (found["p"] < CASE_ALPHA) & (shift.median().abs() > SMALLEST_SHIFT)
+    return found[moved].sort_values("shift_percent", ascending=False)
+
+
+def _named(change: Change) -> Change:
+    """With the GPUs that became slower than the fleet did since, by the rule for a single GPU."""
+    if change.pairs < statistics.FEWEST:
+        return change
+    judged = statistics.judge(change.gpus - change.gpus.median(), statistics.ALPHA * statistics.SHARES["gpu"])
+    named = {
+        str(row.Index): f"{row.effect_percent:.1f} % slower than it was, beyond the fleet's shift, in {row.group}"
+        for row in judged[judged["named"]].itertuples()
+    }
+    return Change(change.what, change.pairs, change.groups, change.gpus, change.cases, named)
+
+
+def _same_code(before: pd.DataFrame, now: pd.DataFrame, cases: pd.Index) -> list[str]:
+    codes = [
+        pd.Series(rows["fingerprint"].astype(object).to_numpy(), index=rows["case"].astype(str))
+        for rows in (table.dropna(subset=["case"]).drop_duplicates("case") for table in (before, now))
+    ]
+    return [case for case in cases if pd.isna(codes[0][case]) or codes[0][case] == codes[1][case]]

@@ -1,0 +1,121 @@
+"""The GPUs of a cluster, each named by its uuid, and through which workers each can be reached.
+
+A worker answers for the GPUs that it sees. Several workers of a node may see the same ones; a GPU belongs to its node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peakgate.run import inputs
+
+NODE_VARIABLES = ("PEAKGATE_NODE", "SLURMD_NODENAME", "NODE_NAME")
+"""Where a worker's node is named, in this order; else it is the host's name. In a container that is the container's."""
+
+RACK_VARIABLE = "PEAKGATE_RACK"
+INVENTORY_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One GPU, or one slot of the emulator; ``facts`` is its inventory (``peakgate.device.inventory``)."""
+
+    uuid: str
+    node: str
+    rack: str | None
+    emulated: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One Dask worker: its address, its node, the GPUs it sees, and the digest of the Peakgate it runs.
+
+    ``problem`` says why it sees no GPU, or cannot measure; None where it can.
+    """
+
+    address: str
+    node: str
+    rack: str | None
+    gpus: tuple[Mapping[str, Any], ...]
+    harness: str
+    problem: str | None
+
+
+def answer() -> dict[str, Any]:
+    """What this process would say of itself as a worker, but its address. Runs on the worker."""
+    found = subprocess.run(
+        [sys.executable, "-P", "-m", "peakgate.device.inventory"],
+        capture_output=True,
+        check=False,
+        timeout=INVENTORY_LIMIT_S,
+        cwd=Path.home(),
+        stdin=subprocess.DEVNULL,
+    )
+    try:
+        inventory = json.loads(found.stdout)
+    except ValueError:
+        inventory = {"gpus": [], "problem": f"its inventory ended with exit code {found.returncode}"}
+    node = next((os.environ[name] for name in NODE_VARIABLES if os.environ.get(name)), socket.gethostname())
+    return {
+        "node": node,
+        "rack": os.environ.get(RACK_VARIABLE),
+        "harness": inputs.harness(),
+        **inventory,
+    }
+
+
+def worker(address: str, answered: Mapping[str, Any], harness: str) -> Worker:
+    """A worker by what it answered; ``harness`` is the digest of the Peakgate that asks."""
+    problem = answered["problem"]
+    if answered["harness"] != harness:
+        problem = "it runs another Peakgate than this command; install the same one on every node"
+    gpus = tuple(answered["gpus"])
+    return Worker(address, answered["node"], answered["rack"], gpus, answered["harness"], problem)
+
+
+def gpu_places(workers: Iterable[Worker]) -> dict[str, Place]:
+    """The GPUs that these workers see, by uuid, node by node in CUDA's order."""
+    found: dict[str, Place] = {}
+    for each in sorted(workers, key=lambda each: (each.node, each.address)):
+        for facts in each.gpus:
+            uuid = str(facts["uuid"])
+            found.setdefault(uuid, Place(uuid, each.node, each.rack, emulated=False, facts=facts))
+    return dict(sorted(found.items(), key=lambda item: (item[1].node, str(item[1].facts.get("pci_bus_id")))))
+
+
+def emulator_places(workers: Iterable[Worker]) -> dict[str, Place]:
+    """As many slots of the emulator per node as it has workers; a slot is no worker, so that it outlives one."""
+    found: dict[str, Place] = {}
+    counted: dict[str, int] = {}
+    for each in sorted(workers, key=lambda each: (each.node, each.address)):
+        slot = counted.get(each.node, 0)
+        counted[each.node] = slot + 1
+        uuid = f"CPU-{each.node}-{slot}"
+        found[uuid] = Place(uuid, each.node, each.rack, emulated=True)
+    return found
+
+
+def reaches(worker: Worker, place: Place) -> bool:
+    """Whether a worker can measure at a place: it is on its node and, for a GPU, sees it."""
+    if worker.problem is not None:
+        return False
+    seen = place.emulated or any(facts["uuid"] == place.uuid for facts in worker.gpus)
+    return worker.node == place.node and seen
+
+
+def preferred(workers: Iterable[Worker], place: Place) -> list[Worker]:
+    """The workers that reach a place, first the one whose first GPU it is, as dask-cuda hands them out."""
+    able = [each for each in workers if reaches(each, place)]
+    return sorted(able, key=lambda each: (not each.gpus or each.gpus[0]["uuid"] != place.uuid, each.address))

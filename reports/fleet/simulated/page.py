@@ -1,0 +1,247 @@
+"""Simulate fleets and fill the page that reports it.
+
+``python -m peakgate.reports.fleet.simulated.page RECORD --simulate RUNS`` writes the record, some minutes of one
+processor; ``... RECORD --page PAGE`` fills the page's blocks and draws its picture from the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.reports.fleet.simulated import draw, rates
+from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.reports.render.console import say
+from peakgate.reports.selftest.resample import rate_at_most
+from peakgate.verdict import ExitCode
+
+SEED = 20261122
+HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.csv"
+PICTURE = "power.svg"
+PEER_SIZES = (8, 64, 1000)
+
+
+def simulate(record: Path, runs: Path, effort: float) -> None:
+    """Write the record: ``effort`` scales how many fleets of each kind are simulated."""
+    known = draw.known(runs)
+    rng = np.random.default_rng(SEED)
+    bank = draw.Bank(known, rng)
+    groups = known.cases.groupby("group")
+    about = pd.DataFrame(
+        {
+            "cases": groups.size(),
+            "loading": groups["loading"].first(),
+            "gpu_case_sd_percent": 100 * groups["own_sd"].median(),
+            "session_sd_percent": 100 * groups["session_sd"].median(),
+            "effect_sd_percent": 100 * bank.table.std().reindex(groups.size().index),
+        }
+    ).reset_index()
+    about["main_effects_percent"] = ", ".join(f"{effect:+.2f}" for effect in known.main_effects)
+    about["largest_percent"], about["sessions"] = known.largest_percent, known.sessions
+    _write(record / KNOWN, about)
+    fleets = {8: 400, 64: 300, 1000: 200, 10_000: 60}
+    rows = [
+        rates.healthy(bank, size, spread, max(5, round(effort * fleets[size])))
+        for size in rates.SIZES
+        for spread in rates.SPREADS
+    ]
+    _write(record / HEALTHY, pd.DataFrame(rows))
+    _write(
+        record / PEERS,
+        pd.DataFrame(
+            [
+                row
+                for size in PEER_SIZES
+                for row in rates.peers(known, size, max(2, round(effort * min(100, 20_000 / size))), rng)
+            ]
+        ),
+    )
+    trials = max(10, round(effort * 200))
+    powers = []
+    for size in rates.SIZES:
+        for kind in rates.KINDS:
+            if kind == rates.NODE and size < 64:
+                continue
+            for slowdown in rates.SLOWDOWNS:
+                hits, total = rates.detected(bank, size, kind, slowdown, trials=trials, rng=rng)
+                ideal = rates.best(known, size, kind, slowdown)
+                powers.append(
+                    {
+                        "gpus": size,
+                        "slow": kind,
+                        "slowdown_percent": 100 * slowdown,
+                        "named": hits,
+                        "of": total,
+                        "best": ideal,
+                    }
+                )
+    _write(record / POWER, pd.DataFrame(powers))
+
+
+def tables(record: Path) -> dict[str, str]:
+    """The page's blocks by name."""
+    healthy, power, peers, known = (_read(record / name) for name in (HEALTHY, POWER, PEERS, KNOWN))
+    first = known.iloc[0]
+    lines = [
+        (
+            str(row.group),
+            str(row.cases),
+            f"{row.loading:.2f}",
+            *(f"{value:.2f} %" for value in (row.gpu_case_sd_percent, row.session_sd_percent)),
+        )
+        for row in _rows(known)
+    ]
+    source = (
+        f"{int(first.sessions)} gate sessions of {len(first.main_effects_percent.split(','))} GPUs, main effects "
+        f"{first.main_effects_percent} %, two GPUs at most {first.largest_percent:.1f} % apart in a case."
+    )
+    return {
+        "fleet-known": f"{source}\n\n"
+        + _table(("group", "cases", "loading", "SD between GPUs in a case", "between sessions"), lines),
+        "fleet-healthy": _table(
+            (
+                "GPUs",
+                "assumed main effect",
+                "fleets",
+                "named a GPU",
+                "a node",
+                "a rack",
+                "anything",
+                "true rate at most (95 %)",
+            ),
+            [
+                (
+                    str(row.gpus),
+                    row.spread,
+                    str(row.fleets),
+                    str(row.gpu),
+                    str(row.node),
+                    str(row.rack),
+                    f"{row.any} ({_percent(row.any / row.fleets)})",
+                    _percent(rate_at_most(row.any / row.fleets, row.fleets)),
+                )
+                for row in _rows(healthy)
+            ],
+        ),
+        "fleet-detected": _table(
+            ("GPUs", "slow", *(f"{100 * each:g} %" for each in rates.SLOWDOWNS)),
+            [
+                (
+                    str(size),
+                    str(kind),
+                    *(f"{_percent(row.named / row.of)} ({_percent(row.best)})" for row in _rows(rows)),
+                )
+                for (size, kind), rows in power.groupby(["gpus", "slow"], sort=False)
+            ],
+        ),
+        "fleet-peers": _table(
+            (
+                "GPUs",
+                "rule",
+                "fleets",
+                "healthy fleets that name a GPU",
+                "healthy GPUs named, per fleet",
+                "5 % slow GPU named",
+            ),
+            [
+                (
+                    str(row.gpus),
+                    row.rule,
+                    str(row.fleets),
+                    _percent(row.healthy_fleets_named / row.fleets),
+                    f"{row.healthy_gpus_named / row.fleets:.3g}",
+                    _percent(row.slow_named / row.fleets),
+                )
+                for row in _rows(peers)
+            ],
+        ),
+    }
+
+
+def picture(record: Path) -> str:
+    """Power against the size of the slowdown, a panel per kind; dashed what the best possible test detects."""
+    power = _read(record / POWER)
+    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "peakgate", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(10, 3.2), layout="constrained")
+        FigureCanvasSVG(figure)
+        panels = figure.subplots(1, len(rates.KINDS), sharey=True)
+        for axes, kind in zip(panels, rates.KINDS, strict=True):
+            for colour, (size, rows) in enumerate(power[power["slow"] == kind].groupby("gpus")):
+                axes.plot(
+                    rows["slowdown_percent"],
+                    100 * rows["named"] / rows["of"],
+                    "o-",
+                    color=f"C{colour}",
+                    label=f"{size} GPUs",
+                    markersize=3,
+                )
+                axes.plot(rows["slowdown_percent"], 100 * rows["best"], "--", color=f"C{colour}", linewidth=0.9)
+            axes.set_title(f"slow: {kind}")
+            axes.set_xlabel("slower by (%)")
+            axes.legend(fontsize=8)
+        panels[0].set_ylabel("named (%)")
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _write(path: Path, table: pd.DataFrame) -> None:
+    write_whole(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise PeakgateError(f"{path}: no record ({error}); --simulate RUNS writes one") from None
+
+
+def _rows(table: pd.DataFrame) -> list[Any]:
+    return list(table.itertuples())
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulate, or fill a page; 2 where there is no record or no page."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.fleet.simulated.page", description=__doc__)
+    parser.add_argument("record", type=Path, help="folder of the record")
+    parser.add_argument("--simulate", type=Path, metavar="RUNS", help="simulate from the gate sessions in this folder")
+    parser.add_argument("--effort", type=float, default=1.0, help="scales how many fleets are simulated (default: 1)")
+    parser.add_argument(
+        "--page", type=Path, help="Markdown file whose blocks to fill; its picture is in simulated/ beside it"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        if options.simulate:
+            simulate(options.record, options.simulate, options.effort)
+        found = tables(options.record)
+        if options.page:
+            document = read_document(options.page)
+            write_whole(options.page, fill(document, options.page, found.__getitem__, found))
+            write_whole(options.page.parent / "simulated" / PICTURE, picture(options.record))
+    except PeakgateError as error:
+        return refused(error)
+    say(f"{options.page}: written\n" if options.page else "\n\n".join(found.values()) + "\n")
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

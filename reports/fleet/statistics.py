@@ -1,0 +1,256 @@
+"""Which GPUs, nodes and racks are slow: frames in, frames out, nothing else.
+
+Within one GPU model and driver the log times are fitted by medians as a case's effect plus a GPU's (Tukey's median
+polish), so that neither a slow GPU nor an odd case moves the fit. A GPU's effects are its median over all cases and
+over the cases of each group (memory, compute, link), each compared with the other GPUs'. Where the fleet is large
+enough also the part of a group's effect that the GPU's other groups do not explain is tested: GPUs of one model differ
+in all cases together more than in a group.
+
+Healthy GPUs differ, and not normally: an effect is held against a Student t fitted to the fleet by quantiles that a
+tenth of slow GPUs does not move (``reference``). Its scale is moderated by the spread of the H200s that are known, and
+its tail is as heavy as the fleet leaves possible. Holm's procedure controls the error over all GPUs and effects.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+ALPHA = 0.01
+"""At most this fraction of healthy fleets names anything: shared by GPUs, nodes and racks."""
+
+SHARES = {"gpu": 0.6, "node": 0.3, "rack": 0.1}
+SUSPECT = 5.0
+"""A suspect, which is measured again, is what this multiple of ALPHA would name."""
+
+SMALLEST_EFFECT = 0.01
+"""Nothing is named for less, in log time: 1 %."""
+
+KNOWN_SPREAD, KNOWN_DF = 0.005, 4.0
+"""SD of the main effect of known H200s, and the weight it has beside a fleet's own spread, in degrees of freedom."""
+
+MAD_EFFICIENCY = 0.37
+"""Of the normal sample's variance: a median absolute deviation is worth so much of the GPUs it is from."""
+
+HEAVIEST, LIGHTEST = 8.0, 60.0
+"""Degrees of freedom of the assumed t: of a fleet too small to show its tails, and at most."""
+
+TAIL, TAIL_ERRORS = 0.98, 1.5
+"""The quantile of absolute deviations that shows the tail, and how many standard errors it is raised by."""
+
+FEWEST = 4
+"""A comparison within fewer GPUs says nothing about one of them."""
+
+FEWEST_PARTIAL = 30
+FEWEST_IN_TAIL = 10
+"""With fewer GPUs beyond the quantile TAIL the fleet does not show its tails."""
+
+SWEEPS = 4
+GROUPS = ("memory", "compute", "link")
+ALL = "all cases"
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """How healthy values are distributed: a Student t with this location, scale and degrees of freedom."""
+
+    location: float
+    scale: float
+    df: float
+
+    def p_values(self, values: Matrix) -> Matrix:
+        """The chance of a value as high, one-sided."""
+        return np.asarray(special.stdtr(self.df, (self.location - values) / self.scale))
+
+    def threshold(self, p: float) -> float:
+        """The value that has this chance."""
+        return self.location + self.scale * _isf(p, self.df)
+
+
+def polish(log_us: Matrix) -> tuple[Matrix, Matrix]:
+    """Effects of rows (GPUs) and columns (cases) by medians; columns of the result's residuals have the median 0.
+
+    Missing times (NaN) are left out. Rows' effects have the median 0.
+    """
+    columns = np.nanmedian(log_us, axis=0)
+    rows = np.zeros(len(log_us))
+    for _ in range(SWEEPS):
+        rows = np.nanmedian(log_us - columns, axis=1)
+        rows -= np.nanmedian(rows)
+        columns = np.nanmedian(log_us - rows[:, None], axis=0)
+    return rows, columns
+
+
+def effects(log_us: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
+    """A row per GPU: ``all cases`` and each group's effect, in log time, relative to the fleet's median.
+
+    ``log_us`` has a row per GPU and a column per case, ``groups`` the group of each case.
+    """
+    rows, columns = polish(log_us.to_numpy())
+    found = {ALL: rows}
+    beside = log_us.to_numpy() - columns
+    for group in GROUPS:
+        chosen = (groups.reindex(log_us.columns) == group).to_numpy()
+        if chosen.any():
+            effect = _nanmedian(beside[:, chosen])
+            found[group] = effect - np.nanmedian(effect)
+    return pd.DataFrame(found, index=log_us.index)
+
+
+def partial(table: pd.DataFrame) -> pd.DataFrame:
+    """Of each group's effect the part that the other groups' effects do not explain, by Theil-Sen slopes.
+
+    Empty where there are too few GPUs to know, or one group.
+    """
+    groups = [name for name in GROUPS if name in table]
+    found = {}
+    for name in groups:
+        rest = table[name].to_numpy().copy()
+        others = [other for other in groups if other != name]
+        if not others or len(table) < FEWEST_PARTIAL:
+            continue
+        for other in others:
+            rest -= _slope(table[other].to_numpy(), rest) * table[other].to_numpy()
+        found[f"{name} beside the others"] = rest - np.nanmedian(rest)
+    return pd.DataFrame(found, index=table.index)
+
+
+def reference(values: Matrix, known_spread: float = KNOWN_SPREAD, known_df: float = KNOWN_DF) -> Reference:
+    """The distribution of healthy values, from the fleet's own and the spread that is known."""
+    values = values[np.isfinite(values)]
+    location = float(np.median(values))
+    deviations = np.abs(values - location)
+    df = _tail_df(deviations)
+    own = float(np.median(deviations)) / _isf(0.25, df)
+    own_df = MAD_EFFICIENCY * (len(values) - 1)
+    scale = math.sqrt((known_df * known_spread**2 + own_df * own**2) / (known_df + own_df))
+    return Reference(location, scale, min(df, known_df + own_df))
+
+
+def judge(table: pd.DataFrame, alpha: float, known_spread: float = KNOWN_SPREAD) -> pd.DataFrame:
+    """One row per unit (GPU, node or rack, the index of ``table``) with its most significant effect.
+
+    ``effect_percent`` and ``group`` are of that effect, ``p`` is its Holm-adjusted p-value over all units and effects,
+    ``threshold_percent`` what would have been named at ``alpha``. ``named`` and ``suspect`` are what they say.
+    """
+    parts, thresholds, sizes = {}, {}, table.shape[0] * table.shape[1]
+    for name in table:
+        values = table[name].to_numpy()
+        healthy = reference(values, known_spread)
+        parts[name] = healthy.p_values(values)
+        thresholds[name] = max(healthy.threshold(alpha / sizes), SMALLEST_EFFECT)
+    raw = pd.DataFrame(parts, index=table.index)
+    adjusted = pd.DataFrame(holm(raw.to_numpy().ravel()).reshape(raw.shape), raw.index, raw.columns)
+    adjusted = adjusted.where(table >= SMALLEST_EFFECT, 1.0).fillna(1.0)
+    # Of effects that are equally sure the first says it best: all cases before one group.
+    order = raw.where(table >= SMALLEST_EFFECT, 1.0).fillna(1.0)
+    worst = order.to_numpy().argmin(axis=1)
+    at = np.arange(len(table))
+    names = np.asarray(table.columns)[worst]
+    found = pd.DataFrame(
+        {
+            "group": names,
+            "effect_percent": 100 * np.expm1(table.to_numpy()[at, worst]),
+            "p": adjusted.to_numpy()[at, worst],
+            "threshold_percent": [100 * math.expm1(thresholds[name]) for name in names],
+        },
+        index=table.index,
+    )
+    found["named"] = found["p"] < alpha
+    found["suspect"] = found["p"] < SUSPECT * alpha
+    return found
+
+
+def holm(p_values: Matrix) -> Matrix:
+    """Holm's adjusted p-values; NaN counts as 1."""
+    filled = np.where(np.isfinite(p_values), p_values, 1.0)
+    order = np.argsort(filled)
+    factors = np.arange(len(filled), 0, -1)
+    adjusted = np.empty_like(filled)
+    adjusted[order] = np.minimum(np.maximum.accumulate(filled[order] * factors), 1.0)
+    return adjusted
+
+
+def by_unit(table: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
+    """The median effects of nodes or racks with at least two GPUs; without FEWEST of them, none."""
+    grouped = table.groupby(units.reindex(table.index))
+    found = grouped.median()[grouped.size() >= 2]
+    return found if len(found) >= FEWEST else found.iloc[:0]
+
+
+def fleet(table: pd.DataFrame, nodes: pd.Series, racks: pd.Series) -> dict[str, pd.DataFrame]:
+    """``judge`` of GPUs, nodes and racks, in that order of the keys ``gpu``, ``node``, ``rack``.
+
+    A named rack's effect is taken off its nodes, a named node's off its GPUs: what a GPU shares with its neighbours is
+    not named again as its own.
+    """
+    left = table.copy()
+    found = {}
+    for level, units in (("rack", racks), ("node", nodes)):
+        medians = by_unit(left, units)
+        size = max(float(units.reindex(left.index).value_counts().median()), 1.0) if len(medians) else 1.0
+        spread = KNOWN_SPREAD * 1.2533 / math.sqrt(size)
+        found[level] = judge(medians, ALPHA * SHARES[level], spread) if len(medians) else _nothing()
+        for unit in found[level].index[found[level]["named"].to_numpy(bool)]:
+            members = units.reindex(left.index) == unit
+            left.loc[members] -= medians.loc[unit]
+    if len(left) < FEWEST:
+        return {"gpu": _nothing(), **found}
+    tested = left.join(partial(left))
+    return {"gpu": judge(tested, ALPHA * SHARES["gpu"]), "node": found["node"], "rack": found["rack"]}
+
+
+def _nothing() -> pd.DataFrame:
+    columns = ["group", "effect_percent", "p", "threshold_percent", "named", "suspect"]
+    return pd.DataFrame({name: pd.Series(dtype=float) for name in columns}).astype({"named": bool, "suspect": bool})
+
+
+def _tail_df(deviations: Matrix) -> float:
+    """The degrees of freedom of a t whose tail is as heavy as these absolute deviations leave possible."""
+    count = len(deviations)
+    middle, outer = np.quantile(deviations, (0.5, TAIL)) if count else (0.0, 0.0)
+    if count * (1 - TAIL) < FEWEST_IN_TAIL or middle <= 0:
+        return HEAVIEST
+    normal = -float(special.ndtri((1 - TAIL) / 2))
+    density = 2 * math.exp(-(normal**2) / 2) / math.sqrt(2 * math.pi)
+    error = math.sqrt(TAIL * (1 - TAIL) / count) / density / normal
+    ratio = outer / middle * (1 + TAIL_ERRORS * error)
+    grid, ratios = _tails()
+    heavy_enough = grid[ratios >= ratio]
+    return float(heavy_enough[-1]) if len(heavy_enough) else float(grid[0])
+
+
+def _isf(p: float, df: float) -> float:
+    """The upper quantile of Student's t."""
+    return -float(special.stdtrit(df, p))
+
+
+@cache
+def _tails() -> tuple[Matrix, Matrix]:
+    """Degrees of freedom, and how far the tail's quantile lies beyond the middle one's."""
+    grid = np.geomspace(3.0, LIGHTEST, 60)
+    return grid, np.asarray(special.stdtrit(grid, (1 - TAIL) / 2) / special.stdtrit(grid, 0.25))
+
+
+def _slope(x: Matrix, y: Matrix) -> float:
+    """A robust slope of y on x: the median over pairs half the fleet apart in x."""
+    usable = np.isfinite(x) & np.isfinite(y)
+    order = np.argsort(x[usable], kind="stable")
+    x, y = x[usable][order], y[usable][order]
+    half = len(x) // 2
+    run = x[half : 2 * half] - x[:half]
+    rise = y[half : 2 * half] - y[:half]
+    return float(np.median(rise[run > 0] / run[run > 0])) if (run > 0).any() else 0.0
+
+
+def _nanmedian(values: Matrix) -> Matrix:
+    with np.errstate(all="ignore"):
+        return np.asarray(np.nanmedian(values, axis=1))

@@ -1,0 +1,127 @@
+"""What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
+
+A folder per fleet, named by when it began: ``fleet.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
+as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate) and ``runs/<pass>/`` (run
+files).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import unwritable, write_whole
+from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.task import unpack_run
+
+FACTS = "fleet.json"
+CASES = "cases.jsonl"
+EVENTS = "events.txt"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fleet measures: the same on every GPU, and the same when it is resumed."""
+
+    fleet: str
+    digest: str
+    inside: str
+    commit: str
+    dirty: bool
+    arguments: tuple[str, ...]
+    device: str
+    together: bool
+    harness: str
+
+
+class Store:
+    """The folder of one fleet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def begin(self, plan: Plan, places: Iterable[Place]) -> None:
+        """Write down what is measured and where; called again when places join."""
+        document = {
+            "schema": SCHEMA,
+            "plan": {name: getattr(plan, name) for name in Plan.__slots__},
+            "places": [each.as_dict() for each in places],
+        }
+        write_whole(self.folder / FACTS, json.dumps(document, indent=1))
+
+    def read(self) -> tuple[Plan, dict[str, Place]]:
+        """The plan and the places by uuid; a PeakgateError where there is no fleet that this version can read."""
+        path = self.folder / FACTS
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["schema"] != SCHEMA:
+                raise PeakgateError(
+                    f"{path}: schema {document['schema']}, expected {SCHEMA}; use the Peakgate that wrote it"
+                )
+            plan = Plan(**document["plan"] | {"arguments": tuple(document["plan"]["arguments"])})
+            places = {each["uuid"]: Place(**each) for each in document["places"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PeakgateError(f"{path}: no fleet ({error}); name a folder that `peakgate fleet` wrote") from None
+        return plan, places
+
+    def add_case(self, message: Mapping[str, Any]) -> None:
+        """Keep one finished case."""
+        self._append(CASES, json.dumps(dict(message)))
+
+    def add_event(self, text: str) -> None:
+        """Keep what happened to workers and scheduler."""
+        self._append(EVENTS, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}")
+
+    def _append(self, name: str, line: str) -> None:
+        path = self.folder / name
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+        except OSError as error:
+            raise unwritable(path, error) from None
+
+    def add_gate(self, result: Mapping[str, Any]) -> None:
+        """Keep what became of one gate, and its run file: the run first, so that a gate that is there has its run."""
+        result = dict(result)
+        if "run" in result:
+            write_whole(self.run_file(result["uuid"], result["mode"]), unpack_run(result))
+            del result["run"]
+        write_whole(self.folder / "gates" / f"{result['uuid']}-{result['mode']}.json", json.dumps(result, indent=1))
+
+    def run_file(self, uuid: str, mode: str) -> Path:
+        return self.folder / "runs" / mode / f"{uuid}.json"
+
+    def gates(self) -> list[dict[str, Any]]:
+        """What became of every finished gate, in the order of uuids."""
+        return [json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.folder / "gates").glob("*.json"))]
+
+
+def new(root: Path) -> Store:
+    """The folder of a new fleet, named by the time."""
+    while True:
+        store = Store(root / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"[: len(str(root)) + 1 + 18])
+        try:
+            store.folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise unwritable(store.folder, error) from None
+        return store
+
+
+def newest(root: Path) -> Store:
+    """The fleet that began last; a PeakgateError where there is none."""
+    found = sorted(path.parent for path in root.glob(f"*/{FACTS}"))
+    if not found:
+        raise PeakgateError(f"{root}: no fleet here to continue or report; `peakgate fleet` measures one")
+    return Store(found[-1])

@@ -1,0 +1,244 @@
+"""One gate on one GPU, as a task of a Dask worker: a subprocess, so that a fault or a full memory costs it alone.
+
+Everything of a gate is in a folder of its own on the node. A task that comes again, after its worker or the scheduler
+was lost, finds the finished result there, or the journal of finished cases, with which ``bench`` continues.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import distributed
+from peakgate.build.cubin import CACHE_VARIABLE
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.common.processes import end_group
+from peakgate.reports.fleet import archive, place
+from peakgate.reports.keep import trimmed
+from peakgate.run import journal
+from peakgate.run.publish import VERDICT_FILE
+from peakgate.verdict import ExitCode
+
+TOPIC = "peakgate-fleet"
+"""Dask events: a message per finished case, ``{"gate", "case", "verdict", "time_us"}``."""
+
+POLL_S = 0.2
+SETTLE_S = 30.0
+"""A gate that was killed holds its GPU a little longer: so long another process on it may take to go."""
+
+LAST_WORDS = 2000
+RESULT = "result.json"
+CLOSING = frozenset({"closing", "closing_gracefully", "closed", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One gate: which fleet, GPU and pass (``exclusive``, ``together``, ``again``), and what to measure with.
+
+    ``work`` is a folder on the node, ``~`` for the worker's home; ``arguments`` are for ``peakgate bench``.
+    """
+
+    fleet: str
+    uuid: str
+    mode: str
+    emulated: bool
+    digest: str
+    inside: str
+    commit: str
+    dirty: bool
+    work: str
+    arguments: tuple[str, ...]
+    wait_s: float
+
+    @property
+    def gate(self) -> str:
+        return f"{self.uuid}-{self.mode}"
+
+
+def has_archive(work: str, digest: str) -> bool:
+    """Whether this worker's node has the archive unpacked."""
+    return archive.unpacked(_work(work) / "projects", digest) is not None
+
+
+def receive(work: str, digest: str, data: bytes) -> None:
+    """Unpack the archive on this worker's node."""
+    archive.unpacked(_work(work) / "projects", digest, data)
+
+
+def gate(job: Job) -> dict[str, Any]:
+    """Measure; what became of it, as ``Result.of`` reads it. Runs on the worker.
+
+    ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` the run file
+    without samples, compressed. A RuntimeError means that the worker is closing: the gate goes on elsewhere.
+    """
+    folder = _work(job.work) / "gates" / job.fleet / job.gate
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / "task.lock", job.wait_s):
+        finished = folder / RESULT
+        if finished.is_file():
+            found: dict[str, Any] = json.loads(finished.read_text(encoding="utf-8"))
+            return found
+        result = _measure(job, folder)
+        write_whole(finished, json.dumps(result))
+        _remove_older(folder)
+    return result
+
+
+def _measure(job: Job, folder: Path) -> dict[str, Any]:
+    project = archive.unpacked(_work(job.work) / "projects", job.digest)
+    if project is None:
+        raise PeakgateError(f"archive {job.digest[:12]}: not on this node; start the fleet again with --resume")
+    begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    before = {} if job.emulated else _settled_facts(job.uuid)
+    common: dict[str, Any] = {"uuid": job.uuid, "mode": job.mode, "started": started, "before": before}
+    if before.get("unfit"):
+        return common | {"outcome": "unfit", "reason": "; ".join(before["unfit"]), "wall_s": 0.0}
+    archive.build(project / job.inside, folder / "build.log")
+    code = _bench(job, project / job.inside, folder, resume=_may_resume(job, folder))
+    if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
+        (folder / journal.NAME).unlink()  # of another driver or harness, say: measured anew
+        code = _bench(job, project / job.inside, folder, resume=False)
+    after = {} if job.emulated else _facts(job.uuid)
+    common |= {"after": after, "exit_code": code, "wall_s": round(time.monotonic() - begun, 3)}
+    log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+    run, verdict = folder / "run.json", folder / VERDICT_FILE
+    if not (run.is_file() and verdict.is_file()):
+        outcome = "refused" if code in (ExitCode.BAD_INPUT, os.EX_SOFTWARE) else "crashed"
+        return common | {"outcome": outcome, "reason": _last_line(log, code), "log": log[-LAST_WORDS:]}
+    document = json.loads(run.read_text(encoding="utf-8"))
+    document["commit_info"]["dirty"] = job.dirty
+    packed = gzip.compress(trimmed(document).encode(), mtime=0)
+    judged = json.loads(verdict.read_text(encoding="utf-8"))
+    return common | {
+        "outcome": "measured",
+        "reason": "",
+        "verdicts": judged["verdicts"],
+        "restarts": judged["restarts"],
+        "run": base64.b64encode(packed).decode(),
+    }
+
+
+def _bench(job: Job, project: Path, folder: Path, *, resume: bool) -> int:
+    """Run ``peakgate bench`` to its end and report each finished case; its exit code."""
+    environment = dict(os.environ) | {
+        CACHE_VARIABLE: str(_work(job.work) / "cache"),
+        "GIT_CEILING_DIRECTORIES": str(_work(job.work)),
+    }
+    if not job.emulated:
+        environment["CUDA_VISIBLE_DEVICES"] = job.uuid
+    command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.gate_process", str(os.getpid())]
+    command += [f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}", f"--commit={job.commit}"]
+    command += [f"--benchmark-json={folder / 'run.json'}", f"--benchmark-storage={folder / 'storage'}"]
+    command += [f"--wait={job.wait_s:g}", *(["--resume"] if resume else []), *job.arguments]
+    worker = distributed.get_worker()
+    with (folder / "log.txt").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        read = 0
+        while process.poll() is None:
+            time.sleep(POLL_S)
+            for record, end in _new_cases(folder / journal.NAME, read):
+                read = end
+                worker.log_event(TOPIC, {"gate": job.gate, **record})
+            if worker.status.name in CLOSING:
+                end_group(process)
+                raise RuntimeError(f"{job.uuid}: its worker is closing")
+    return process.returncode
+
+
+def _new_cases(path: Path, offset: int) -> Iterator[tuple[dict[str, Any], int]]:
+    """The finished cases that a journal holds from a byte offset on, each with the offset behind it."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            lines = file.read().split(b"\n")[:-1]
+    except OSError:
+        return
+    for line in lines:
+        offset += len(line) + 1
+        record = json.loads(line)
+        if journal.CASE in record:
+            info = record.get("extra_info") or record
+            about = {"case": record[journal.CASE], "verdict": info.get("verdict"), "time_us": info.get("time_us")}
+            yield about, offset
+
+
+def _may_resume(job: Job, folder: Path) -> bool:
+    path = folder / journal.NAME
+    return path.is_file() and path.stat().st_size > 0 and not {"--strict-gate", "--resume"} & set(job.arguments)
+
+
+def _settled_facts(uuid: str) -> dict[str, Any]:
+    """The GPU's facts once nobody is on it any more, or as they are when that takes too long."""
+    until = time.monotonic() + SETTLE_S
+    while True:
+        facts = _facts(uuid)
+        others = (facts.get("preflight") or {}).get("other_processes")
+        if not others or time.monotonic() >= until:
+            return facts
+        time.sleep(1.0)
+
+
+def _facts(uuid: str) -> dict[str, Any]:
+    found = place.answer()
+    mine = [dict(facts) for facts in found["gpus"] if facts["uuid"] == uuid]
+    gone = found["problem"] or "the driver does not offer this GPU any more; see dmesg for an Xid"
+    return mine[0] if mine else {"unfit": [gone]}
+
+
+@contextmanager
+def _locked(path: Path, wait_s: float) -> Iterator[None]:
+    """One task at a time per gate: a task that the scheduler believes lost may still be at work."""
+    until = time.monotonic() + wait_s
+    with path.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise PeakgateError(f"{path}: another task has measured this gate for {wait_s:.0f} s") from None
+                time.sleep(POLL_S)
+        yield
+
+
+def _remove_older(folder: Path) -> None:
+    """Remove what earlier fleets left of this gate: their drivers have it."""
+    for other in folder.parent.parent.glob(f"*/{folder.name}"):
+        if other != folder and (other / RESULT).is_file():
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _last_line(log: str, code: int) -> str:
+    lines = [line for line in log.splitlines() if line.strip()]
+    return f"{lines[-1].strip() if lines else 'it said nothing'} (exit code {code})"
+
+
+def _work(work: str) -> Path:
+    return Path(work).expanduser()
+
+
+def unpack_run(result: Mapping[str, Any]) -> bytes:
+    """The run file of a result, as text in UTF-8."""
+    return gzip.decompress(base64.b64decode(result["run"]))

@@ -1,0 +1,258 @@
+"""The change points of a history and the regressions among them that are still open; pure.
+
+Each GPU's sessions are a history of its own: nothing is compared between GPUs. Within it the known changes of the
+environment (driver, NVRTC, libraries, firmware, power limit) are borders. A case may have another level on either side
+of a border; such a shift is the environment's and no commit is named for it. Between the borders `scan` finds the
+steps. README.md says how often they are wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.judge import SMALLEST_SHIFT
+from peakgate.reports.comparison.noise import Floats, Numbers
+from peakgate.reports.history import scan
+from peakgate.reports.history.series import History
+from peakgate.reports.history.steps import environment_changes, locate
+from peakgate.reports.protect.acknowledged import Accepted
+from peakgate.reports.runs.index import ENVIRONMENT, Session
+
+INTERVAL_ERROR = 0.01
+MOST_BESIDE = 60
+"""A step's place is searched among at most so many sessions on either side."""
+
+
+LONG = 200
+"""So many sessions estimate a variance well enough at once; fewer do it again about the proposed segments."""
+
+
+class Cause(StrEnum):
+    """What a change point is put down to."""
+
+    COMMITS = "commits"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A step of one case on one GPU: after ``before`` and not after ``after``.
+
+    ``log_ratio`` is its size with a 99 % interval; ``number`` counts the first session after it in the history and
+    ``since`` the case's sessions since then on that GPU. ``facts`` are what changed with it; ``command`` measures it
+    again, None where no two commits could show it.
+    """
+
+    case: str
+    uuid: str | None
+    cause: Cause
+    before: Session
+    after: Session
+    between: int
+    number: int
+    since: int
+    log_ratio: float
+    low: float
+    high: float
+    facts: tuple[str, ...]
+    command: str | None
+
+    @property
+    def percent(self) -> float:
+        """Change of the time in percent, positive when slower."""
+        return 100 * math.expm1(self.log_ratio)
+
+    @property
+    def interval_percent(self) -> tuple[float, float]:
+        return 100 * math.expm1(self.low), 100 * math.expm1(self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRegression:
+    """A slower step that no later one mended; ``remaining`` is the log ratio that is left of it."""
+
+    change: ChangePoint
+    remaining: float
+    accepted: Accepted | None = None
+
+    @property
+    def remaining_percent(self) -> float:
+        return 100 * math.expm1(self.remaining)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Sessions of one GPU and one environment, by number; ``values`` are packed, ``at`` their numbers."""
+
+    values: Floats
+    counts: Floats
+    at: Numbers
+    border: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A segment of one case: its sessions by number, its level and how many sessions agree with it."""
+
+    numbers: tuple[int, ...]
+    level: float
+    agreeing: int
+    border: tuple[str, ...]
+
+
+def find_changes(history: History) -> tuple[ChangePoint, ...]:
+    """Every change point, newest first."""
+    by_gpu: dict[str | None, list[int]] = {}
+    for number, session in enumerate(history.sessions):
+        by_gpu.setdefault(session.uuid, []).append(number)
+    gpus = [_blocks(history, np.array(numbers, dtype=np.intp)) for numbers in by_gpu.values()]
+    series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in gpus for block in blocks)
+    found = [each for blocks in gpus for each in _of_gpu(history, blocks, max(1, series))]
+    return tuple(sorted(found, key=lambda each: (-each.number, -abs(each.log_ratio), each.case)))
+
+
+def open_regressions(changes: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
+    """The slower steps that later ones of the same case and GPU have not mended, largest first.
+
+    A step caused by commits is mended by such steps alone: a faster driver hides it and does not undo it. Accepted is
+    one that a person named with at least its size, no earlier than the day it was first measured.
+    """
+    series: dict[tuple[str, str | None], list[ChangePoint]] = {}
+    for change in sorted(changes, key=lambda each: each.number):
+        series.setdefault((change.case, change.uuid), []).append(change)
+    found = []
+    for steps in series.values():
+        for index, step in enumerate(steps):
+            by_commits = step.cause is Cause.COMMITS
+            counted = [each for each in steps[index:] if each.cause is Cause.COMMITS or not by_commits]
+            remaining = min(np.cumsum([each.log_ratio for each in counted]).tolist())
+            if remaining > SMALLEST_SHIFT:
+                found.append(OpenRegression(step, remaining, _acceptance(step, remaining, accepted)))
+    return tuple(sorted(found, key=lambda each: (each.accepted is not None, -each.remaining, each.change.case)))
+
+
+def _acceptance(step: ChangePoint, remaining: float, accepted: Sequence[Accepted]) -> Accepted | None:
+    surely = 100 * math.expm1(remaining - (step.log_ratio - step.low))
+    for each in accepted:
+        if each.case == step.case and each.percent >= surely and step.after.taken.date() <= each.day:
+            return each
+    return None
+
+
+def _blocks(history: History, numbers: Numbers) -> list[_Block]:
+    """The sessions of one GPU, cut where its environment changed."""
+    known: dict[str, str] = {}
+    starts: list[tuple[int, tuple[str, ...]]] = []
+    for position, number in enumerate(numbers.tolist()):
+        session = history.sessions[number]
+        facts = {**({"driver": session.driver} if session.driver else {}), **session.environment}
+        changed = environment_changes(known, facts)
+        if changed or not starts:
+            starts.append((position, changed))
+        known |= {name: facts[name] for name in ENVIRONMENT if name in facts}
+    ends = [*(position for position, _ in starts[1:]), len(numbers)]
+    blocks = []
+    for (start, border), end in zip(starts, ends, strict=True):
+        own = numbers[start:end]
+        values, counts = scan.packed(history.log_time[:, own])
+        there = np.isfinite(history.log_time[:, own])
+        at = own[np.argsort(~there, axis=1, kind="stable")]
+        blocks.append(_Block(values, counts, at, border))
+    return blocks
+
+
+def _of_gpu(history: History, blocks: Sequence[_Block], series: int) -> list[ChangePoint]:
+    counts = np.sum([block.counts for block in blocks], axis=0)
+    if not (counts >= 2 * scan.FEWEST).any():
+        return []
+    variance, df, segments = _noise(blocks)
+    sds = np.sqrt(variance)
+    limits = [scan.critical(series, block.values.shape[1], df) for block in blocks]
+    found = []
+    for row in range(len(history.cases)):
+        if sum(len(of_block[row]) for of_block in segments) == 1:
+            continue
+        levels: list[_Level] = []
+        for block, of_block, (newest, older) in zip(blocks, segments, limits, strict=True):
+            values, sd = block.values[row, : int(block.counts[row])], float(sds[row])
+            if len(values) == 0:
+                continue
+            newest_limit = newest[row] if block is blocks[-1] else older[row]
+            for first, end in scan.tested(values, of_block[row], sd, float(newest_limit), float(older[row])):
+                middle, _, agreeing = scan.level(values[first:end], sd)
+                own = tuple(block.at[row, first:end].tolist())
+                levels.append(_Level(own, middle, agreeing, block.border if first == 0 else ()))
+        found += _steps(history, row, levels, (float(sds[row]), float(df[row])), series)
+    return found
+
+
+def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Segments]]]:
+    """Variance of a session's log time and its degrees of freedom for each case, and the proposed segments."""
+    typical = np.array([_typical(blocks, row) for row in range(len(blocks[0].values))])
+    first = [scan.first_variance(block.values, block.counts) for block in blocks]
+    weights = np.sum([df for _, df in first], axis=0)
+    pooled = np.sum([variance * df for variance, df in first], axis=0) / np.maximum(weights, 1e-9)
+    variance, df = noise.squeeze(pooled, weights, typical)
+    segments: list[list[scan.Segments]] = []
+    for _ in range(2 if max(block.values.shape[1] for block in blocks) < LONG else 1):
+        sds = np.sqrt(np.where(df > 0, variance, 1.0))
+        segments = [scan.propose(block.values, sds) for block in blocks]
+        totals, own = np.zeros(len(typical)), np.zeros(len(typical))
+        for block, of_block in zip(blocks, segments, strict=True):
+            total, degrees = scan.residuals(block.values, of_block, sds)
+            totals += total
+            own += degrees
+        variance, df = noise.squeeze(totals / np.maximum(own, 1.0), own, typical)
+    return np.where(df > 0, variance, 1.0), np.maximum(df, 1.0), segments
+
+
+def _typical(blocks: Sequence[_Block], row: int) -> float:
+    values = np.concatenate([block.values[row, : int(block.counts[row])] for block in blocks])
+    return float(np.median(values)) if len(values) else 0.0
+
+
+def _steps(
+    history: History, row: int, levels: Sequence[_Level], noise_of: tuple[float, float], series: int
+) -> list[ChangePoint]:
+    found = []
+    case, (sd, df) = history.cases[row], noise_of
+    quantile = noise.upper_quantile(INTERVAL_ERROR / 2, df)
+    at_border = noise.upper_quantile(scan.ERROR / 2 / series, df)
+    for index in range(1, len(levels)):
+        before, after = levels[index - 1], levels[index]
+        error = sd * math.sqrt(1 / max(before.agreeing, 1) + 1 / max(after.agreeing, 1))
+        shift = after.level - before.level
+        surely = min(before.agreeing, after.agreeing) >= scan.FEWEST and abs(shift) > at_border * error
+        if abs(shift) <= SMALLEST_SHIFT or (after.border and not surely):
+            continue
+        numbers = (*before.numbers[-MOST_BESIDE:], *after.numbers[:MOST_BESIDE])
+        sessions = [history.sessions[number] for number in numbers]
+        # A border is where it is: the place of a shift there is not searched.
+        known = min(len(before.numbers), MOST_BESIDE) if after.border else None
+        step = locate(case, sessions, history.log_time[row, list(numbers)], sd, known)
+        change = ChangePoint(
+            case=case,
+            uuid=step.after.uuid,
+            cause=Cause.ENVIRONMENT if after.border or _same_commit(step.before, step.after) else Cause.COMMITS,
+            before=step.before,
+            after=step.after,
+            between=step.between,
+            number=after.numbers[0],
+            since=sum(len(each.numbers) for each in levels[index:]),
+            log_ratio=shift,
+            low=shift - quantile * error,
+            high=shift + quantile * error,
+            facts=step.facts,
+            command=step.command,
+        )
+        found.append(replace(change, command=None) if change.cause is Cause.ENVIRONMENT else change)
+    return found
+
+
+def _same_commit(before: Session, after: Session) -> bool:
+    return before.commit == after.commit and not before.dirty and not after.dirty

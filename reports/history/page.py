@@ -1,0 +1,147 @@
+"""A history as one HTML page that opens anywhere: every case's times with its change points, worst first.
+
+The pictures are inline SVG, so they are there without scripts; filter, sorting and themes are those of a run's page.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from peakgate.common.text import one_line
+from peakgate.reports.history.changes import Cause, ChangePoint
+from peakgate.reports.history.report import header, open_line, place, remarks, size
+from peakgate.reports.history.series import History
+from peakgate.reports.history.trend import Trend, session_name
+from peakgate.reports.render import page
+from peakgate.reports.runs.index import gpu_label
+from peakgate.verdict import Verdict
+
+TEMPLATES = Path(page.__file__).with_name("templates")
+WIDTH, HEIGHT = 1000, 100
+LEAST_SPAN = 0.03
+"""Times that moved less than this share are drawn as the nearly straight line they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case: ``chart`` is its picture, ``range`` that in words, ``steps`` its change points in words."""
+
+    case: str
+    family: str
+    verdict: Verdict
+    tone: str
+    reason: str
+    open_percent: float | None
+    change_percent: float | None
+    steps: tuple[str, ...]
+    chart: Markup
+    range: str
+
+
+def html(trend: Trend) -> str:
+    """The whole page as text."""
+    history = trend.history
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["line"] = one_line
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rows = _rows(trend)
+    sentences = [f"{header(history)}."]
+    if trend.suite_wide:
+        sentences.insert(1, f"Suite-wide: {trend.suite_wide.verdict}, {trend.suite_wide.reason}.")
+    return environment.get_template("history.html").render(
+        title=f"Peakgate history: {trend.verdict}, {history.slug}",
+        trend=trend,
+        tone=page.tone(trend.verdict),
+        sentences=sentences,
+        notes=remarks(trend),
+        regressions=[open_line(each) for each in trend.regressions],
+        gpus=[gpu_label(each) for each in dict.fromkeys(session.uuid for session in history.sessions)],
+        families=list(dict.fromkeys(row.family for row in rows)),
+        rows=rows,
+        style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  # a file of our own
+        script=Markup(script),  # noqa: S704  # a file of our own
+        script_hash=f"sha256-{digest}",
+    )
+
+
+def _rows(trend: Trend) -> list[Row]:
+    """Regressions that are open first, then by verdict."""
+    history = trend.history
+    numbers = {case: row for row, case in enumerate(history.cases)}
+    steps: dict[str, list[ChangePoint]] = {}
+    for change in trend.changes:
+        steps.setdefault(change.case, []).append(change)
+    left: dict[str, float] = {}
+    for each in trend.open:
+        left[each.change.case] = max(left.get(each.change.case, 0.0), each.remaining_percent)
+    rows = []
+    for finding in trend.findings:
+        own = steps.get(finding.case, [])
+        chart, words = _chart(history, numbers[finding.case], own)
+        rows.append(
+            Row(
+                case=finding.case,
+                family=finding.case.partition(".")[0],
+                verdict=finding.verdict,
+                tone=page.tone(finding.verdict),
+                reason=finding.judgement.reason,
+                open_percent=left.get(finding.case),
+                change_percent=finding.shift.percent if finding.shift else None,
+                steps=tuple(_step(each) for each in own),
+                chart=chart,
+                range=words,
+            )
+        )
+    return sorted(rows, key=lambda row: (row.verdict is not Verdict.SLOWER, -(row.open_percent or 0.0)))
+
+
+def _step(change: ChangePoint) -> str:
+    facts = f": {', '.join(change.facts)}" if change.facts else ""
+    return f"{size(change)}, {change.cause}, {place(change)}{facts}"
+
+
+def _chart(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[Markup, str]:
+    """The times of a case by session, a line per GPU, and its change points."""
+    values = np.exp(history.log_time[row])
+    there = np.flatnonzero(np.isfinite(values))
+    low, high = float(values[there].min()), float(values[there].max())
+    span = max(high - low, LEAST_SPAN * float(np.median(values[there])))
+    bottom = (low + high - span) / 2
+    across = WIDTH / max(1, len(history.sessions) - 1)
+    lines = []
+    for number, gpu in enumerate(dict.fromkeys(session.uuid for session in history.sessions)):
+        own = [index for index in there.tolist() if history.sessions[index].uuid == gpu]
+        heights = 4 + (HEIGHT - 8) * (1 - (values[own] - bottom) / span)
+        points = " ".join(f"{x * across:.0f},{y:.0f}" for x, y in zip(own, heights.tolist(), strict=True))
+        lines.append(f'<polyline class="gpu{number % 4}" points="{points}"/>' if own else "")
+    for mark in history.marks:
+        told = f"{mark.what} {mark.before} to {mark.after}, {session_name(history.sessions[mark.index])}"
+        lines.append(_upright("environment", (mark.index - 0.5) * across, told))
+    for change in changes:
+        tone = "bad" if change.log_ratio > 0 else "good"
+        border = " environment" if change.cause is Cause.ENVIRONMENT else ""
+        lines.append(_upright(f"{tone}{border}", (change.number - 0.5) * across, _step(change)))
+    words = f"{low:.4g} to {high:.4g} µs in {len(there)} sessions"
+    label = escape(f"{history.cases[row]}: {words}, {len(changes)} change points")
+    return (
+        Markup(  # noqa: S704  # numbers, and texts that are escaped
+            f'<svg class="series" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
+            f'aria-label="{label}">{"".join(lines)}</svg>'
+        ),
+        words,
+    )
+
+
+def _upright(kind: str, x: float, text: str) -> str:
+    title = f"<title>{escape(one_line(text))}</title>"
+    return f'<line class="{kind}" x1="{x:.0f}" x2="{x:.0f}" y1="0" y2="{HEIGHT}">{title}</line>'

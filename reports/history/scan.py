@@ -1,0 +1,246 @@
+"""Where the level of a series of log times changes, in many series at once; pure numbers.
+
+A series is cut into segments by least squares with a price for each cut (optimal partitioning: Jackson et al., An
+algorithm for optimal partitioning of data on an interval, 2005). These cuts are only proposals. Each is then tested:
+how much better two levels fit than one, under a loss that no single session can exceed (Fearnhead and Rigaill,
+Changepoint detection in the presence of outliers, 2019), so that a few odd sessions make no step. The critical value
+is that of the largest of all two-sample t statistics along a series: Siegmund's approximation (James, James and
+Siegmund, Tests for a change-point, 1987), averaged over how far the estimated SD may be from the true one.
+
+The error is shared out over all series and all cuts, so that an unchanged history is seldom cut (README.md). Most of
+it is spent on the newest sessions, where a step has had the fewest sessions to show.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.noise import Floats
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+ERROR = 0.0035
+"""Nominal probability that any unchanged series is cut. Odd sessions and the search for the SD add to it: README.md
+has what it is in synthetic histories."""
+
+FEWEST = 4
+"""Sessions that a segment needs, and that must agree with its level."""
+
+NEWEST = 6
+NEWEST_SHARE = 0.8
+"""Cuts with at most NEWEST sessions after them have this share of the error."""
+
+PROPOSED = 4.0
+"""A cut is proposed where its t statistic is this large, far below what it must reach."""
+
+FARTHEST = 3.5
+"""In SDs: a session farther from its level counts as this far."""
+
+REACH = 4
+ALIKE = 2
+ALIKE_WITHIN = 3.0
+"""An odd session has fewer than ALIKE among REACH neighbours on either side within so many SDs; no cut is proposed for
+its sake."""
+
+EVERY_START, COARSE = 128, 8
+"""Of segments longer than EVERY_START only every COARSE-th beginning is tried, which suffices to propose one."""
+
+MOST_STARTS = 12
+
+Segments = tuple[tuple[int, int], ...]
+"""(first, end) of each segment, in order and without a gap."""
+
+
+def first_variance(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Variance and degrees of freedom from the median difference between neighbours, which steps do not widen."""
+    if values.shape[1] < 2:
+        return np.zeros(len(values)), np.zeros(len(values))
+    differences = np.abs(np.diff(values, axis=1))
+    middle = np.where(counts > 1, np.nanmedian(np.where(counts[:, None] > 1, differences, 0.0), axis=1), 0.0)
+    sds = noise.MAD_TO_SD * middle / np.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
+    return sds**2, np.maximum(0.25 * (counts - 1), 0.0)
+
+
+def packed(log_time: Floats) -> tuple[Floats, Floats]:
+    """Each row's values moved to the front, NaN after them, and how many there are; no column without any value."""
+    counts = np.isfinite(log_time).sum(axis=1)
+    order = np.argsort(~np.isfinite(log_time), axis=1, kind="stable")
+    values: Floats = np.take_along_axis(log_time, order, axis=1)[:, : max(1, int(counts.max(initial=0)))]
+    return values, counts.astype(float)
+
+
+def odd(values: Floats, sd: Floats) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Which sessions agree with too few of their neighbours."""
+    alike = np.zeros(values.shape, dtype=np.int64)
+    for distance in range(1, min(REACH + 1, values.shape[1])):
+        near = np.abs(values[:, distance:] - values[:, :-distance]) <= ALIKE_WITHIN * sd[:, None]
+        alike[:, distance:] += near
+        alike[:, :-distance] += near
+    return np.asarray(alike < ALIKE)
+
+
+def propose(values: Floats, sd: Floats) -> list[Segments]:
+    """Segments of each row of packed values that explain it at the price of PROPOSED squared a cut."""
+    rows, columns = values.shape
+    there: NDArray[np.bool_] = np.asarray(np.isfinite(values))
+    kept: NDArray[np.bool_] = there.copy()
+    kept[odd(values, sd)] = False
+    kept[kept.sum(axis=1) < FEWEST] = False
+    some = np.asarray(there.any(axis=1))
+    centre = np.where(some, np.nanmedian(np.where(some[:, None], values, 0.0), axis=1), 0.0)
+    scaled = np.where(kept, (values - centre[:, None]) / sd[:, None], 0.0)
+    # Session by row, so that one step of the recursion works on whole rows of memory.
+    sums = np.vstack([np.zeros(rows), np.cumsum(scaled.T, axis=0)])
+    counts = np.vstack([np.zeros(rows), np.cumsum(kept.T, axis=0)])
+    best = np.full((columns + 1, rows), -np.inf)
+    best[0] = 0.0
+    back = np.zeros((columns + 1, rows), dtype=np.intp)
+    every = np.arange(rows)
+    for end in range(FEWEST, columns + 1):
+        found = np.full(rows, -np.inf)
+        far = max(0, end - EVERY_START) // COARSE * COARSE
+        for first, last, step in ((0, far, COARSE), (far, end - FEWEST + 1, 1)):
+            if first == last:
+                continue
+            gain = sums[end] - sums[first:last:step]
+            count = counts[end] - counts[first:last:step]
+            gain *= gain
+            gain /= np.maximum(count, 1.0)
+            gain += best[first:last:step]
+            gain[count < FEWEST] = -np.inf
+            chosen = gain.argmax(axis=0)
+            better = gain[chosen, every] > found
+            back[end, better] = first + step * chosen[better]
+            found = np.maximum(found, gain[chosen, every])
+        best[end] = found - PROPOSED**2
+    ends = there.sum(axis=1)
+    return [_traced(back[:, row], int(ends[row])) if kept[row].any() else ((0, int(ends[row])),) for row in every]
+
+
+def _traced(back: np.ndarray[tuple[int], np.dtype[np.intp]], end: int) -> Segments:
+    found = []
+    while end > 0:
+        found.append((int(back[end]), end))
+        end = int(back[end])
+    return tuple(reversed(found))
+
+
+def level(values: Floats, sd: float) -> tuple[float, float, int]:
+    """The level that fits best under the bounded loss, that loss in variances, and how many sessions agree with it."""
+    ranks = np.linspace(0, len(values) - 1, min(len(values), MOST_STARTS)).round().astype(np.intp)
+    levels: Floats = np.sort(values)[ranks]
+    for _ in range(4):
+        near = np.abs(values - levels[:, None]) < FARTHEST * sd
+        agreeing = near.sum(axis=1)
+        levels = np.where(agreeing > 0, (values * near).sum(axis=1) / np.maximum(agreeing, 1), levels)
+    far = np.abs(values - levels[:, None]) / sd
+    losses = np.sum(np.minimum(far, FARTHEST) ** 2, axis=1)
+    chosen = int(losses.argmin())
+    return float(levels[chosen]), float(losses[chosen]), int((far[chosen] < FARTHEST).sum())
+
+
+def residuals(values: Floats, segments: Sequence[Segments], sd: Floats) -> tuple[Floats, Floats]:
+    """Sums of the squares about the segments' levels, and their degrees of freedom, without sessions far from theirs.
+
+    One of each per row of packed values.
+    """
+    there = np.isfinite(values)
+    totals, df = np.zeros(len(values)), np.zeros(len(values))
+    whole = np.flatnonzero((np.array([len(each) for each in segments]) == 1) & there.any(axis=1))
+    parts, far = values[whole], FARTHEST * sd[whole, None]
+    middle = np.nanmedian(parts, axis=1, keepdims=True) if len(whole) else np.zeros((0, 1))
+    near = np.abs(parts - middle) < far
+    for _ in range(3):
+        middle = np.nansum(parts * near, axis=1, keepdims=True) / np.maximum(near.sum(axis=1, keepdims=True), 1)
+        near = np.abs(parts - middle) < far
+    totals[whole] = np.nansum(((parts - middle) * near) ** 2, axis=1)
+    df[whole] = np.maximum(near.sum(axis=1) - 1.0, 0.0)
+    for row in np.flatnonzero(np.array([len(each) for each in segments]) > 1).tolist():
+        for first, end in segments[row]:
+            part = values[row, first:end]
+            own = np.abs(part - level(part, float(sd[row]))[0])
+            kept = own[own < FARTHEST * sd[row]]
+            totals[row] += float(np.sum(kept**2))
+            df[row] += max(0.0, len(kept) - 1.0)
+    return totals, df
+
+
+def tested(values: Floats, segments: Segments, sd: float, newest: float, older: float) -> Segments:
+    """The segments that are left when every cut below its critical value has been taken out, the faintest first.
+
+    ``newest`` and ``older`` are the critical t values of a cut near the end and of any other.
+    """
+    kept = list(segments)
+    known: dict[tuple[int, int], tuple[float, float, int]] = {}
+
+    def fit(first: int, end: int) -> tuple[float, float, int]:
+        if (first, end) not in known:
+            known[first, end] = level(values[first:end], sd)
+        return known[first, end]
+
+    while len(kept) > 1:
+        strengths = []
+        for (first, cut), (_, end) in itertools.pairwise(kept):
+            before, after = fit(first, cut), fit(cut, end)
+            gain = fit(first, end)[1] - before[1] - after[1] if min(before[2], after[2]) >= FEWEST else 0.0
+            critical = newest if end == len(values) and end - cut <= NEWEST else older
+            strengths.append(gain / critical**2)
+        faintest = int(np.argmin(strengths))
+        if strengths[faintest] > 1:
+            break
+        kept[faintest : faintest + 2] = [(kept[faintest][0], kept[faintest + 1][1])]
+    return tuple(kept)
+
+
+DEGREES = np.array([2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 300.0, 1000.0])
+NORMAL = np.geomspace(0.3, 40.0, 500)
+STUDENT = np.geomspace(2.0, 200.0, 150)
+"""Values of the statistic with the true SD and with the estimated one, for the average over their ratio."""
+
+
+def critical(series: int, sessions: int, df: Floats) -> tuple[Floats, Floats]:
+    """The t values that cuts near the end and older ones must exceed, for each of the degrees of freedom.
+
+    ``series`` share the error; each has at most ``sessions``.
+    """
+    if sessions < 2 * FEWEST:
+        return np.full(len(df), np.inf), np.full(len(df), np.inf)
+    both = []
+    cuts = range(FEWEST, sessions - FEWEST + 1)
+    for share, near in ((NEWEST_SHARE, True), (1 - NEWEST_SHARE, False)):
+        chosen = tuple(cut for cut in cuts if (sessions - cut <= NEWEST) == near)
+        values = _critical(ERROR * share / series, sessions, chosen)
+        both.append(np.interp(np.log(np.clip(df, DEGREES[0], DEGREES[-1])), np.log(DEGREES), values))
+    return both[0], both[1]
+
+
+@lru_cache(maxsize=4096)
+def _critical(probability: float, sessions: int, cuts: Sequence[int]) -> Floats:
+    """The value that the largest t statistic of these cuts exceeds with this probability, for each of DEGREES."""
+    if not cuts:
+        return np.full(len(DEGREES), np.inf)
+    crossed = _crossed(NORMAL, np.array(cuts, dtype=float), sessions)
+    ratio = (NORMAL / STUDENT[:, None]) ** 2
+    found = []
+    for df in DEGREES.tolist():
+        # The estimated variance over the true one is chi-square over its degrees of freedom; per step of log NORMAL.
+        log_density = df / 2 * (np.log(df / 2) + np.log(ratio) - ratio) - special.gammaln(df / 2)
+        weights = 2 * np.exp(log_density) * np.log(NORMAL[1] / NORMAL[0])
+        above = np.maximum(weights @ crossed, 1e-300)
+        found.append(float(np.exp(np.interp(-np.log(probability), -np.log(above), np.log(STUDENT)))))
+    return np.array(found)
+
+
+def _crossed(bounds: Floats, cuts: Floats, sessions: int) -> Floats:
+    """Probability that the largest of the cuts' two-sided z statistics exceeds each bound, known variance."""
+    rates = sessions / (cuts * (sessions - cuts))
+    steps = bounds[:, None] * np.sqrt(rates) / 2
+    density = np.exp(-(steps**2) / 2) / np.sqrt(2 * np.pi)
+    overshoot = (special.ndtr(steps) - 0.5) / steps / (steps * special.ndtr(steps) + density)
+    normal = bounds * np.exp(-(bounds**2) / 2) / np.sqrt(2 * np.pi)
+    probability: Floats = np.minimum(1.0, normal * np.sum(overshoot * rates, axis=1))
+    return probability

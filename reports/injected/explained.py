@@ -1,0 +1,119 @@
+"""Is the injected mistake the first cause named? ``python -m peakgate.reports.injected.explained OUT`` asks that.
+
+Ten of the project's slowdown mutants are written into a copy of the project, and ``peakgate ab --explain`` compares the
+copy with an unchanged one on GPU 0. Each mutant's kernel has to be flagged and its injected cause named first. With
+``--saved`` nothing is measured: what an earlier campaign left in OUT is explained anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from peakgate.case import Case, Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.reports.explain.causes import Cause
+from peakgate.reports.explain.explain import Explained, saved
+from peakgate.reports.injected import mutants
+from peakgate.reports.injected.campaign import copied
+from peakgate.verdict import ExitCode
+
+FIGURES = "explained.json"
+EXPECTED: Mapping[str, Cause] = {
+    "stride_smem-no-padding": Cause.BANK_CONFLICTS,
+    "shared_tile_row_row-columns": Cause.BANK_CONFLICTS,
+    "smem_pad-no-padding": Cause.BANK_CONFLICTS,
+    "vectorized-no-padding": Cause.BANK_CONFLICTS,
+    "read_float4-threads-down-columns": Cause.SECTORS,
+    "soa_one-threads-down-columns": Cause.SECTORS,
+    "naive-threads-down-columns": Cause.SECTORS,
+    "registers-launch-bounds-spill": Cause.SPILLS,
+    "fma_chains-unroll-1": Cause.UNROLLING,
+    "staged-loads-unroll-1": Cause.UNROLLING,
+}
+"""Mutant to the cause that was injected."""
+
+
+def chosen(project: Project, wanted: Mapping[str, Cause] = EXPECTED) -> tuple[list[mutants.Mutant], dict[str, str]]:
+    """The listed mutants, and by mutant one case of the gate tier that each touches, the first."""
+    listed = [each for each in mutants.read(project.baselines / mutants.LIST) if each.name in wanted]
+    missing = wanted.keys() - {each.name for each in listed}
+    if missing:
+        raise PeakgateError(f"{mutants.LIST} has no mutant {min(missing)!r}; run this in Peakgate's own project")
+    cases: list[Case] = catalogue.cases(Scale.BENCH, Tier.GATE)
+    touched = mutants.touched(listed, cases, project)
+    first = {name: next(case.id for case in cases if case.id in ids) for name, ids in touched.items()}
+    return listed, first
+
+
+def figures(
+    explained: Explained, first: Mapping[str, str], wanted: Mapping[str, Cause] = EXPECTED
+) -> list[dict[str, object]]:
+    """By mutant: the case, the injected cause, what was named, and whether that came first."""
+    by_case = {each.case: each for each in explained.cases}
+    rows: list[dict[str, object]] = []
+    for name, cause in wanted.items():
+        found = by_case.get(first[name])
+        named = [] if found is None else [finding.cause.value for finding in found.findings]
+        sentences = [] if found is None else found.lines
+        right = named[:1] == [cause.value]
+        rows.append(
+            {
+                "mutant": name,
+                "case": first[name],
+                "injected": cause.value,
+                "named": named,
+                "right": right,
+                "said": sentences,
+            }
+        )
+    return rows
+
+
+def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:
+    """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it has to flag."""
+    with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
+        base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))
+        mutants.apply(head, listed, project)
+        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
+        command += ["--out", str(out), "--explain", "--sentinels", "0", "--pairs", "4", "--confirm-pairs", "4"]
+        command += [word for case in cases for word in ("-k", case)]
+        code = subprocess.run(command, cwd=project.root, check=False).returncode
+    if code != ExitCode.REGRESSION:
+        raise PeakgateError(f"ab exited {code}, expected {int(ExitCode.REGRESSION)}; see its message above")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, or read what is saved, and print what was named of each mutant; 1 where fewer than nine are right."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.reports.injected.explained", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("--saved", action="store_true", help="explain what is in OUT, measure nothing")
+    options = parser.parse_args(arguments)
+    try:
+        project = config.required()
+        listed, first = chosen(project)
+        if not options.saved:
+            measure(options.out, project, listed, list(first.values()))
+        rows = figures(saved(options.out / "explain"), first)
+    except PeakgateError as error:
+        return refused(error)
+    for row in rows:
+        sys.stdout.write(
+            f"{'right' if row['right'] else 'WRONG'} {row['mutant']}: {row['injected']}; named {row['named']}\n"
+        )
+    right = sum(bool(row["right"]) for row in rows)
+    sys.stdout.write(f"{right} of {len(rows)} injected causes are named first\n")
+    write_whole(options.out / FIGURES, json.dumps(rows, indent=1) + "\n")
+    return ExitCode.OK if right >= len(rows) - 1 else ExitCode.REGRESSION
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""``peakgate bisect`` on repositories whose commits play back chosen times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ab_experiment import PAD, ran, start_quickly
+from ab_fake import FakeSide, commit
+from peakgate.cli import main
+from synthetic_runs import LADDER, slower
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_quickly(tmp_path, monkeypatch)
+
+
+def side(code: str | None, factor: float = 1.0, **more: Any) -> FakeSide:
+    """A commit whose PAD kernel has this machine code and takes so much longer."""
+    return FakeSide(dict.fromkeys(LADDER, "same") | {PAD: code}, slower(PAD, factor), **more)
+
+
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *sides: FakeSide) -> list[str]:
+    """A repository with a commit per side, in order, as the working directory."""
+    repository, log = tmp_path / "repository", tmp_path / "runs.log"
+    commits = [
+        commit(each.write(repository, f"commit{number}", log), f"change {number}") for number, each in enumerate(sides)
+    ]
+    monkeypatch.chdir(repository)
+    return commits
+
+
+def bisect(tmp_path: Path, good: str, bad: str, *options: str) -> int:
+    few = ["--pairs", "2", "--confirm-pairs", "2", "--case", PAD]
+    return main(["bisect", good, bad, "--out", str(tmp_path / "out"), *few, *options])
+
+
+def answer(tmp_path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tmp_path / "out" / "bisect" / "bisect.json").read_text())
+    return found
+
+
+def test_an_interrupted_bisect_goes_on_and_names_the_commit_with_its_size_and_what_shows_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    slow = side("c", 1.2, interrupt_at=43)  # in the middle of a pair
+    commits = history(tmp_path, monkeypatch, side("a"), side("b"), side("b"), slow, side(None), side("d", 1.2))
+    command = [
+        "bisect",
+        commits[0],
+        commits[-1],
+        "--out",
+        str(tmp_path / "out"),
+        "--pairs",
+        "2",
+        "--confirm-pairs",
+        "2",
+    ]
+    assert main(command) == 130
+    assert "go on with --resume" in capsys.readouterr().err
+    before = len(ran(tmp_path))
+    assert main([*command, "--resume"]) == 1
+    found, said = answer(tmp_path), capsys.readouterr().out
+    assert (found["case"], [each["commit"] for each in found["commits"]]) == (PAD, [commits[3]])
+    assert found["change"]["low_percent"] < 20 < found["change"]["high_percent"]
+    assert (found["groups"], found["history"], found["measured"]) == (4, 6, 4)
+    assert said.startswith(f"{commits[3][:12]} made {PAD} slower: change 3\n+")
+    assert f"again: peakgate ab {commits[2][:12]} {commits[3][:12]} -k {PAD} --explain" in said
+    assert not {"commit2", "commit4"} & {name for name, *_ in ran(tmp_path)}
+    assert len(ran(tmp_path)) - before < 2 * found["pairs"]
+
+
+def test_equal_code_at_both_ends_is_no_commits_fault_and_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    commits = history(tmp_path, monkeypatch, side("a"), side("b", 1.3), side("a"))
+    assert bisect(tmp_path, commits[0], commits[-1]) == 0
+    assert "no commit is the cause: machine code and launch are equal at both ends" in capsys.readouterr().out
+    assert not (tmp_path / "runs.log").exists()
+
+
+def test_ends_that_do_not_differ_when_measured_are_no_commits_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    commits = history(tmp_path, monkeypatch, side("a"), side("b"), side("c"))
+    assert bisect(tmp_path, commits[0], commits[-1]) == 0
+    assert "GOOD and BAD do not differ" in capsys.readouterr().out
+
+
+def test_the_plan_prints_groups_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    commits = history(tmp_path, monkeypatch, side("a"), side("a"), side(None), side("b"))
+    assert bisect(tmp_path, commits[0], commits[-1], "--plan", "--capability", "9.0") == 0
+    said = capsys.readouterr().out
+    assert f"{PAD}: 4 commits, 2 groups of equal code, 1 borders to search" in said
+    assert f"  {commits[0][:12]}..{commits[1][:12]}: 2 commits, code a: change 0" in said
+    assert f"  {commits[2][:12]}: skipped, does not build" in said
+    assert main(["bisect", commits[0], commits[-1], "--plan", "--capability", "9.0"]) == 0
+    assert f"1 cases differ between the ends, {len(LADDER) - 1} cannot" in capsys.readouterr().out
+    assert not (tmp_path / "runs.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--error", "0.6"], "--error 0.6: expected a share of bisects above 0 and below 0.5"),
+        (["--pairs", "1"], "--pairs and --confirm-pairs need 2 or more"),
+        (["--resume"], "state.json: no bisect to resume there"),
+        (["--case", "transpose.smem_pad-819"], "has no such case; name commits that have and build the case"),
+    ],
+)
+def test_what_makes_no_sense_exits_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, options: list[str], said: str
+) -> None:
+    commits = history(tmp_path, monkeypatch, side("a"), side("b"))
+    assert bisect(tmp_path, commits[0], commits[-1], *options) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_good_that_is_no_ancestor_of_bad_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    commits = history(tmp_path, monkeypatch, side("a"), side("b"))
+    assert bisect(tmp_path, commits[1], commits[0]) == 2
+    assert "is no ancestor of" in capsys.readouterr().err
+
+
+def test_a_state_of_another_question_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    commits = history(tmp_path, monkeypatch, side("a"), side("a"))
+    assert bisect(tmp_path, commits[0], commits[-1]) == 0
+    assert bisect(tmp_path, commits[0], commits[-1], "--resume", "--error", "0.01") == 2
+    assert "state.json: is of error 0.05, not 0.01" in capsys.readouterr().err

@@ -1,0 +1,197 @@
+"""What is posted on a pull request: .github/comment.py and asked.py, with files that the change may have written."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from github import REPOSITORY, TOKEN, GitHub, artifact, serving
+from github import comment as posted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[2] / ".github"))
+comment = importlib.import_module("comment")
+asked = importlib.import_module("asked")
+
+COMMIT, URL = "c" * 40, "https://github.com/us/kernels/actions/runs/7"
+PAD = "transpose.smem_pad-8192-32x8"
+EXPLAINED = {
+    "case": PAD,
+    "file": "kernels/transpose/smem_pad.cu",
+    "line": 12,
+    "findings": [{"cause": "bank conflicts", "sentence": "More bank conflicts in shared memory: 0 to 900000."}],
+}
+AB = {
+    "exit_code": 1,
+    "counts": {"SLOWER": 1, "SAME": 2},
+    "rows": [
+        {"case": PAD, "verdict": "SLOWER", "reason": "1.30x slower, p < 1e-06"},
+        {"case": "roof.copy", "verdict": "SAME", "reason": "unchanged"},
+    ],
+    "explained": {"cases": [EXPLAINED]},
+}
+OK = {"exit_code": 0, "counts": {"PASS": 3}}
+FOUND: dict[str, dict[str, Any]] = {"nvidia-h200": {"protect": OK, "bench": OK, "ab": AB}}
+
+
+def test_a_slower_kernel_stands_in_the_comment_with_its_reason() -> None:
+    text = comment.render(FOUND, COMMIT, URL)
+    assert text.startswith(comment.MARKER)
+    assert "## Peakgate: regression" in text
+    assert "- ab: regression (1 SLOWER, 2 SAME)\n" in text
+    assert "| transpose.smem\\_pad-8192-32x8 | SLOWER | 1.30x slower, p &lt; 1e-06 |" in text
+    assert "- More bank conflicts in shared memory: 0 to 900000." in text
+    assert "roof.copy" not in text
+
+
+def test_the_check_annotates_the_line_that_got_slower() -> None:
+    found = comment.check_run(FOUND, COMMIT, URL)
+    assert (found["conclusion"], found["head_sha"]) == ("failure", COMMIT)
+    (annotation,) = found["output"]["annotations"]
+    assert (annotation["path"], annotation["start_line"]) == ("kernels/transpose/smem_pad.cu", 12)
+    assert annotation["message"].startswith("1.30x slower, p < 1e-06. More bank conflicts")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [({}, 2), ({"a": {"bench": OK, "ab": OK}}, 2), ({"a": {"protect": OK, "bench": OK, "ab": OK}}, 0)],
+)
+def test_a_verdict_that_is_missing_is_never_a_pass(verdicts: dict[str, Any], code: int) -> None:
+    assert comment.overall(verdicts) == code
+    assert (comment.check_run(verdicts, COMMIT, URL)["conclusion"] == "success") == (code == 0)
+
+
+HOSTILE = "<img src=x onerror=alert(1)> @everyone #1 [x](https://evil.example) `` | --> ![y](z) \x1b[31m\u202e &amp;"
+
+
+def test_hostile_text_is_shown_as_it_is() -> None:
+    rows = [{"case": HOSTILE, "verdict": "SLOWER", "reason": f"{HOSTILE}\n\n# a heading\n{comment.MARKER}"}]
+    text = comment.render({HOSTILE: {"ab": AB | {"rows": rows, "counts": {HOSTILE: 3}}}}, COMMIT, URL)
+    assert text.count(comment.MARKER) == 1
+    body = text.removeprefix(comment.MARKER)
+    assert not re.search(r"<[^>]", body)
+    assert not re.search(r"@\w|#\d|\x1b|\u202e|evil://|https://evil", body)
+    assert not re.search(r"(?<!\\)`|(?<!\\)!\\?\[", body)
+    (row,) = [line for line in text.splitlines() if "SLOWER" in line and line.startswith("|")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4
+
+
+ELSEWHERE = ["../x.cu", "/etc/passwd", "a/../b.cu", "x.cu\n", "kernels/a.txt", 7, None, f"{'a' * 600}.cu"]
+PLACES = [*((file, 1) for file in ELSEWHERE), ("a.cu", 0), ("a.cu", "1"), ("a.cu", True)]
+
+
+@pytest.mark.parametrize(("file", "line"), PLACES)
+def test_an_annotation_outside_the_repositorys_sources_is_left_out(file: object, line: object) -> None:
+    ab = AB | {"explained": {"cases": [EXPLAINED | {"file": file, "line": line}]}}
+    assert comment.check_run({"r": {"ab": ab}}, COMMIT, URL)["output"]["annotations"] == []
+
+
+KEYS = ["rows", "cases", "case", "verdict", "reason", "counts", "explained", "file", "line", "exit_code"]
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.text(max_size=10), st.dictionaries(st.sampled_from(comment.FILES), anything), max_size=3))
+def test_whatever_the_files_hold_there_is_a_comment_and_a_check(verdicts: dict[str, Any]) -> None:
+    text = comment.render(verdicts, COMMIT, URL)
+    assert len(text) <= comment.LONGEST
+    assert comment.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "neutral", "failure"}
+
+
+def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
+    row = {"case": "&" * 250, "verdict": "SLOWER", "reason": "<" * 250}
+    files = {"protect": OK, "bench": OK, "ab": AB | {"rows": [row] * 50}}
+    text = comment.render({f"runner {number}": files for number in range(8)}, COMMIT, URL)
+    assert len(text) <= comment.LONGEST
+    assert text.endswith(comment.BEGIN_CUT)
+    assert text.removesuffix(comment.BEGIN_CUT).endswith("|\n")
+
+
+def test_an_artifact_gives_its_verdict_files_and_nothing_else() -> None:
+    files = {".judge/out/ab.json": AB, ".judge/out/bench.json": b"{", "../../ab.json": OK, "x/protect.json": OK}
+    assert comment.from_artifact(artifact({".judge/out/protect.json": OK} | files)) == {"protect": OK, "ab": AB}
+    assert comment.from_artifact(b"no zip") == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "number", "title", "found"),
+    [
+        ("pull_request", "12", "gate of #13 at " + "d" * 40, ("12", COMMIT)),
+        ("workflow_dispatch", "", "gate of #13 at " + "d" * 40, ("13", "d" * 40)),
+        ("workflow_dispatch", "", "gate", None),
+        ("pull_request", "", "gate of #13 at " + "d" * 40, None),
+        ("pull_request", "12/../13", "", None),
+        ("merge_group", "12", "", None),
+    ],
+)
+def test_the_pull_request_is_the_events(event: str, number: str, title: str, found: object) -> None:
+    assert comment.pull_request(event, number, title, COMMIT) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "commit"),
+    [
+        (f"/peakgate {COMMIT}", COMMIT),
+        (f"/peakgate {COMMIT}\r\n", COMMIT),
+        ("/peakgate main", None),
+        (f"/peakgate {COMMIT[:12]}", None),
+        (f"/peakgate {COMMIT}; rm -rf /", None),
+        (f"please /peakgate {COMMIT}", None),
+        (f"/peakgate {COMMIT}\n{COMMIT}", None),
+    ],
+)
+def test_only_the_command_with_a_whole_hash_asks_for_a_run(body: str, commit: str | None) -> None:
+    assert asked.asked(body) == commit
+
+
+def environment(github: GitHub, **more: str) -> dict[str, str]:
+    common = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_API_URL": github.address}
+    return common | {"NUMBER": "12", "BRANCH": "main", "AUTHOR": "ada", "BODY": f"/peakgate {COMMIT}"} | more
+
+
+def test_who_may_write_starts_the_gate_of_exactly_that_commit() -> None:
+    with serving(GitHub(permissions={"ada": "write"}, commits=[COMMIT])) as github:
+        assert asked.main(environment(github)) == 0
+    inputs = {"base": "b" * 40, "head": COMMIT, "pull_request": "12"}
+    assert github.started == [{"ref": "main", "inputs": inputs}]
+
+
+@pytest.mark.parametrize(
+    ("permission", "commits", "said"),
+    [("read", [COMMIT], "asking for a run needs write"), ("admin", ["d" * 40], "is no commit of pull request 12")],
+)
+def test_no_other_person_and_no_other_commit_starts_anything(
+    permission: str, commits: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(GitHub(permissions={"ada": permission}, commits=commits)) as github:
+        assert asked.main(environment(github)) == 1
+    assert github.started == []
+    assert said in capsys.readouterr().out
+
+
+def test_the_comment_of_a_person_that_has_the_marker_is_left_alone() -> None:
+    with serving(GitHub(comments=[posted(0, comment.MARKER, "User")])) as github:
+        comment.post(comment.Api(github.address, REPOSITORY, TOKEN), "12", "ours")
+    assert [each["body"] for each in github.comments] == [comment.MARKER, "ours"]
+
+
+def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(GitHub()) as github:
+        run = environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL, GITHUB_TOKEN="another")
+        assert comment.main(run) == 2
+    assert capsys.readouterr().out.startswith("::error::the results could not be posted: HTTP Error 403")
+    assert github.refused
+
+
+def test_a_webhook_is_an_https_address() -> None:
+    with pytest.raises(ValueError, match="begins with https://"):
+        comment.notify("http://example.org", {})

@@ -1,0 +1,199 @@
+"""Why a case is slower: what is read from machine code and from ncu, and which cause comes first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from peakgate.build import sass
+from peakgate.build.cubin import Resources
+from peakgate.common.errors import PeakgateError
+from peakgate.counters import ncu
+from peakgate.reports.explain import explain as module
+from peakgate.reports.explain.causes import Cause, findings
+from peakgate.reports.explain.explain import Explained, Known, compared, saved
+from peakgate.reports.explain.sides import Code, Side
+from peakgate.reports.injected.explained import EXPECTED, figures
+
+PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
+GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+CYCLES = {"sm__cycles_active.sum": 1e6}
+
+LISTING = """
+//--------------------- .text.other --------------------------
+.text.other:
+        /*0000*/                   FADD R0, R0, R1 ;
+//--------------------- .text.axpy --------------------------
+.text.axpy:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_0:
+        /*0010*/                   LDG.E.128 R4, [R2.64] ;
+        /*0020*/              @!P2 FFMA R4, R4, R8, R5 ;
+        /*0030*/               @P0 BRA `(.L_x_0) ;
+        /*0040*/                   EXIT ;
+.L_x_1:
+        /*0050*/                   BRA `(.L_x_1);
+        /*0060*/                   NOP;
+.L_x_9:
+"""
+
+CUOBJDUMP = """
+        Function : axpy
+    .headerflags    @"EF_CUDA_SM90"
+        /*0000*/                   LDC R1, c[0x0][0x28] ;    /* 0x00000a00ff017b82 */
+                                                             /* 0x000fe20000000800 */
+        /*0010*/                   LDG.E.128 R4, [R2.64] ;   /* 0x0000000402047981 */
+        /*0020*/              @!P2 FFMA R4, R4, R8, R5 ;     /* 0x0000000804047223 */
+        /*0030*/               @P0 BRA 0x10 ;                /* 0xfffffffc00f40947 */
+        /*0040*/                   EXIT ;                    /* 0x000000000000794d */
+        /*0050*/                   BRA 0x50;                 /* 0xfffffffc00fc7947 */
+"""
+
+
+@pytest.mark.parametrize("listing", [LISTING, CUOBJDUMP])
+def test_a_listing_of_either_tool_gives_one_kernels_instructions_and_loops(listing: str) -> None:
+    code = sass.parse(listing, "axpy")
+    assert [each.opcode for each in code] == ["LDC", "LDG.E.128", "FFMA", "BRA", "EXIT", "BRA"]
+    assert sass.mix(code) == {"constant load": 1, "global load": 1, "FP32": 1, "branch": 3}
+    assert sass.loops(code) == [3]
+
+
+def test_a_diff_of_opcodes_is_short_and_counts_repeats() -> None:
+    before, after = ["LDG.E"] * 4 + ["FFMA"], ["LDG.E.128", "FFMA", *("STL",) * 3]
+    assert sass.diff(before, after) == ["-4 LDG.E", "+LDG.E.128", "+3 STL"]
+    assert sass.diff(list("abcdef"), [], most=2) == ["-a", "-b", "and 4 more"]
+
+
+RAW = """==PROF== Connected to process 5
+"ID","Kernel Name","sm__cycles_active.sum","dram__bytes_read.sum","launch__func_cache_config"
+"","","cycle","byte",""
+"0","axpy","1,234,567","12.5","CachePreferNone"
+"1","scale","8","n/a",""
+==WARNING== something
+"""
+
+
+def test_what_ncu_prints_is_read_launch_by_launch() -> None:
+    assert ncu.parse(RAW) == [
+        {"sm__cycles_active.sum": 1234567.0, "dram__bytes_read.sum": 12.5},
+        {"sm__cycles_active.sum": 8.0},
+    ]
+    assert ncu.parse("==ERROR== no permission") == []
+
+
+def program(folder: Path, text: str) -> str:
+    """An ncu that writes the journal of what it profiled and prints ``text``; fails when it is asked for sections."""
+    path = folder / "ncu"
+    path.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\nat = sys.argv.index('peakgate.counters.launch')\n"
+        "if '--section' in sys.argv:\n    sys.exit('unknown section')\n"
+        f"shutil.copy(sys.argv[at + 2], sys.argv[at + 1])\nprint({text!r})\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_ncu_that_does_not_know_a_section_is_asked_for_less(tmp_path: Path) -> None:
+    found, problem = ncu.profile(
+        program(tmp_path, RAW), ["a", "b"], tmp_path, {}, tmp_path / "out", index=0, limit_s=60
+    )
+    assert problem is None
+    assert found["b"] == {"sm__cycles_active.sum": 8.0}
+
+
+def test_counters_that_are_not_all_there_are_not_used(tmp_path: Path) -> None:
+    said = "==ERROR== ERR_NVGPUCTRPERM - no permission"
+    found, problem = ncu.profile(program(tmp_path, said), ["a"], tmp_path, {}, tmp_path / "out", index=0, limit_s=60)
+    assert (found, problem) == ({}, "ncu: ERR_NVGPUCTRPERM - no permission")
+
+
+def side(counters: dict[str, float] | None = None, resources: Resources = PLAIN, code: Code | None = None) -> Side:
+    return Side(resources, code, CYCLES | (counters or {}))
+
+
+def first(base: Side, head: Side) -> Cause:
+    return findings(base, head)[0].cause
+
+
+SLOWER = {"sm__cycles_active.sum": 2e6}
+
+
+def test_bank_conflicts_come_first_where_they_take_the_cycles_that_were_lost() -> None:
+    conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
+    waves = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+    stall = "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio"
+    base = side({conflicts: 0, waves: 3e4, stall: 1})
+    head = side(SLOWER | {conflicts: 9e5, waves: 9.3e5, stall: 30})
+    found = findings(base, head)
+    assert [each.cause for each in found] == [Cause.BANK_CONFLICTS, Cause.STALL]
+    assert found[0].sentence == "More bank conflicts in shared memory: 0 to 900000, 31 times the wavefronts."
+
+
+def test_sectors_come_before_the_memory_traffic_they_make() -> None:
+    sectors, requests = GLOBAL_LOADS.format("sectors"), GLOBAL_LOADS.format("requests")
+    base = side({sectors: 4e5, requests: 1e5, "dram__bytes_read.sum": 1e7})
+    head = side(SLOWER | {sectors: 3.2e6, requests: 1e5, "dram__bytes_read.sum": 2e8})
+    found = findings(base, head)
+    assert [each.cause for each in found] == [Cause.SECTORS, Cause.DRAM]
+    assert "4 to 32 sectors per request" in found[0].sentence
+
+
+def test_spills_come_first_though_instructions_and_sectors_grow_with_them() -> None:
+    spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
+    local = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
+    head = side(SLOWER | {local: 1e6, "smsp__inst_executed.sum": 5e6}, spilled)
+    assert first(side({local: 0, "smsp__inst_executed.sum": 1e6}), head) is Cause.SPILLS
+
+
+def test_a_loop_that_is_no_longer_unrolled_is_named_by_its_body() -> None:
+    base = side(code=Code(600, {"FP32": 512}, (516,)))
+    head = side(SLOWER | {"smsp__inst_executed.sum": 2}, code=Code(71, {"FP32": 24}, (25, 20)))
+    found = findings(base, head)[0]
+    assert (found.cause, found.sentence) == (
+        Cause.UNROLLING,
+        "A loop is unrolled less: loop bodies of 516 to 25, 20 instructions.",
+    )
+
+
+def test_more_traffic_that_costs_few_of_the_lost_cycles_comes_behind_what_may_explain_them() -> None:
+    conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"
+    occupancy = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    base, head = side({conflicts: 0, occupancy: 90}), side(SLOWER | {conflicts: 1e3, occupancy: 30})
+    assert [each.cause for each in findings(base, head)] == [Cause.OCCUPANCY, Cause.BANK_CONFLICTS]
+
+
+def test_equal_sides_have_no_finding_and_missing_counters_make_none() -> None:
+    assert findings(side(), side()) == []
+    assert findings(Side(PLAIN), Side(PLAIN)) == []
+    assert findings(Side(PLAIN), side({GLOBAL_LOADS.format("sectors"): 5.0})) == []
+
+
+def known(**more: object) -> Known:
+    return Known(Side(PLAIN, Code(5, {"FP32": 5}, ()), dict(CYCLES)), str(more.get("code", "a")), ("FADD",))
+
+
+def test_a_case_of_equal_code_says_so_and_one_that_does_not_build_says_why() -> None:
+    assert compared("a", known(), known()).lines == ["Same machine code on both sides."]
+    assert compared("a", known(), Known(None, problem="x.cu:3: expected ;")).lines == ["head: x.cu:3: expected ;"]
+    other = compared("a", known(), known(code="b"))
+    assert other.lines[0] == "Compiler: same registers, spills and shared memory."
+
+
+def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None:
+    spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
+    both = [known(), Known(Side(spilled, None, {}), "b", ())]
+    (tmp_path / module.SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
+    (found,) = saved(tmp_path).cases
+    assert found.findings[0].cause is Cause.SPILLS
+    assert "24" in saved(tmp_path).text()
+    with pytest.raises(PeakgateError, match="expected what --explain left"):
+        saved(tmp_path / "elsewhere")
+
+
+def test_a_campaign_counts_a_mutant_as_right_only_where_its_cause_comes_first() -> None:
+    cases = dict.fromkeys(EXPECTED, "none")
+    rows = figures(Explained(()), cases)
+    assert [row["right"] for row in rows] == [False] * len(EXPECTED)

@@ -1,0 +1,139 @@
+"""From a fleet's table to what became of every GPU, and its reports."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.fleet import analysis, dataset, page, report
+from peakgate.reports.fleet.analysis import Status
+from peakgate.verdict import ExitCode
+
+BOUND = ["memory"] * 20 + ["compute"] * 5
+
+
+def rows(uuid, seed, *, slow=0.0, mode="exclusive", driver="580", started="2026-11-22T00:00:00", verdicts=()):
+    rng = np.random.default_rng(seed)
+    times = 100.0 * np.exp(rng.normal(0, 0.002, len(BOUND)) + slow)
+    about = {"uuid": uuid, "node": f"node{seed // 8}", "slug": "nvidia-h200", "driver": driver, "mode": mode}
+    about |= {"fleet": "f", "outcome": "measured", "emulated": False, "started": started}
+    judged = dict(verdicts)
+    return [
+        about | {"case": f"case{at}", "bound": bound, "time_us": time, "verdict": judged.get(at, "PASS")}
+        for at, (bound, time) in enumerate(zip(BOUND, times, strict=True))
+    ]
+
+
+def fleet(count=16, slow=(), more=()):
+    found = [row for at in range(count) for row in rows(f"GPU-{at}", at, slow=dict(slow).get(at, 0.0))]
+    return dataset.frame([*found, *more])
+
+
+def lone(uuid, outcome):
+    about = {"uuid": uuid, "node": "node9", "slug": "nvidia-h200", "mode": "exclusive", "fleet": "f"}
+    return about | {"outcome": outcome, "reason": "why", "emulated": False}
+
+
+def test_every_gpu_is_counted_once():
+    found = analysis.analyse(
+        fleet(more=[lone("GPU-lost", "lost"), lone("GPU-unfit", "unfit"), lone("GPU-gone", "crashed")])
+    )
+    assert found.counts == {Status.CRASHED: 1, Status.LOST: 1, Status.UNFIT: 1, Status.OK: 16}
+    assert found.exit_code is ExitCode.REGRESSION
+
+
+def test_a_healthy_fleet_passes_and_a_lost_gpu_leaves_it_undecided():
+    assert analysis.analyse(fleet()).exit_code is ExitCode.OK
+    assert analysis.analyse(fleet(more=[lone("GPU-lost", "lost")])).exit_code is ExitCode.UNDECIDED
+
+
+def test_a_suspect_is_named_only_when_it_is_slow_again():
+    first = fleet(slow={3: 0.06})
+    found = analysis.analyse(first)
+    assert analysis.suspects(found) == ["GPU-3"]
+    assert found.exit_code is ExitCode.UNDECIDED
+    slow, fine = (
+        analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=again, mode="again")]))
+        for again in (0.06, 0.0)
+    )
+    assert slow.gpus.loc["GPU-3", "status"] == Status.OUTLIER
+    assert slow.exit_code is ExitCode.REGRESSION
+    assert fine.counts == {Status.OK: 16}
+    assert fine.exit_code is ExitCode.OK
+
+
+def test_a_wrong_result_that_others_get_right_names_the_gpu_and_one_of_all_the_kernel():
+    one = analysis.analyse(dataset.frame([*fleet(8).to_dict("records"), *rows("GPU-9", 9, verdicts=[(0, "WRONG")])]))
+    assert one.gpus.loc["GPU-9", "status"] == Status.OUTLIER
+    assert not one.faulty
+    every = analysis.analyse(
+        dataset.frame([row for at in range(4) for row in rows(f"GPU-{at}", at, verdicts=[(0, "WRONG")])])
+    )
+    assert every.counts == {Status.OK: 4}
+    assert "case0: WRONG on 4 of 4 GPUs" in every.faulty[0]
+    assert every.exit_code is ExitCode.REGRESSION
+
+
+def test_gpus_of_another_driver_are_not_compared():
+    other = [row for at in range(20, 28) for row in rows(f"GPU-{at}", at, slow=0.2, driver="590")]
+    assert analysis.analyse(fleet(more=other)).exit_code is ExitCode.OK
+
+
+def test_all_at_once_is_compared_with_one_at_a_time_by_uuid():
+    together = dataset.frame(
+        [
+            row
+            for at in range(8)
+            for row in rows(f"GPU-{at}", at, slow=0.03, mode="together", started="2026-11-22T01:00:00")
+        ]
+    )
+    found = analysis.analyse(together, fleet(8))
+    assert found.together.pairs == 8
+    assert found.together.groups.loc["memory", "shift_percent"] == pytest.approx(3.05, abs=0.05)
+
+
+def test_a_gpu_that_became_slower_than_its_own_past_is_named_and_a_roll_out_is_not():
+    now = dataset.frame(
+        [
+            row
+            for at in range(8)
+            for row in rows(
+                f"GPU-{at}", at, slow=0.02 + (0.06 if at == 5 else 0), driver="590", started="2026-11-23T00:00:00"
+            )
+        ]
+    )
+    found = analysis.analyse(now, fleet(8))
+    assert found.gpus.loc["GPU-5", "status"] == Status.OUTLIER
+    assert found.counts[Status.OUTLIER] == 1
+    rollout = next(change for change in found.changes if change.what == "driver roll-out")
+    assert rollout.groups.loc["memory", "shift_percent"] == pytest.approx(2.0, abs=0.1)
+
+
+def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path):
+    first = fleet(slow={3: 0.06})
+    found = analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=0.06, mode="again")]))
+    document = json.loads(report.as_json(found))
+    assert document["counts"] == {"OUTLIER": 1, "OK": 15}
+    assert document["gpus"][0]["uuid"] == "GPU-3"
+    assert report.csv(found).splitlines()[1].startswith("GPU-3,OUTLIER")
+    assert "`GPU-3`" in report.markdown(found)
+    html = page.page(found)
+    assert html.index("GPU-3") < html.index("GPU-1<")
+    assert html.count("data:image/png") == 2
+    assert "scontrol update NodeName=node0 State=DRAIN" in "\n".join(report.drain(found))
+
+
+def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
+    about = lone("GPU-x", "lost") | {"node": "a; rm -rf /"}
+    assert report.drain(analysis.analyse(dataset.frame([about]))) == []
+
+
+def test_the_data_set_is_read_as_it_was_written(tmp_path):
+    table = fleet(4)
+    dataset.write(table, tmp_path / dataset.FILE)
+    read = dataset.read(tmp_path / dataset.FILE)
+    pd.testing.assert_frame_equal(read.astype(object), table.astype(object), check_dtype=False)
+    (tmp_path / dataset.FILE).write_bytes(b"no parquet")
+    with pytest.raises(PeakgateError, match="no data set of a fleet"):
+        dataset.read(tmp_path / dataset.FILE)

@@ -1,0 +1,199 @@
+"""Change points over the whole history, whom they are put down to, and which regressions stay open."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.history import scan, study
+from peakgate.reports.history.changes import Cause, find_changes, open_regressions
+from peakgate.reports.protect.acknowledged import Accepted, load, load_regressions
+from synthetic_runs import LADDER, document, save, slower
+from test_history_command import PAD
+from test_history_detect import history, quiet, session, slowed
+
+CASE = "a.stage007"
+
+
+def test_an_unchanged_history_has_no_change_point() -> None:
+    assert find_changes(history(quiet())) == ()
+
+
+@pytest.mark.parametrize("age", [6, 15, 30])
+def test_a_step_is_found_however_long_ago_it_was(age: int) -> None:
+    (change,) = find_changes(history(slowed(quiet(), 7, age, 0.04)))
+    assert (change.case, change.cause, change.since) == (CASE, Cause.COMMITS, age)
+    assert change.interval_percent[0] < 4.0 < change.interval_percent[1]
+    assert change.command is not None
+    assert change.command.startswith("peakgate ab ")
+    assert int(change.before.path[:4]) < 40 - age <= int(change.after.path[:4])
+
+
+def test_three_odd_sessions_of_five_are_no_step() -> None:
+    log_time = quiet()
+    log_time[7, [35, 37, 39]] += 0.03
+    assert find_changes(history(log_time)) == ()
+
+
+def test_a_shift_at_a_change_of_driver_is_the_drivers_and_names_no_commit() -> None:
+    sessions = [session(number, driver="590.1" if number > 19 else "580.1") for number in range(40)]
+    changes = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
+    assert [(each.cause, each.command, each.number) for each in changes] == [(Cause.ENVIRONMENT, None, 20)]
+    assert "driver 580.1 to 590.1" in changes[0].facts
+
+
+@pytest.mark.parametrize(("fact", "name"), [("nvrtc", "NVRTC"), ("cublas", "cuBLAS")])
+def test_so_is_one_at_a_change_of_nvrtc_or_of_a_library(fact: str, name: str) -> None:
+    sessions = [session(number, environment={fact: "2" if number > 19 else "1"}) for number in range(40)]
+    (change,) = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
+    assert change.cause is Cause.ENVIRONMENT
+    assert f"{name} 1 to 2" in change.facts
+
+
+def test_a_step_beside_a_change_of_driver_is_still_the_commits() -> None:
+    sessions = [session(number, driver="590.1" if number > 12 else "580.1") for number in range(40)]
+    (change,) = find_changes(history(slowed(quiet(), 7, 12, 0.03), sessions))
+    assert change.cause is Cause.COMMITS
+    assert not any("driver" in fact for fact in change.facts)
+
+
+def test_nothing_is_compared_between_two_gpus() -> None:
+    sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
+    log_time = quiet()
+    log_time[:, 20:] += 0.04
+    assert find_changes(history(log_time, sessions)) == ()
+
+
+def test_a_clock_that_changed_with_a_step_is_said() -> None:
+    sessions = [session(number, clocks_mhz={CASE: 1980.0 if number < 25 else 1755.0}) for number in range(40)]
+    (change,) = find_changes(history(slowed(quiet(), 7, 15, 0.05), sessions))
+    assert "SM clock 1980 to 1755 MHz" in change.facts
+
+
+def test_a_regression_is_open_until_a_later_step_mends_it() -> None:
+    log_time = slowed(quiet(), 7, 30, 0.03)
+    (regression,) = open_regressions(find_changes(history(log_time)))
+    assert regression.change.case == CASE
+    assert regression.remaining_percent == pytest.approx(3, abs=0.6)
+    mended = slowed(log_time, 7, 12, 1 / 1.03 - 1)
+    assert len(find_changes(history(mended))) == 2
+    assert open_regressions(find_changes(history(mended))) == ()
+
+
+def test_a_faster_driver_does_not_mend_what_a_commit_did() -> None:
+    sessions = [session(number, driver="590.1" if number > 24 else "580.1") for number in range(40)]
+    log_time = slowed(slowed(quiet(), 7, 28, 0.03), 7, 15, -0.05)
+    (regression,) = open_regressions(find_changes(history(log_time, sessions)))
+    assert regression.change.cause is Cause.COMMITS
+
+
+@pytest.mark.parametrize(
+    ("changed", "accepted"),
+    [({}, True), ({"case": "a.stage008"}, False), ({"percent": 1.0}, False), ({"day": date(2026, 1, 3)}, False)],
+)
+def test_an_acceptance_holds_for_its_case_its_size_and_earlier_steps_alone(
+    changed: dict[str, object], accepted: bool
+) -> None:
+    word = replace(Accepted(CASE, 3.0, "meant", date(2026, 11, 22)), **changed)  # type: ignore[arg-type]
+    (regression,) = open_regressions(find_changes(history(slowed(quiet(), 7, 20, 0.03))), [word])
+    assert (regression.accepted is not None) == accepted
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "acknowledged.toml"
+    path.write_text(f"schema = 1\n{text}", encoding="utf-8")
+    return path
+
+
+def test_accepted_regressions_are_read_beside_the_acknowledgements(tmp_path: Path) -> None:
+    entry = '[[regression]]\ncase = "a.b-1"\npercent = 2\nreason = "meant"\ndate = 2026-11-01\n'
+    today = date(2026, 11, 2)
+    path = written(tmp_path, entry)
+    assert load_regressions(path, today) == [Accepted("a.b-1", 2.0, "meant", date(2026, 11, 1))]
+    assert load(path, "", today) == []
+    assert load_regressions(tmp_path / "none.toml", today) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("percent = -1", "percent of a.b-1 is -1"),
+        ("percent = nan", "percent of a.b-1 is nan"),
+        ("percent = 2\ndate = 2027-01-01", "to come"),
+        ("percent = 2\ndate = 5", "expected a date"),
+        ("percent = 2\nuntil = 5", "until"),
+    ],
+)
+def test_a_wrong_acceptance_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    path = written(tmp_path, f'[[regression]]\ncase = "a.b-1"\nreason = "r"\n{line}\n')
+    with pytest.raises(PeakgateError, match=said):
+        load_regressions(path, date(2026, 11, 2))
+
+
+def test_an_open_regression_warns_and_fails_where_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(4)
+    for day in range(1, 31):
+        times = slower(PAD, 1.05) if day > 11 else LADDER
+        noisy = {case: time_us * (1 + 0.002 * random.standard_normal()) for case, time_us in times.items()}
+        save(tmp_path / "runs", f"r{day:02d}", document(noisy, day=day, commit=f"{day:02x}" * 20))
+    arguments = ["history", "--runs", "runs", "--out", "out"]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert f"open regression: {PAD} +" in shown
+    assert "since 19 sessions" in shown
+    assert main([*arguments, "--fail-on-open"]) == 1
+    record = json.loads(Path("out/history.json").read_text())
+    assert [each["case"] for each in record["open_regressions"]] == [PAD]
+    assert record["open_regressions"][0]["cause"] == "commits"
+    today = datetime.now(UTC).date()
+    baselines = tmp_path / "baselines" / "nvidia-h200"
+    baselines.mkdir(parents=True)
+    written(baselines, f'[[regression]]\ncase = "{PAD}"\npercent = 5.5\nreason = "meant"\ndate = {today}\n')
+    assert main([*arguments, "--fail-on-open", "--baselines", "baselines"]) == 0
+    assert "1 accepted regression" in capsys.readouterr().out
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.floats(-5, 5), st.integers(0, 500))
+def test_scaling_all_times_changes_no_change_point(log_factor: float, seed: int) -> None:
+    log_time = slowed(quiet(seed), 7, 12, 0.03)
+    here, there = (find_changes(history(each)) for each in (log_time, log_time + log_factor))
+    assert [(each.case, each.number) for each in here] == [(each.case, each.number) for each in there]
+
+
+def test_critical_values_grow_with_the_series_and_shrink_with_what_is_known_of_the_noise() -> None:
+    df = np.array([5.0, 20.0, 200.0])
+    few, many = scan.critical(10, 35, df), scan.critical(1000, 35, df)
+    for less, more in zip(few, many, strict=True):
+        assert (less < more).all()
+        assert (np.diff(less) < 0).all()
+    assert np.isinf(scan.critical(10, 7, df)[0]).all()
+
+
+def test_sessions_that_a_case_lacks_are_passed_over() -> None:
+    log_time = slowed(quiet(), 7, 20, 0.03)
+    log_time[7, ::3] = np.nan
+    log_time[8] = np.nan
+    assert [each.case for each in find_changes(history(log_time))] == [CASE]
+
+
+def test_the_study_counts_what_a_rule_finds() -> None:
+    def first(log_time: Floats) -> set[int]:
+        return {0}
+
+    found = study.rates(first, 4, 1)
+    assert (found["histories"], found["false_positives"]) == (4, 4)
+    assert [cell["found"] for cell in found["cells"]] == [1, *[0] * 9]
+    assert "| first | 4 of 4 | 50 / 0 / 0 / 0 / 0 % |" in study.table({"first": found})

@@ -1,0 +1,91 @@
+"""Limits of time and memory for compilers: a source may be written so that compiling it does not end.
+
+Both compilers run in processes of their own under them: g++ or clang++ for the emulator through ``run``, NVRTC in
+``nvrtc_process``. A legitimate kernel takes seconds and some hundred MB.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+CPU_S = 60
+"""Processor time of one compilation: independent of what else the machine does."""
+WALL_S = 100.0
+"""Wall time of one compilation, for a compiler that waits, on a pipe that it is to include say."""
+MEMORY_BYTES = 8 << 30
+FILE_BYTES = 1 << 30
+
+_EXHAUSTED = re.compile(
+    r"memory exhausted|out of memory|Cannot allocate memory|bad_alloc|(?:time|size) limit|[Kk]illed|terminated program"
+)
+_SHELL = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec "$@"'
+"""Limits that are lower already stay: then ulimit fails, and the compiler starts all the same."""
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a compiler under the limits; one that exceeds the wall time is killed with all it started.
+
+    The exit code is 124 then.
+    """
+    limits = (str(CPU_S), str(MEMORY_BYTES >> 10), str(FILE_BYTES >> 9))
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", _SHELL, "sh", *limits, *command],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    with process:
+        try:
+            output, errors = process.communicate(timeout=WALL_S)
+        except BaseException as ended:
+            end_tree(process.pid)
+            if not isinstance(ended, subprocess.TimeoutExpired):
+                raise
+            return subprocess.CompletedProcess(command, 124, "", "wall time limit exceeded")
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def exceeded(done: subprocess.CompletedProcess[str]) -> bool:
+    """Whether a compiler ended because of a limit."""
+    last = "\n".join(done.stderr.splitlines()[-5:])
+    return done.returncode < 0 or (done.returncode != 0 and _EXHAUSTED.search(last) is not None)
+
+
+def why() -> str:
+    """What a compiler that exceeded a limit is reported with."""
+    return (
+        f"the compiler was ended: more than {CPU_S} s of processor time, {WALL_S:.0f} s or {MEMORY_BYTES >> 30} GiB; "
+        "look for templates or constant expressions that grow without end, and at what it includes"
+    )
+
+
+def end_tree(process: int) -> None:
+    """Kill a process and all its descendants; those are read from /proc while it is stopped."""
+    for each in (process, *_descendants(process)):
+        try:
+            os.kill(each, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _descendants(process: int) -> list[int]:
+    os.kill(process, signal.SIGSTOP)
+    parents: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
+    found = list(parents.get(process, ()))
+    for each in found:
+        found += parents.get(each, ())
+    return found

@@ -1,0 +1,149 @@
+"""The machine code of a cubin as text, and what can be counted in it: instructions by class, and loops."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TOOLS = (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",)))
+"""What disassembles, the first that is installed, with its option. Both are part of the CUDA toolkit."""
+
+LIMIT_S = 60.0
+
+_INSTRUCTION = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>[^;]+);")
+_LABEL = re.compile(r"^(?P<label>\.L_\w+):")
+_SECTION = re.compile(r"^(?:\.text\.(?P<section>\S+):|\s*Function : (?P<function>\S+))$")
+_TARGET = re.compile(r"(?P<label>\.L_\w+)|\b(?P<address>0x[0-9a-f]+)\s*$")
+
+_CLASSES = (
+    ("local load", ("LDL",)),
+    ("local store", ("STL",)),
+    ("copy to shared", ("LDGSTS", "UBLKCP", "UTMALDG")),
+    ("global load", ("LDG", "LD")),
+    ("global store", ("STG", "ST")),
+    ("shared load", ("LDS", "LDSM")),
+    ("shared store", ("STS", "STSM")),
+    ("atomic", ("ATOM", "ATOMG", "ATOMS", "RED", "REDG")),
+    ("constant load", ("LDC", "ULDC", "LDCU")),
+    ("tensor", ("HMMA", "IMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BMMA")),
+    ("barrier", ("BAR", "MEMBAR", "DEPBAR", "LDGDEPBAR", "SYNCS", "WARPSYNC")),
+    ("branch", ("BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK")),
+    ("special function", ("MUFU",)),
+    ("conversion", ("I2F", "F2I", "F2F", "I2FP", "F2FP", "FRND", "I2I", "I2IP")),
+    ("FP64", ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")),
+    ("FP16", ("HADD2", "HMUL2", "HFMA2", "HSETP2", "HMNMX2", "HSET2")),
+    ("FP32", ("FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FCHK", "FSET", "FSWZADD")),
+    ("move", ("MOV", "UMOV", "SEL", "USEL", "S2R", "S2UR", "CS2R", "PRMT", "SHFL", "R2UR", "R2P", "P2R", "VOTE")),
+)
+CLASS_OF = {opcode: name for name, opcodes in _CLASSES for opcode in opcodes}
+OTHER = "integer and other"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: its address, its text without predicate, and where it branches to, None where not known."""
+
+    address: int
+    text: str
+    target: int | None = None
+
+    @property
+    def opcode(self) -> str:
+        """With its modifiers, ``LDG.E.128``."""
+        return self.text.split()[0]
+
+    @property
+    def kind(self) -> str:
+        return CLASS_OF.get(self.opcode.partition(".")[0], OTHER)
+
+
+def tool() -> tuple[str, ...] | None:
+    """The command line that disassembles the file put behind it; None where no disassembler is installed."""
+    found = ((_path(name), options) for name, options in TOOLS)
+    return next(((path, *options) for path, options in found if path), None)
+
+
+def disassemble(cubin: Path, entry: str) -> tuple[Instruction, ...] | None:
+    """The instructions of one kernel of a cubin; None where no disassembler is installed, or it cannot read it."""
+    command = tool()
+    if command is None:
+        return None
+    try:
+        done = subprocess.run([*command, str(cubin)], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse(done.stdout, entry) or None if done.returncode == 0 else None
+
+
+def parse(listing: str, entry: str) -> tuple[Instruction, ...]:
+    """The instructions of ``entry`` in what nvdisasm or cuobjdump prints; NOPs, which only pad, are left out."""
+    inside, labels, waiting = False, dict[str, int](), list[str]()
+    found: list[tuple[int, str]] = []
+    for line in listing.splitlines():
+        if section := _SECTION.match(line):
+            inside = (section["section"] or section["function"]) == entry
+        elif inside and (label := _LABEL.match(line)):
+            waiting.append(label["label"])
+        elif inside and (match := _INSTRUCTION.match(line)):
+            address = int(match["address"], 16)
+            labels |= dict.fromkeys(waiting, address)
+            waiting.clear()
+            text = re.sub(r"^@!?U?P[T\d]+\s+", "", match["text"].strip())
+            if text != "NOP":
+                found.append((address, text))
+    return tuple(Instruction(address, text, _target(text, labels)) for address, text in found)
+
+
+def mix(code: Sequence[Instruction]) -> dict[str, int]:
+    """How many instructions of each class the code has."""
+    return dict(Counter(instruction.kind for instruction in code))
+
+
+def loops(code: Sequence[Instruction]) -> list[int]:
+    """The instructions of each loop's body, from a backward branch's target to the branch, the longest first."""
+    backward = [each for each in code if each.target is not None and each.target < each.address]
+    sizes = [sum(each.target <= other.address <= each.address for other in code) for each in backward if each.target]
+    return sorted(sizes, reverse=True)
+
+
+def diff(ours: Sequence[str], theirs: Sequence[str], most: int = 16) -> list[str]:
+    """The opcodes that differ, ``-LDG.E`` and ``+LDG.E.128``, adjacent equal ones as ``+8 FFMA``; ``most`` lines."""
+    lines: list[tuple[str, str, int]] = []
+    for tag, first, last, start, end in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        for sign, opcodes in (("-", ours[first:last]), ("+", theirs[start:end])):
+            for opcode in opcodes:
+                if lines and lines[-1][:2] == (sign, opcode):
+                    lines[-1] = (sign, opcode, lines[-1][2] + 1)
+                else:
+                    lines.append((sign, opcode, 1))
+    shown = [f"{sign}{count} {opcode}" if count > 1 else f"{sign}{opcode}" for sign, opcode, count in lines[:most]]
+    return [*shown, f"and {len(lines) - most} more"] if len(lines) > most else shown
+
+
+def _path(name: str) -> str | None:
+    """Where a program of the CUDA toolkit is: on PATH, or in a package of this interpreter; None where nowhere."""
+    if path := shutil.which(name):
+        return path
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility  # noqa: PLC0415  (an old one has no such function)
+    except ImportError:
+        return None
+    found: str | None = find_nvidia_binary_utility(name)
+    return found
+
+
+def _target(text: str, labels: dict[str, int]) -> int | None:
+    if not text.startswith("BRA"):
+        return None
+    match = _TARGET.search(text)
+    if match is None:
+        return None
+    return labels.get(match["label"]) if match["label"] else int(match["address"], 16)

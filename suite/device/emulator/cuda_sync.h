@@ -1,0 +1,233 @@
+// libcu++'s barriers, pipelines and atomics, on top of the runtime's. Included in place of cuda/barrier, cuda/pipeline and
+// cuda/atomic. All scopes are treated alike.
+#pragma once
+
+#include "cuda_groups.h"
+
+namespace cuda {
+
+enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
+
+namespace std {
+enum memory_order {
+    memory_order_relaxed, memory_order_consume, memory_order_acquire, memory_order_release, memory_order_acq_rel,
+    memory_order_seq_cst
+};
+} // namespace std
+using namespace std;
+
+template <size_t N> struct aligned_size_t {
+    size_t value;
+    explicit constexpr aligned_size_t(size_t size) : value(size) {}
+    constexpr operator size_t() const { return value; }
+};
+
+// ---- atomics ----
+// A plain read and write will do, for no other thread runs in between; what they order is the runtime's to know.
+template <class T, thread_scope = thread_scope_system> struct atomic_ref {
+    T* at;
+    explicit atomic_ref(T& value) : at(&value) {}
+
+    __attribute__((no_sanitize("thread"))) T updated(T next, bool stores, memory_order order, const void* caller) const {
+        const T old = *at;
+        peakgate_atomic(at, sizeof(T), caller);
+        if (stores && order >= memory_order_release) peakgate_sync_release(at, caller);
+        if (stores) *at = next;
+        if (order != memory_order_relaxed && order != memory_order_release) peakgate_sync_acquire(at, caller);
+        return old;
+    }
+    PEAKGATE_MEMBER T load(memory_order order = memory_order_seq_cst) const {
+        // Others run before it is read: a thread that polls would wait for ever.
+        peakgate_sync_acquire(at, __builtin_return_address(0));
+        return updated(T(), false, order, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER void store(T value, memory_order order = memory_order_seq_cst) const {
+        updated(value, true, order, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER T exchange(T value, memory_order order = memory_order_seq_cst) const {
+        return updated(value, true, order, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER bool compare_exchange_strong(T& expected, T value, memory_order order = memory_order_seq_cst,
+                                                 memory_order = memory_order_seq_cst) const {
+        const T old = *at;
+        const bool same = old == expected;
+        updated(value, same, order, __builtin_return_address(0));
+        expected = old;
+        return same;
+    }
+    bool compare_exchange_weak(T& expected, T value, memory_order order = memory_order_seq_cst,
+                               memory_order = memory_order_seq_cst) const {
+        return compare_exchange_strong(expected, value, order);
+    }
+#define PEAKGATE_FETCH(name, ...)                                                                                      \
+    PEAKGATE_MEMBER T name(T operand, memory_order order = memory_order_seq_cst) const {                               \
+        const T old = *at;                                                                                             \
+        return updated(static_cast<T>(__VA_ARGS__), true, order, __builtin_return_address(0));                         \
+    }
+    PEAKGATE_FETCH(fetch_add, old + operand)
+    PEAKGATE_FETCH(fetch_sub, old - operand)
+    PEAKGATE_FETCH(fetch_and, old& operand)
+    PEAKGATE_FETCH(fetch_or, old | operand)
+    PEAKGATE_FETCH(fetch_xor, old ^ operand)
+    PEAKGATE_FETCH(fetch_min, operand < old ? operand : old)
+    PEAKGATE_FETCH(fetch_max, old < operand ? operand : old)
+#undef PEAKGATE_FETCH
+    PEAKGATE_MEMBER void wait(T old, memory_order order = memory_order_seq_cst) const {
+        for (;;) {
+            peakgate_sync_acquire(at, __builtin_return_address(0));
+            if (updated(T(), false, order, __builtin_return_address(0)) != old) return;
+        }
+    }
+    void notify_one() const {}
+    void notify_all() const {}
+    T operator++() const { return fetch_add(1) + 1; }
+    T operator++(int) const { return fetch_add(1); }
+    T operator--() const { return fetch_sub(1) - 1; }
+    T operator--(int) const { return fetch_sub(1); }
+    T operator+=(T value) const { return fetch_add(value) + value; }
+    T operator-=(T value) const { return fetch_sub(value) - value; }
+    T operator=(T value) const { return store(value), value; }
+    operator T() const { return load(); }
+};
+
+// Where it is declared in shared memory it is not initialised, as on a GPU.
+template <class T, thread_scope S = thread_scope_system> struct atomic {
+    T value;
+    atomic() = default;
+    constexpr atomic(T initial) : value(initial) {}
+#define PEAKGATE_FORWARD(name)                                                                                         \
+    template <class... A> __attribute__((always_inline)) auto name(A&&... arguments) {                                 \
+        return atomic_ref<T, S>(value).name(static_cast<A&&>(arguments)...);                                           \
+    }
+    PEAKGATE_FORWARD(load)
+    PEAKGATE_FORWARD(store)
+    PEAKGATE_FORWARD(exchange)
+    PEAKGATE_FORWARD(compare_exchange_strong)
+    PEAKGATE_FORWARD(compare_exchange_weak)
+    PEAKGATE_FORWARD(fetch_add)
+    PEAKGATE_FORWARD(fetch_sub)
+    PEAKGATE_FORWARD(fetch_and)
+    PEAKGATE_FORWARD(fetch_or)
+    PEAKGATE_FORWARD(fetch_xor)
+    PEAKGATE_FORWARD(fetch_min)
+    PEAKGATE_FORWARD(fetch_max)
+    PEAKGATE_FORWARD(wait)
+#undef PEAKGATE_FORWARD
+    void notify_one() {}
+    void notify_all() {}
+    T operator++() { return fetch_add(T(1)) + 1; }
+    T operator++(int) { return fetch_add(T(1)); }
+    T operator--() { return fetch_sub(T(1)) - 1; }
+    T operator--(int) { return fetch_sub(T(1)); }
+    T operator+=(T operand) { return fetch_add(operand) + operand; }
+    T operator-=(T operand) { return fetch_sub(operand) - operand; }
+    T operator=(T operand) { return store(operand), operand; }
+    operator T() { return load(); }
+};
+inline void atomic_thread_fence(memory_order, thread_scope = thread_scope_system) { peakgate_fence(); }
+
+// ---- barriers ----
+template <thread_scope = thread_scope_system> struct barrier {
+    unsigned long long state;
+    using arrival_token = unsigned long long;
+
+    PEAKGATE_MEMBER arrival_token arrive(ptrdiff_t count = 1) {
+        peakgate_async_wait(0); // copies bound to the barrier arrive with the thread
+        return peakgate_sync_arrive(&state, static_cast<int>(count), 0, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER void wait(arrival_token phase) { peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER bool try_wait(arrival_token phase) {
+        return peakgate_sync_wait(&state, phase, 0, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER void wait_parity(bool parity) { peakgate_sync_parity(&state, parity, 1, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER bool try_wait_parity(bool parity) {
+        return peakgate_sync_parity(&state, parity, 0, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER void arrive_and_wait() {
+        peakgate_async_wait(0);
+        const arrival_token phase = peakgate_sync_arrive(&state, 1, 0, __builtin_return_address(0));
+        peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER void arrive_and_drop() { peakgate_sync_arrive(&state, 1, 1, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER friend void init(barrier* made, ptrdiff_t expected) {
+        peakgate_sync_init(&made->state, static_cast<int>(expected), __builtin_return_address(0));
+    }
+};
+
+// ---- pipelines ----
+template <thread_scope, unsigned stages> struct pipeline_shared_state {
+    unsigned long long full[stages], empty[stages];
+};
+
+// With one thread, its asynchronous copies; with a group, a ring of stages that all its threads fill and empty.
+template <thread_scope> struct pipeline {
+    unsigned long long *full = nullptr, *empty = nullptr;
+    unsigned stages = 0, threads = 1, filled = 0, emptied = 0;
+
+    PEAKGATE_MEMBER void producer_acquire() {
+        if (stages && filled >= stages)
+            peakgate_sync_wait(&empty[filled % stages], filled / stages - 1, 1, __builtin_return_address(0));
+    }
+    void producer_commit() {
+        peakgate_async_commit();
+        ++filled;
+    }
+    PEAKGATE_MEMBER void consumer_wait() {
+        peakgate_async_wait(static_cast<int>(filled - emptied - 1));
+        if (!stages) return;
+        const unsigned long long phase = peakgate_sync_arrive(&full[emptied % stages], 1, 0, __builtin_return_address(0));
+        peakgate_sync_wait(&full[emptied % stages], phase, 1, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER void consumer_release() {
+        if (stages) peakgate_sync_arrive(&empty[emptied % stages], 1, 0, __builtin_return_address(0));
+        ++emptied;
+    }
+};
+inline pipeline<thread_scope_thread> make_pipeline() { return {}; }
+template <class G, thread_scope S, unsigned N>
+PEAKGATE_MEMBER pipeline<S> make_pipeline(const G& group, pipeline_shared_state<S, N>* shared) {
+    if (group.thread_rank() == 0) {
+        for (unsigned stage = 0; stage < N; ++stage) {
+            peakgate_sync_init(&shared->full[stage], static_cast<int>(group.size()), __builtin_return_address(0));
+            peakgate_sync_init(&shared->empty[stage], static_cast<int>(group.size()), __builtin_return_address(0));
+        }
+    }
+    cooperative_groups::details::meet(group, ~__builtin_LINE(), __builtin_return_address(0));
+    return {shared->full, shared->empty, N, static_cast<unsigned>(group.size())};
+}
+template <unsigned left, thread_scope S> inline void pipeline_consumer_wait_prior(pipeline<S>&) { peakgate_async_wait(left); }
+
+// ---- asynchronous copies, of one thread or of a group: there at the wait ----
+struct one_thread {
+    static unsigned thread_rank() { return 0; }
+    static unsigned size() { return 1; }
+};
+template <class G, class D> inline void copy_async(const G& group, D* destination, const void* source, size_t bytes) {
+    const bool words = (reinterpret_cast<size_t>(destination) | reinterpret_cast<size_t>(source) | bytes) % 4 == 0;
+    char* to = reinterpret_cast<char*>(destination);
+    const char* from = reinterpret_cast<const char*>(source);
+    for (size_t at = group.thread_rank() * (words ? 4 : 1); at < bytes; at += group.size() * (words ? 4 : 1)) {
+        if (words)
+            peakgate_async_copy(to + at, from + at, 4, 4);
+        else
+            to[at] = from[at];
+    }
+}
+template <class G, class D, thread_scope S>
+inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, pipeline<S>&) {
+    copy_async(group, destination, source, bytes);
+}
+template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, pipeline<S>&) {
+    copy_async(one_thread(), destination, source, bytes);
+}
+template <class G, class D, thread_scope S>
+inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, barrier<S>&) {
+    copy_async(group, destination, source, bytes);
+    peakgate_async_commit();
+}
+template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, barrier<S>&) {
+    copy_async(one_thread(), destination, source, bytes);
+    peakgate_async_commit();
+}
+
+} // namespace cuda

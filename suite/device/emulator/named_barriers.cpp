@@ -1,0 +1,69 @@
+// PTX's sixteen barriers of a block that some of its threads meet at (bar.sync, bar.arrive).
+#include "runtime.h"
+
+namespace peakgate {
+namespace {
+
+constexpr int BARRIERS = 16;
+
+struct NamedBarrier {
+    int expected; // 0 while nobody has come
+    int count;
+    int arrived[MAX_THREADS]; // those that only arrive are among them
+};
+
+NamedBarrier barriers[BARRIERS];
+
+} // namespace
+
+void begin_block_of_named_barriers() {
+    for (NamedBarrier& barrier : barriers) barrier.expected = barrier.count = 0;
+}
+
+bool report_named_barriers() {
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != AT_NAMED_BARRIER) continue;
+        const NamedBarrier& barrier = barriers[state.threads[i].barrier_site];
+        state.current = i;
+        report(DIVERGENT_BARRIER, current_thread().waits_at, 0,
+               "named barrier %d waits for %d threads, of which %d have come", current_thread().barrier_site,
+               barrier.expected, barrier.count);
+        return true;
+    }
+    return false;
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_named_barrier(int name, int threads, int waits, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    const int expected = threads ? threads : (state.thread_count + WARP - 1) / WARP * WARP;
+    if (name < 0 || name >= BARRIERS || expected % WARP) {
+        report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d for %d threads; names are 0 to 15, threads whole warps",
+               name, threads);
+        abandon_launch();
+    }
+    NamedBarrier& barrier = barriers[name];
+    if (barrier.count && barrier.expected != expected) {
+        report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d is met for %d threads and for %d", name, expected,
+               barrier.expected);
+        abandon_launch();
+    }
+    barrier.expected = expected;
+    barrier.arrived[barrier.count++] = state.current;
+    const int limit = expected < state.thread_count ? expected : state.thread_count;
+    if (barrier.count < limit) {
+        current_thread().barrier_site = name;
+        if (waits) wait_as(AT_NAMED_BARRIER, called_at);
+        return;
+    }
+    const int count = barrier.count;
+    barrier.count = 0;
+    for (int i = 0; i < count; ++i) {
+        Thread& thread = state.threads[barrier.arrived[i]];
+        if (thread.status == AT_NAMED_BARRIER && thread.barrier_site == name) thread.status = READY;
+    }
+    threads_met(barrier.arrived, count);
+}

@@ -1,0 +1,46 @@
+"""What must come out of a case: its reference function, saved arrays, or another kernel on the same arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from peakgate.case import Array, Case, Role
+from peakgate.common.errors import PeakgateError
+from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
+from peakgate.measure.data import saved_array
+
+OTHER_POISON = 0xA5
+"""Of a reference kernel's outputs where bits are compared: what neither kernel writes must not look equal."""
+
+
+class ReferenceFault(KernelFault):
+    """A reference kernel that did not end well; its cause is that kernel's own fault."""
+
+
+def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> Sequence[Array]:
+    """The OUT and INOUT buffers as they must be after a run, in argument order.
+
+    ``prepare`` puts a reference kernel's arguments in place, with the same data as the launchable's. Raises
+    ReferenceFault where that kernel fails, PeakgateError where a saved array does not fit.
+    """
+    case = launchable.case
+    if callable(case.reference):
+        return case.reference(xp, launchable.inputs)
+    if isinstance(case.reference, tuple):
+        return [xp.asarray(array) for array in _saved(case, case.reference)]
+    other = prepare(case.reference)
+    other.poison = OTHER_POISON if case.tolerance == 0 else POISON
+    try:
+        other.run()
+    except KernelFault as fault:
+        raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
+    return other.outputs
+
+
+def _saved(case: Case, paths: Sequence[Path]) -> list[Array]:
+    written = [buffer for buffer in case.buffers if buffer.role in (Role.OUT, Role.INOUT)]
+    if len(paths) != len(written):
+        raise PeakgateError(f"{case.id}: {len(paths)} saved arrays are expected, the kernel has {len(written)} outputs")
+    return [saved_array(path, buffer.shape, buffer.dtype) for path, buffer in zip(paths, written, strict=True)]

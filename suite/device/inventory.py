@@ -1,0 +1,112 @@
+"""``python -m peakgate.device.inventory``: the GPUs that this process may use, as JSON; no CUDA context is made.
+
+``{"gpus": [...], "problem": null}``: a record per GPU in CUDA's order, which ``CUDA_VISIBLE_DEVICES`` decides, with
+its uuid, what identifies and describes it, and ``unfit``, one line for each reason not to measure it now. What the
+driver does not report is null. ``problem`` says why there is no record of a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from peakgate.device import driver
+from peakgate.device.preflight import IDLE, SLOWDOWNS, Preflight, concerns
+
+SOFT = ("power limit",)
+"""Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
+
+
+def gpus() -> list[dict[str, Any]]:
+    """One record per GPU that CUDA offers this process."""
+    found: list[dict[str, Any]] = []
+    for index in range(driver.gpu_count()):
+        name, uuid = driver.gpu_name(index), driver.gpu_uuid(index)
+        found.append({"uuid": uuid, "name": name, "slug": driver.slug(name)} | _of(str(uuid)))
+    return found
+
+
+def _of(uuid: str) -> dict[str, Any]:
+    import pynvml  # noqa: PLC0415  (a machine without a GPU need not have it)
+    from peakgate.device.nvml import ask, state  # noqa: PLC0415
+
+    pynvml.nvmlInit()
+    handle = ask(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    if handle is None:
+        return {"unfit": ["NVML does not know this uuid: a MIG slice, or a GPU that fell off the bus"]}
+    remapped = ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
+    aggregate = pynvml.NVML_AGGREGATE_ECC
+    corrected, uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
+    power, limit = (
+        ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle)),
+        ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)),
+    )
+    seen = state(handle)
+    facts = {
+        "serial": ask(lambda: pynvml.nvmlDeviceGetSerial(handle)),
+        "pci_bus_id": ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
+        "driver": ask(pynvml.nvmlSystemGetDriverVersion),
+        "vbios": ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
+        "ecc": None if ecc is None else bool(ecc[0]),
+        "ecc_corrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, corrected, aggregate)),
+        "ecc_uncorrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, aggregate)),
+        "remapped_rows_corrected": None if remapped is None else remapped[0],
+        "remapped_rows_uncorrected": None if remapped is None else remapped[1],
+        "remapping_pending": None if remapped is None else bool(remapped[2]),
+        "remapping_failed": None if remapped is None else bool(remapped[3]),
+        "pcie_generation": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+        "pcie_generation_max": ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+        "pcie_lanes": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        "pcie_lanes_max": ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        "temperature_c": seen.temperature_c,
+        "power_w": None if power is None else power / 1e3,
+        "power_limit_w": None if limit is None else limit / 1e3,
+    }
+    return {name: _text(value) for name, value in facts.items()} | {
+        "unfit": unfit(seen, facts),
+        "notes": notes(seen, facts),
+        "preflight": asdict(seen),
+    }
+
+
+def unfit(seen: Preflight, facts: dict[str, Any]) -> list[str]:
+    """Why figures of this GPU would be doubtful or it should not be in service; empty where nothing speaks against."""
+    hard = [line for line in concerns(seen) if not any(soft in line for soft in SOFT)]
+    limiting = {reason for reason in seen.throttle_reasons if reason != IDLE}
+    if limiting and not limiting & SLOWDOWNS:
+        hard = [line for line in hard if not line.startswith("clocks are held down")]
+    if facts["remapping_failed"]:
+        hard.append("a memory row could not be remapped; have the GPU replaced")
+    if facts["remapping_pending"]:
+        hard.append("a remapped memory row waits for a reset of the GPU; drain the node and reset it")
+    return hard
+
+
+def notes(seen: Preflight, facts: dict[str, Any]) -> list[str]:
+    """What may slow this GPU and does not make it unfit."""
+    soft = [line for line in concerns(seen) if line not in unfit(seen, facts)]
+    lanes, most = facts["pcie_lanes"], facts["pcie_lanes_max"]
+    if lanes and most and lanes < most:
+        soft.append(f"its PCIe link has {lanes} of {most} lanes; reseat the GPU or check its riser")
+    return soft
+
+
+def _text(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def main() -> int:
+    """Print the inventory; what keeps it from being read is part of it."""
+    try:
+        found: dict[str, Any] = {"gpus": gpus(), "problem": None}
+    except Exception as error:  # whatever keeps a node from answering is what the fleet has to report
+        found = {"gpus": [], "problem": f"{type(error).__name__}: {error}"}
+    sys.stdout.write(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""Which cases a run measures and by whose terms each is judged.
+
+Without a base a project is judged by its own families. Against a base (``--baselines-from REF``) a case that the base
+knows keeps the base's work, tolerance, reference, input data, tier and edge-size problems; only how the kernel is built
+and launched is the change's. The base's families are imported from a copy of its tree, those of the change by another
+process (``listing``): here its Python runs for new cases alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from peakgate.case import Argument, Array, Buffer, Case, Reference, Role, Scale, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.run import listing
+from peakgate.run.inputs import file_digest
+from peakgate.run.listing import Listed
+from peakgate.verdict import Judgement, Verdict
+
+COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
+    ("bytes", lambda case: case.work.bytes),
+    ("flops", lambda case: case.work.flops),
+    ("peak_tflops", lambda case: case.work.peak_tflops),
+    ("tolerance", lambda case: case.tolerance),
+    ("roof", lambda case: case.roof),
+    ("tier", lambda case: case.tier.value),
+    ("min_capability", lambda case: case.stage.min_capability),
+    ("host_bound", lambda case: case.stage.host_bound),
+    ("input data", lambda case: [_recipe(buffer) for buffer in _inputs(case)]),
+)
+"""What is the base's whatever the change says, by the name under which a difference is reported."""
+
+
+class Cases(Protocol):
+    """The cases of a run."""
+
+    def listed(self, tier: Tier) -> list[Case]:
+        """Those of a tier; FULL: all."""
+        ...
+
+    def probes(self, case: Case) -> list[Case]:
+        """The edge-size problems that prove a case's build right."""
+        ...
+
+    def objection(self, case: Case) -> Judgement | None:
+        """Why a case cannot be measured; None where it can."""
+        ...
+
+    @property
+    def new(self) -> Collection[str]:
+        """Cases that the base does not have."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a report says of the choice."""
+        ...
+
+
+@dataclass(frozen=True)
+class Own:
+    """The cases of the project at hand, by its own terms."""
+
+    scale: Scale
+    new: Collection[str] = ()
+    notes: Sequence[str] = ()
+
+    def listed(self, tier: Tier) -> list[Case]:
+        return catalogue.cases(self.scale, tier)
+
+    def probes(self, case: Case) -> list[Case]:
+        return catalogue.probes(case)
+
+    def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (the protocol's)
+        return None
+
+
+@dataclass(frozen=True)
+class AgainstBase:
+    """The cases of a change, judged by the terms of its base where that knows them; ``against`` makes one."""
+
+    scale: Scale
+    cases: Mapping[str, Case]
+    edges: Mapping[str, Sequence[Case]]
+    objections: Mapping[str, Judgement]
+    new: Collection[str]
+    notes: Sequence[str]
+
+    def listed(self, tier: Tier) -> list[Case]:
+        every = tier is Tier.FULL or self.scale is Scale.SMALL  # small problems have no tiers
+        return [case for case in self.cases.values() if every or case.tier is Tier.GATE]
+
+    def probes(self, case: Case) -> list[Case]:
+        return list(self.edges[case.id])
+
+    def objection(self, case: Case) -> Judgement | None:
+        return self.objections.get(case.id)
+
+
+def against(
+    base_root: Path, project: Project, scale: Scale, name: str, refusal: Callable[[Case], str | None]
+) -> AgainstBase:
+    """The cases of ``project`` at a scale, judged by the base whose project lies in ``base_root``; ``name`` names it.
+
+    ``refusal`` is the device's. PeakgateError where either side's families give no cases.
+    """
+    base = config.find(base_root)
+    known: list[Listed] = []
+    if base is not None and base.root.is_relative_to(base_root):
+        with _imports_of(base, keep=False):
+            families = catalogue.families(base)
+            cases = catalogue.cases(scale, listed=families)
+        known = [Listed(case, tuple(catalogue.probes(case, families))) for case in cases]
+    heads = listing.read(project.root, scale, partial(_of_head, project, scale))
+    return _merged(known, heads, scale, name, refusal)
+
+
+def _merged(
+    known: Sequence[Listed],
+    heads: Mapping[str, Listed],
+    scale: Scale,
+    name: str,
+    refusal: Callable[[Case], str | None],
+) -> AgainstBase:
+    cases = {each.case.id: each.case for each in known}
+    problems: dict[str, Sequence[Case]] = {}
+    objections: dict[str, Judgement] = {}
+    for base in known:
+        head = heads.get(base.case.id)
+        if head is None:
+            objections[base.case.id] = Judgement(Verdict.MISSING, f"in {name}, not in the change")
+            continue
+        judged, found = judged_by(base, head)
+        if isinstance(judged, Case) and refusal(base.case) is None and (why := refusal(judged)):
+            judged = f"it runs in the base, here the device refuses it ({why})"
+        if isinstance(judged, str):
+            objections[base.case.id] = Judgement(Verdict.INCONCLUSIVE, f"{judged}; {name} cannot judge it")
+        else:
+            cases[base.case.id], problems[base.case.id] = judged, found
+    new = [head for case_id, head in heads.items() if case_id not in cases]
+    cases |= {head.case.id: head.case for head in new}
+    problems |= {head.case.id: head.probes for head in new}
+    notes = [f"judged by {name}: {line}" for line in differences(known, heads)]
+    return AgainstBase(scale, cases, problems, objections, frozenset(head.case.id for head in new), notes)
+
+
+def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
+    """A known case and its edge-size problems as they are measured: launched as head does, judged as base does.
+
+    Instead of the case a reason, where head's arrays are not those that the base's reference expects, or where head
+    launches otherwise than base and leaves out an edge-size problem of base's.
+    """
+    judged = _with_launch_of(base.case, head.case)
+    if judged is None:
+        return f"its arrays are not the base's: {_arrays(head.case)}, expected {_arrays(base.case)}", ()
+    found: list[Case] = []
+    left_out: list[Case] = []
+    for edge in base.probes:
+        alike = [probe for probe in head.probes if _arrays(probe) == _arrays(edge)]
+        alike.sort(key=lambda probe: probe.size != edge.size)
+        launched = _with_launch_of(edge, alike[0]) if alike else None
+        found.append(launched if launched is not None else edge)
+        left_out += [] if launched is not None else [edge]
+    if left_out:
+        pairs = [(base.case, judged), *((edge, case) for edge, case in zip(base.probes, found, strict=True))]
+        if any(_launched(one) != _launched(other) for one, other in pairs):
+            return f"it is launched otherwise than in the base and lacks its edge-size problem {left_out[0].size}", ()
+        found = [
+            _built_as(judged, case) if case is edge else case for case, edge in zip(found, base.probes, strict=True)
+        ]
+    return judged, found
+
+
+def differences(known: Sequence[Listed], heads: Mapping[str, Listed]) -> list[str]:
+    """One line per term in which head's cases differ from base's, with how many and the first of them."""
+    lines = []
+    pairs = [(base.case, heads[base.case.id].case) for base in known if base.case.id in heads]
+    for term, value in COMPARED:
+        found = [(base.id, value(base), value(head)) for base, head in pairs if value(base) != value(head)]
+        if found:
+            case, was, now = found[0]
+            count = "1 case" if len(found) == 1 else f"{len(found)} cases"
+            lines.append(f"the change's {term} of {count} without effect ({case}: {was} stays, not {now})")
+    return lines
+
+
+def _with_launch_of(base: Case, head: Case) -> Case | None:
+    """The base's problem, with the kernel and the launch of head's; None where their arrays are not alike."""
+    if _arrays(base) != _arrays(head):
+        return None
+    arrays = iter([argument for argument in base.arguments if _is_array(argument)])
+    arguments = tuple(next(arrays) if _is_array(argument) else argument for argument in head.arguments)
+    return _built_as(head, base, launch=head.launch, sequence=head.sequence, arguments=arguments)
+
+
+def _built_as(head: Case, base: Case, **launched: Any) -> Case:
+    """The base's problem, with the kernel of head's; launched as the base does unless ``launched`` says otherwise."""
+    data = [buffer for _, buffer in base.stage.constants]
+    stage = replace(
+        head.stage,
+        constants=tuple((name, buffer) for (name, _), buffer in zip(head.stage.constants, data, strict=True)),
+        min_capability=base.stage.min_capability,
+        host_bound=base.stage.host_bound,
+        lesson=base.stage.lesson,
+    )
+    return replace(base, stage=stage, defines=head.defines, **launched)
+
+
+def _is_array(argument: Argument) -> bool:
+    """Whether it is input or output; other memory is the kernels' own affair, as values are."""
+    return isinstance(argument, Buffer) and argument.role not in (Role.SCRATCH, Role.TEMP)
+
+
+def _arrays(case: Case) -> str:
+    """What the reference is given and has to give: roles, types and shapes in order, constants last."""
+    buffers = [argument for argument in case.arguments if isinstance(argument, Buffer) and _is_array(argument)]
+    described = [f"{each.role.value} {each.dtype} {'x'.join(map(str, each.shape))}" for each in buffers]
+    described += [f"constant {each.dtype} {'x'.join(map(str, each.shape))}" for _, each in case.stage.constants]
+    return ", ".join(described)
+
+
+def _launched(case: Case) -> tuple[object, ...]:
+    return case.launch, case.sequence, case.defines, tuple(case.arguments)
+
+
+def _inputs(case: Case) -> Iterator[Buffer]:
+    yield from (each for each in case.arguments if isinstance(each, Buffer) and each.role in (Role.IN, Role.INOUT))
+    yield from (buffer for _, buffer in case.stage.constants)
+
+
+def _recipe(buffer: Buffer) -> object:
+    if isinstance(buffer.data, Path):
+        return f"{buffer.data.name} {file_digest(buffer.data)}"
+    return listing.FUNCTION if callable(buffer.data) else buffer.data
+
+
+def _of_head(
+    project: Project, scale: Scale, case_id: str, probe: int | None
+) -> tuple[Reference, Callable[[int], Callable[..., Array]]]:
+    """What a new case takes from head's families: imported when it is first asked for."""
+
+    def problem() -> Case:
+        case, probes = _heads_own(project, scale)[case_id]
+        return case if probe is None else probes[probe]
+
+    def reference(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+        found = problem().reference
+        if not callable(found):
+            raise PeakgateError(f"{case_id}: its reference was a function when its cases were listed")
+        return found(xp, inputs)
+
+    def data_of(place: int) -> Callable[..., Array]:
+        def data(xp: Any, shape: tuple[int, ...]) -> Array:
+            case = problem()
+            buffers = [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
+            made = buffers[place].data
+            if not callable(made):
+                raise PeakgateError(f"{case_id}: its input data were a function when its cases were listed")
+            return made(xp, shape)
+
+        return data
+
+    return reference, data_of
+
+
+@cache
+def _heads_own(project: Project, scale: Scale) -> dict[str, tuple[Case, list[Case]]]:
+    with _imports_of(project, keep=True):
+        families = catalogue.families(project)
+        cases = catalogue.cases(scale, listed=families)
+        return {case.id: (case, catalogue.probes(case, families)) for case in cases}
+
+
+@contextmanager
+def _imports_of(project: Project, *, keep: bool) -> Iterator[None]:
+    """Import from this project's ``pythonpath`` first, and, unless ``keep``, from nowhere of it afterwards.
+
+    The other side's modules may have the same names: those that are loaded from a ``pythonpath`` are forgotten where
+    the other side's are to be found, so that nobody measures one side's code under the other's name.
+    """
+    before, known = list(sys.path), set(sys.modules)
+    sys.path[:0] = map(str, project.pythonpath)
+    try:
+        yield
+    finally:
+        if not keep:
+            sys.path[:] = before
+            folders = tuple(f"{folder}/" for folder in project.pythonpath)
+            for module in set(sys.modules) - known:
+                if folders and str(getattr(sys.modules[module], "__file__", None)).startswith(folders):
+                    del sys.modules[module]

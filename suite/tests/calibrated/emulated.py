@@ -1,0 +1,121 @@
+"""``python suite/tests/calibrated/emulated.py [--write]``: every kernel of the suite in the checked emulator.
+
+Says what was found of each kind and which kernels were judged wrongly, and exits 1 where fewer than 95 % of the
+defective ones are found or a sound one is flagged. ``--write`` keeps the outcome in ``record.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from calibrated.kernels import BLOCK, BOUNDS, CLEAN, DIVERGENT, GRID, RACY, SHARED_BYTES, Kernel, kernels
+from peakgate.build.cubin import cache_folder
+from peakgate.common.files import a_line_each, write_whole
+from peakgate.device import emulator
+from peakgate.device.emulator import DefectKind, KernelDefect
+
+RECORD = Path(__file__).parent / "record.json"
+LEAST_FOUND = 0.95
+
+EXPECTED = {
+    CLEAN: frozenset[DefectKind](),
+    RACY: frozenset(
+        {
+            *(DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE),
+            DefectKind.UNINITIALISED_SHARED,  # of a copy that nobody waits for
+        }
+    ),
+    DIVERGENT: frozenset({DefectKind.DIVERGENT_BARRIER, DefectKind.WARP_MASK}),
+    BOUNDS: frozenset({DefectKind.OUT_OF_BOUNDS, DefectKind.INDEX_OUT_OF_BOUNDS}),
+}
+"""The kinds of defect that are right to report of a kernel."""
+
+
+def reported(kernel: Kernel, folder: Path) -> list[str]:
+    """The kinds of defect that the emulator reports of a kernel, in words."""
+    loaded = emulator.load(source(kernel, folder), kernel.name)
+    values, out = np.arange(kernel.n, dtype=kernel.dtype), np.zeros(kernel.n, kernel.dtype)
+    try:
+        loaded.launch(
+            (GRID, 1, 1),
+            (BLOCK, 1, 1),
+            (out, values, np.int32(kernel.n)),
+            shared_bytes=SHARED_BYTES,
+            cooperative=kernel.cooperative,
+        )
+    except KernelDefect as defect:
+        return sorted({found.kind.words for found in defect.defects})
+    return []
+
+
+def source(kernel: Kernel, folder: Path) -> Path:
+    """The kernel as a file."""
+    path = folder / f"{kernel.name}.cu"
+    if not path.exists() or path.read_text(encoding="utf-8") != kernel.text:
+        write_whole(path, kernel.text)
+    return path
+
+
+def judged(label: str, kinds: Iterable[str]) -> bool:
+    """Whether what was reported of a kernel is right: a defect of its kind, or none."""
+    expected = {kind.words for kind in EXPECTED[label]}
+    return bool(expected & set(kinds)) if expected else not kinds
+
+
+def run(chosen: Sequence[Kernel]) -> dict[str, dict[str, Any]]:
+    """Label, reported kinds and whether they are right, by kernel."""
+    folder = cache_folder() / "calibrated"
+    emulator.prebuild([(source(kernel, folder), kernel.name, ()) for kernel in chosen])
+    found = {kernel.name: reported(kernel, folder) for kernel in chosen}
+    return {
+        kernel.name: {
+            "label": kernel.label,
+            "reported": found[kernel.name],
+            "right": judged(kernel.label, found[kernel.name]),
+        }
+        for kernel in chosen
+    }
+
+
+def counts(outcome: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """By label: how many kernels, and how many of them were judged rightly."""
+    labels = [entry["label"] for entry in outcome.values()]
+    right = [entry["label"] for entry in outcome.values() if entry["right"]]
+    return {label: (labels.count(label), right.count(label)) for label in EXPECTED}
+
+
+def passes(outcome: Mapping[str, Mapping[str, Any]]) -> bool:
+    """No sound kernel flagged, and enough of the defective ones found."""
+    by_label = counts(outcome)
+    clean, unflagged = by_label.pop(CLEAN)
+    defective, found = (sum(pair[at] for pair in by_label.values()) for at in (0, 1))
+    return clean == unflagged and found >= LEAST_FOUND * defective
+
+
+def main() -> int:
+    """Run what was asked for and return the exit code."""
+    parser = argparse.ArgumentParser(description="Every kernel of the calibrated suite in the checked emulator.")
+    parser.add_argument("-k", dest="text", default="", help="only kernels with this text in their name")
+    parser.add_argument("--write", action="store_true", help=f"keep the outcome in {RECORD.name}")
+    chosen = parser.parse_args()
+    outcome = run([kernel for kernel in kernels() if chosen.text in kernel.name])
+    for name, entry in outcome.items():
+        if not entry["right"]:
+            print(f"{name}: {entry['label']}, reported: {', '.join(entry['reported']) or 'nothing'}")  # noqa: T201
+    for label, (total, right) in counts(outcome).items():
+        print(f"{label}: {right} of {total} judged rightly")  # noqa: T201
+    if chosen.write:
+        write_whole(RECORD, a_line_each({"least_found": LEAST_FOUND}, "kernels", outcome))
+    return 0 if passes(outcome) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

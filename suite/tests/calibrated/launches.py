@@ -1,0 +1,68 @@
+"""``python launches.py JOURNAL NAME...``: what runs under compute-sanitizer: each of these kernels launched once.
+
+The journal has a JSON object a line: each kernel before its launch, each fault after it, at last ``{"done": true}``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import cupy
+import numpy as np
+from calibrated.kernels import BLOCK, GRID, SHARED_BYTES, Kernel, kernels
+from peakgate.build.cubin import Cubin, cache_folder, cubin
+from peakgate.case import Stage
+from peakgate.common.files import write_whole
+
+
+def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:
+    """The kernel's machine code; BuildError where it does not compile."""
+    source = cache_folder() / "calibrated" / f"{kernel.name}.cu"
+    if not source.exists() or source.read_text(encoding="utf-8") != kernel.text:
+        write_whole(source, kernel.text)
+    return cubin(Stage(kernel.name, "", source=source, options=("--generate-line-info",)), (), capability)
+
+
+def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:
+    """Launch the kernel on arrays of its own and wait for it; the output."""
+    machine_code = built(kernel, capability)
+    module = cupy.RawModule(path=str(machine_code.path), enable_cooperative_groups=kernel.cooperative)
+    values = cupy.asarray(np.arange(kernel.n, dtype=kernel.dtype))
+    out = cupy.asarray(np.zeros(kernel.n, kernel.dtype))
+    function = module.get_function(machine_code.entry)
+    function((GRID,), (BLOCK,), (out, values, np.int32(kernel.n)), shared_mem=SHARED_BYTES)
+    cupy.cuda.get_current_stream().synchronize()
+    return out
+
+
+def main(journal_path: Path, names: list[str]) -> int:
+    """Launch the kernels in this order, and note each."""
+    # Without a pool every array is an allocation of its own.
+    cupy.cuda.set_allocator(None)
+    capability = cupy.cuda.Device(0).compute_capability
+    by_name = {kernel.name: kernel for kernel in kernels()}
+    with journal_path.open("a", encoding="utf-8") as journal:
+
+        def note(entry: dict[str, Any]) -> None:
+            journal.write(json.dumps(entry) + "\n")
+            journal.flush()
+
+        for name in names:
+            note({"kernel": name})
+            try:
+                launch(by_name[name], (int(capability[:-1]), int(capability[-1])))
+            except Exception as fault:
+                note({"kernel": name, "fault": f"{type(fault).__name__}: {str(fault)[:200]}"})
+                if "illegal" in str(fault).lower() or "unspecified" in str(fault).lower():
+                    return 1  # the context is lost: the rest needs a fresh process
+        note({"done": True})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

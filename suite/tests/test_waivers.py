@@ -1,0 +1,106 @@
+"""Accepted defects: one file for every command, strict both ways."""
+
+import json
+from datetime import date
+
+import pytest
+from peakgate.cli import main
+from peakgate.common.errors import PeakgateError
+from peakgate.judge.waivers import DefectKey, Waiver, accepted, complaints, entry, read
+from peakgate.sanitize import report
+from peakgate.sanitize.report import Defect, Journal, ToolReport
+
+TODAY = date(2026, 11, 22)
+KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')
+WAIVED = {KEY: Waiver("mended in the next release", TODAY)}
+ENTRY = entry(KEY).replace('reason = ""', 'reason = "why"') + "\nexpires = 2999-12-31\n"
+
+
+def test_an_entry_to_copy_is_read_back_once_it_has_a_reason_and_a_last_day(tmp_path):
+    (tmp_path / "waivers.toml").write_text(ENTRY)
+    assert read(tmp_path / "waivers.toml").defects == {KEY: Waiver("why", date(2999, 12, 31))}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (ENTRY.replace("kernel", "kernl"), "defect 1: unknown key 'kernl', did you mean 'kernel'?"),
+        (ENTRY.replace('"why"', '" "'), "defect 1: reason is ' '; expected a text that is not empty"),
+        (ENTRY.replace('"check"', '"bench"'), "defect 1: command is 'bench'; expected one of check, memcheck"),
+        (ENTRY.replace("2999-12-31", '"soon"'), "defect 1: expires is 'soon'; expected a date"),
+        (ENTRY.partition("expires")[0], "defect 1: expires is None; expected a date"),
+        (ENTRY + ENTRY, "defect 2: check: sums.sums: out of bounds"),
+        (ENTRY.replace("[[defect]]", "[defect]"), "defect is not a list of tables; write each entry under [[defect]]"),
+        (ENTRY.replace("[[defect]]", "[[defects]]"), "unknown key 'defects', did you mean 'defect'?"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line_with_entry_and_key(tmp_path, text, complaint):
+    (tmp_path / "waivers.toml").write_text(text)
+    with pytest.raises(PeakgateError) as reported:
+        read(tmp_path / "waivers.toml")
+    assert complaint in str(reported.value)
+    assert "\n" not in str(reported.value)
+
+
+def test_a_defect_is_accepted_up_to_its_last_day_and_only_at_its_line():
+    assert accepted(WAIVED, KEY, TODAY) is not None
+    assert accepted(WAIVED, KEY, date(2026, 11, 23)) is None
+    assert accepted(WAIVED, KEY._replace(line="out[i] = in[i];"), TODAY) is None
+
+
+def test_an_entry_that_matches_nothing_or_has_expired_is_a_complaint_where_it_was_looked_for():
+    assert complaints(WAIVED, {KEY}, lambda _: True, TODAY) == []
+    assert complaints(WAIVED, set(), lambda _: False, TODAY) == []
+    assert "no such defect any more" in complaints(WAIVED, set(), lambda _: True, TODAY)[0]
+    assert "was accepted until 2026-11-22" in complaints(WAIVED, {KEY}, lambda _: True, date(2026, 11, 23))[0]
+
+
+def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning_alone():
+    defects = (
+        Defect("sums.sums", "Invalid write", "sums+0xb0, thread (0,0,0)"),
+        Defect("sums.sums", "Invalid write", "sums+0xc0"),
+    )
+    found = ToolReport("memcheck", Journal({}, (), (), True), defects, 0, None)
+    entries = {report.key("memcheck", defects[0]): Waiver("known", TODAY)}
+    judged = report.without_waived(found, entries, TODAY)
+    assert (judged.errors, [defect.where for defect in judged.defects]) == (1, ["sums+0xc0"])
+    assert [waiver.reason for _, waiver in judged.waived] == ["known"]
+    assert report.without_waived(found, {**entries, report.key("memcheck", defects[1]): WAIVED[KEY]}, TODAY).errors == 0
+
+
+FAMILY = """
+from peakgate.family import In, Out, Value, kernel
+FAMILY = kernel(
+    "sums.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=1, block=64,
+    bytes=lambda n: 8 * n, reference=lambda xp, x: x, sizes=[40], edges=[40],
+)
+"""
+KERNEL = """__global__ void sums(float* out, const float* in, int n) {
+    const int i = threadIdx.x;
+    if (i < n) out[i] = in[i + 1] - in[i + 1] + in[i];
+}
+"""
+
+
+def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for_none(tmp_path, monkeypatch, capsys):
+    folder, baselines = tmp_path / "kernels" / "sums", tmp_path / "baselines"
+    folder.mkdir(parents=True)
+    baselines.mkdir()
+    (tmp_path / "peakgate.toml").write_text("")
+    (folder / "family.py").write_text(FAMILY)
+    (folder / "sums.cu").write_text(KERNEL)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    asked = said[said.index("[[defect]]") :].partition("\n\n")[0]
+    waiver = asked.replace('reason = ""', 'reason = "the array is padded"') + "\nexpires = 2999-12-31\n"
+    (baselines / "waivers.toml").write_text(waiver)
+    assert main(["check", "--jobs", "1"]) == 0
+    assert "waived until 2999-12-31: the array is padded" in capsys.readouterr().out
+    verdict = json.loads((tmp_path / ".peakgate" / "out" / "check.json").read_text())
+    assert [each["reason"] for each in verdict["kernels"][0]["waived"]] == ["the array is padded"]
+    (baselines / "waivers.toml").write_text(waiver.replace("sums.cu", "other.cu"))
+    assert main(["check", "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "no such defect any more" in said
+    assert "1 defect" in said
