@@ -26,7 +26,13 @@ LEAST_KILLED = 0.95
 MODULES = (
     *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy", "judge/peaks"),
     *("measure/sampling", "resources/baseline", "resources/compare"),
-    *("reports/ab/decide", "reports/comparison/judge", "reports/comparison/noise", "reports/history/detect"),
+    *(
+        "reports/ab/decide",
+        "reports/comparison/judge",
+        "reports/comparison/noise",
+        "reports/history/detect",
+        "reports/history/scan",
+    ),
 )
 TESTS = {
     "suite": (
@@ -88,7 +94,7 @@ def _report(results: dict[str, str]) -> int:
     """Print and record how many were killed, by module, and which survivors nobody explained."""
     explained = {
         (entry["function"], entry["becomes"]): entry["reason"]
-        for entry in tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["survivor"]
+        for entry in tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
     }
     counts: dict[str, Counter[str]] = {}
     survivors = []
