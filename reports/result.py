@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from peakgate.reports.runs.facts import Difference
 from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.frame import as_series
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
@@ -146,7 +147,7 @@ class Comparison:
         for row in self.rows:
             for name, value in _cells(row).items():
                 columns[name].append(value)
-        return pd.DataFrame({name: pd.Series(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()})
+        return pd.DataFrame({name: as_series(columns[name], dtype) for name, dtype in COLUMNS.items()})
 
     @property
     def counts(self) -> Mapping[Verdict, int]:

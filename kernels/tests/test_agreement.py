@@ -149,7 +149,10 @@ def test_a_record_of_another_schema_is_told_apart(tmp_path):
 
 def test_a_record_is_written_in_order_a_line_a_problem(tmp_path):
     path = tmp_path / "digests.json"
-    digests.write(path, Record({"slug": "x"}, {"b": Recorded("2", ("s",)), "a": Recorded("1", ({"abs_sum": 1.0},))}))
+    digests.write(
+        path,
+        Record({"slug": "x"}, {"b": Recorded("2", ("s",)), "a": Recorded("1", ({"abs_sum": 1.0, "samples": [0.5]},))}),
+    )
     lines = [line.strip() for line in path.read_text().splitlines() if '"problem"' in line]
     assert [line[:3] for line in lines] == ['"a"', '"b"']
-    assert digests.read(path).problems["a"] == Recorded("1", ({"abs_sum": 1.0},))
+    assert digests.read(path).problems["a"] == Recorded("1", ({"abs_sum": 1.0, "samples": [0.5]},))

@@ -16,7 +16,7 @@ from peakgate.reports.history.steps import Step
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.render.words import one_line
 from peakgate.reports.result import WORST_FIRST, plain_rows
-from peakgate.reports.runs.frame import to_sessions
+from peakgate.reports.runs.frame import as_series, to_sessions
 from peakgate.reports.runs.index import Session
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
@@ -94,9 +94,7 @@ class Trend:
     def _frame(self, findings: Iterable[Finding]) -> pd.DataFrame:
         numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
         rows = [_cells(finding, numbers) for finding in findings]
-        return pd.DataFrame(
-            {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in COLUMNS.items()}
-        )
+        return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()})
 
 
 def find_trend(

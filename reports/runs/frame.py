@@ -7,12 +7,13 @@ no ``time_us``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import GPU_FACTS
 from peakgate.reports.runs.find import Archive, find_side
 from peakgate.reports.runs.index import Session, environment
@@ -71,8 +72,14 @@ def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
             if why is not None:
                 columns["verdict"][place], columns["reason"][place] = why.verdict, why.reason
     columns["verdict"] = [None if verdict is None else str(verdict) for verdict in columns["verdict"]]
-    series = {name: pd.Series(columns[name], dtype=dtype) for name, dtype in COLUMNS.items()}
-    return pd.DataFrame(series)
+    return pd.DataFrame({name: as_series(columns[name], dtype) for name, dtype in COLUMNS.items()})
+
+
+def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
+    """A column of this dtype; of text, what no encoding takes is a question mark."""
+    if dtype == "string":
+        values = [encodable(value) if isinstance(value, str) else value for value in values]
+    return pd.Series(values, dtype=dtype)
 
 
 def to_runs(frame: pd.DataFrame) -> tuple[Run, ...]:

@@ -59,7 +59,7 @@ def case(name, size, shape=None):
     shape = how.get("shape", shape or size)
     arrays = Buffer(Role.OUT, (shape,)), Buffer(Role.IN, (shape,), data=how["data"])
     return Case(
-        "twice", STAGES[name], Launch((-(-size // 32), 1, 1), (32, 1, 1)),
+        "twice", STAGES[name], Launch((how.get("blocks", 1) * -(-size // 32), 1, 1), (32, 1, 1)),
         (*arrays, Scalar(size if how["n"] is None else how["n"])), Work(how["bytes"] * size),
         lambda xp, inputs: [xp.float32(how["factor"]) * inputs[0]],
         size=str(size), tolerance=how["tolerance"], tier=how["tier"],
@@ -107,7 +107,9 @@ TERMS = {
     "sets `host_bound`": Terms("{'more': {'host_bound': True}}", "NO_FLOOR", ("host_bound",)),
     "launches on fewer elements": Terms("{'n': 512}", "WRONG"),
     "gives the kernel smaller arrays": Terms("{'shape': 512}", "INCONCLUSIVE", ("buffers", "reference")),
-    "makes a launch cooperative, which the emulator refuses": Terms("{'more': {'cooperative': True}}", "INCONCLUSIVE"),
+    "makes a launch cooperative, which the emulator refuses": Terms(
+        "{'more': {'cooperative': True}, 'blocks': 32}", "INCONCLUSIVE"
+    ),
     "patches the judge from a family file": Terms("{'entry': 'thrice'}", "WRONG"),
 }
 RENAMED = "renames or deletes a stage"

@@ -21,7 +21,7 @@ COPY = "steps.delayed_copy-5us-10pm-0"
 def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: int | None = None) -> None:
     """A finished ``ab`` of one case and two pairs, as a campaign leaves it; pair ``lost`` left no run file."""
     settings = Settings(tier="gate", device="gpu", pairs=2, confirm_pairs=2)
-    record = Record(Folder("base", folder, None), Folder("head", folder, None), settings, Plan((case,)))
+    record = Record(Folder("base", folder, None), Folder("head", folder, None), settings, Plan((case, "t.distrusted")))
     (folder / FOLDER).mkdir(parents=True)
     for pair in range(2):
         for which in Side:

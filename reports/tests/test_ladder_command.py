@@ -113,7 +113,7 @@ def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> Non
 @pytest.mark.parametrize(
     ("spoil", "arguments", "complaint"),
     [
-        (OVERVIEW.unlink, [str(RUNS / "gate.json")], "kernels/README.md: cannot be read"),
+        (OVERVIEW.unlink, [str(RUNS / "gate.json")], "kernels/README.md: no such file; write one with"),
         (lambda: OVERVIEW.write_text("# Empty\n"), [str(RUNS / "gate.json")], "kernels/README.md: no block for access"),
         (
             lambda: TRANSPOSE_NOTE.write_text("<!-- ladder:a -->\n"),

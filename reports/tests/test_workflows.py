@@ -237,10 +237,15 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
     assert installing == "-s lint ladder bench check mutants resources stranger tests --install-only"
     assert sorted(line.removeprefix("-R -s ") for line in checking) == [
         "bench -- --device cpu",
-        "check mutants resources stranger",
-        "lint ladder",
+        "check -- --jobs 1",
+        "ladder",
+        "lint",
+        "mutants -- --jobs 1",
+        "resources -- --jobs 1",
+        "stranger",
+        "tests -- kernels/tests",
         "tests -- reports/tests",
-        "tests -- suite/tests kernels/tests",
+        "tests -- suite/tests",
     ]
     assert "reports/out/bench.json" in job.artifacts
 

@@ -25,6 +25,11 @@ def one_line(text: str) -> str:
     return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", text)
 
 
+def encodable(text: str) -> str:
+    """``text`` with a question mark for each half of a surrogate pair, which no encoding and no Arrow array takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def as_json(document: object) -> str:
     """A document as readable JSON, in which characters that a terminal or an editor obeys are escapes."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)

@@ -217,7 +217,7 @@ class _Supervisor:
             "driver": driver.driver_version() or "none",
             "device": self._ours.device or "auto",
             "floors": inputs.floors(self._baselines),
-            "base": base.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else None,
+            "base": base.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else "none",
         }
 
 

@@ -55,7 +55,7 @@ def test_a_second_build_is_read_from_the_cache(stage):
     first = cubin(stage, (), (9, 0))
     notes = first.path.with_suffix(".json")
     saved = json.loads(notes.read_text())
-    saved["resources"]["registers"] = 99
+    saved["resources"][0]["registers"] = 99
     notes.write_text(json.dumps(saved))
     assert cubin(stage, (), (9, 0)).resources.registers == 99
 

@@ -110,7 +110,6 @@ int64_t budget_kept; // while there are writes to look at, the budget seems to b
 
 uintptr_t written_at; // the access that is being checked
 size_t written_size;
-bool written_atomically;
 
 uint64_t first_bytes(uintptr_t address, size_t size) {
     uint64_t value = 0;
