@@ -117,7 +117,7 @@ def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
 
 def explained(record: Path) -> str:
     """The mutants that were measured with ``--explain``: the injected cause, what was named first and its sentence."""
-    cases = read_json(record / EXPLAINED, lambda content: list(content["cases"]))
+    cases = read_json(record / EXPLAINED, list)
     rows = [
         (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
         for each in cases

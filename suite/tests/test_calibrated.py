@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from calibrated.emulated import RECORD, counts, judged, passes, run
 from calibrated.kernels import BOUNDS, CLEAN, DIVERGENT, RACY, kernels
@@ -54,8 +55,9 @@ def test_what_a_stopped_tool_printed_counts_and_the_last_kernel_did_not_end(tmp_
 
 def test_a_kernel_that_its_tool_did_not_come_to_is_no_disagreement() -> None:
     recorded = json.loads(RECORD.read_text())["kernels"]
-    name, clean = "barrier_in_branch_odd_int", {"errors": [], "warnings": [], "fault": None}
-    outcome = {tool: {} for tool in MEANT_FOR}
+    name = "barrier_in_branch_odd_int"
+    clean: dict[str, Any] = {"errors": [], "warnings": [], "fault": None}
+    outcome: dict[str, dict[str, Any]] = {tool: {} for tool in MEANT_FOR}
     assert name not in {row["kernel"] for row in disagreements(outcome, recorded)}
     outcome["synccheck"] = {name: clean}
     assert name in {row["kernel"] for row in disagreements(outcome, recorded)}
