@@ -202,6 +202,14 @@ def speed(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def mutation(session: nox.Session) -> None:
+    """Mutate the modules that judge, and see whether the tests notice. An hour."""
+    install(session, "tests")
+    requirements(session, "mutation")
+    session.run("python", ".ci/mutation.py")
+
+
+@nox.session(default=False)
 def kill(session: nox.Session) -> None:
     """Kill runs at 200 random moments and 100 times while a file is written, fill disks: -- [--trials N] [FILE]."""
     install_for_device(session, "reports")
@@ -217,6 +225,7 @@ LOCKS = {
     "cuda12": ("pyproject.toml", "--extra=cuda12"),
     "compiler": ("pyproject.toml", "--extra=compiler"),
     "nox": ("--group=pyproject.toml:tools",),
+    "mutation": ("--group=pyproject.toml:mutation",),
 }
 """What each file of requirements/ pins. The first is resolved freely, the others to the same versions, so that files
 can be installed together; but not two of CUDA 12, CUDA 13 and NVRTC, whose bindings exclude each other."""

@@ -109,7 +109,8 @@ def limits_of(capability: Capability) -> Limits:
         known = ", ".join(f"{major}.{minor}" for major, minor in LIMITS)
         given = ".".join(map(str, capability))
         raise PeakgateError(
-            f"compute capability {given} is unknown to suite/occupancy.py: expected one of {known}; add its row there"
+            f"compute capability {given} is unknown: expected one of {known}; "
+            "add its row to the table of peakgate/judge/occupancy.py"
         ) from None
 
 

@@ -1,15 +1,10 @@
-"""Peaks, sampling, metrics and the gate: pure figures."""
-
-import math
+"""Peaks, metrics and the gate: pure figures."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from peakgate.case import Buffer, Role, Work
 from peakgate.judge.gate import judge
-from peakgate.judge.metrics import matching_roof, metrics
+from peakgate.judge.metrics import Metrics, matching_roof, metrics
 from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
-from peakgate.measure.sampling import SamplingPlan, relative_error, undisturbed
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_cases import make_case, make_samples
 
@@ -55,6 +50,29 @@ def test_figures_come_from_the_median_sample():
     assert figures.roof_fraction == pytest.approx(0.5)
 
 
+def test_arithmetic_is_compared_with_the_peak_and_the_roof_of_arithmetic():
+    case = make_case(roof="fma", work=Work(bytes=4_000, flops=60_000_000))
+    figures = metrics(case, make_samples(4.0), PEAKS, {"copy_1MiB": 1.0, "fma": 30.0})
+    assert figures == Metrics(4.0, pytest.approx(1.0), pytest.approx(15.0), pytest.approx(0.25), "compute", 0.5, "fma")
+
+
+def test_a_transfer_is_compared_with_the_link_and_with_no_roof():
+    case = make_case(roof="link", work=Work(64_000))
+    figures = metrics(case, make_samples(2.0), PEAKS, {"copy_1MiB": 1000.0})
+    assert figures == Metrics(2.0, 32.0, 0.0, pytest.approx(0.5), "link", None, None)
+
+
+def test_a_case_that_claims_no_work_has_times_alone():
+    case = make_case(work=Work(0, 0))
+    figures = metrics(case, make_samples(2.0), PEAKS, {"copy_1MiB": 1000.0})
+    assert figures == Metrics(2.0, 0.0, 0.0, None, None, None, None)
+
+
+def test_work_may_name_the_peak_of_its_own_operations():
+    assert PEAKS.least_time_us(Work(4, 10**12, peak_tflops=500.0), "copy") == (pytest.approx(2000, rel=1e-9), "compute")
+    assert PEAKS.least_time_us(Work(4, 6 * 10**10), "copy") == (pytest.approx(1000, rel=1e-9), "compute")
+
+
 def test_no_fraction_of_peak_is_claimed_without_peaks():
     figures = metrics(make_case(), make_samples(2.0), None, {})
     assert figures.peak_fraction is None
@@ -66,44 +84,10 @@ def test_the_roof_of_the_nearest_size_is_the_one_compared_with():
     case = make_case(arguments=(Buffer(Role.OUT, (8192, 8192)), Buffer(Role.IN, (8192, 8192))))
     assert matching_roof(case, roofs) == "copy_256MiB"
     assert matching_roof(make_case(roof="fma"), roofs) == "fma"
+    large = make_case(arguments=(Buffer(Role.OUT, (16384, 16384)),))
+    assert matching_roof(large, {"copy_512KiB": 1.0, "copy_1GiB": 2.0}) == "copy_1GiB"
+    assert matching_roof(make_case(arguments=()), {"copy_1KiB": 1.0, "copy_2KiB": 1.0}) == "copy_1KiB"
     assert matching_roof(make_case(roof="link"), roofs) is None
-
-
-def test_sampling_goes_on_until_the_batches_agree_well_enough():
-    plan = SamplingPlan(min_samples=8, max_samples=200, target_relative_error=0.001, budget_us=1e9)
-    assert not plan.done([[10.0] * 4] * 1)
-    assert not plan.done([[10.0] * 4] * 3)
-    assert plan.done([[10.0] * 4] * 4)
-    assert not plan.done([[9.0] * 4, [11.0] * 4] * 8)
-    assert plan.done([[9.0] * 4, [11.0] * 4] * 25)
-
-
-def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
-    assert SamplingPlan(min_samples=8, budget_us=1e9).done([[8.0, 10.0, 12.0]] * 4)
-
-
-def test_sampling_stops_when_the_budget_of_device_time_is_used_up():
-    assert SamplingPlan(min_samples=4, budget_us=100).done([[20.0, 30.0]] * 3)
-
-
-def test_sampling_gives_up_when_most_samples_are_discarded():
-    assert SamplingPlan(min_samples=8, max_samples=100).done([[10.0], []], discarded=32)
-
-
-@given(st.lists(st.lists(st.floats(1, 1e6), min_size=1, max_size=6), min_size=4, max_size=20), st.floats(0.01, 100))
-def test_the_relative_error_does_not_depend_on_the_unit(batches_us, factor):
-    scaled = relative_error([[time_us * factor for time_us in batch] for batch in batches_us])
-    assert scaled == pytest.approx(relative_error(batches_us), rel=1e-6, abs=1e-9)
-
-
-def test_three_batches_tell_nothing_of_their_error():
-    assert relative_error([[5.0]] * 3 + [[]]) == math.inf
-
-
-def test_a_sample_under_nine_tenths_of_the_highest_clock_does_not_count():
-    assert undisturbed(1905, 1980)
-    assert not undisturbed(1700, 1980)
-    assert undisturbed(None, 1980)
 
 
 def judged(times_us=(500.0,), floor=None, peaks=PEAKS, discarded=0, disturbance=None):

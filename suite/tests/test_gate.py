@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from peakgate.judge.gate import judge, judge_again
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.peaks import Bound
 from peakgate.measure.sampling import Samples
-from peakgate.verdict import Verdict
+from peakgate.verdict import Judgement, Verdict
 
 SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
 
@@ -23,8 +25,33 @@ def test_more_than_the_peak_is_impossible_with_and_without_a_floor(floor: float 
     assert "nothing exceeds the peak" in judgement.reason
 
 
+def test_reasons_give_the_figure_the_floor_and_what_it_rests_on() -> None:
+    no_clock = Samples((160.0,) * 3, (None,) * 3, 0, "events")
+    assert judge(SAMPLES, measured(0.65432), 0.7).reason == "0.654 of peak, floor 0.7 (40 samples, 1980 MHz)"
+    assert judge(no_clock, measured(0.65432), 0.7).reason == "0.654 of peak, floor 0.7 (3 samples)"
+    assert judge(no_clock, measured(0.5), None).reason == "0.5 of peak, no floor set (3 samples)"
+    assert judge(no_clock, measured(0.5, "link"), None).reason == "0.5 of peak, a transfer has no floor (3 samples)"
+    assert judge(SAMPLES, replace(measured(0.5), peak_fraction=None), 0.7).reason == (
+        "right; speed not judged, no peak is claimed on this device"
+    )
+    assert judge(SAMPLES, measured(2.0), None).reason == (
+        "2 of peak, and nothing exceeds the peak: the case claims more bytes or floating-point operations than its "
+        "launch needs; see its work in family.py"
+    )
+
+
+def test_a_case_measured_again_gives_each_process_figure() -> None:
+    assert judge_again([0.6, 0.71234, 0.9], 0.7) == Judgement(
+        Verdict.PASS, "0.712 of peak, floor 0.7 (median of 3 processes: 0.6, 0.712, 0.9)"
+    )
+    assert judge_again([0.6, None, None], 0.7).reason == (
+        "below its floor of 0.7 at first; only 1 of 3 processes could decide"
+    )
+
+
 def test_the_clock_may_account_for_two_percent_over_the_peak() -> None:
-    assert judge(SAMPLES, measured(1.019), 0.7).verdict is Verdict.PASS
+    assert judge(SAMPLES, measured(1.02), 0.7).verdict is Verdict.PASS
+    assert judge(SAMPLES, measured(1.0201), 0.7).verdict is Verdict.IMPOSSIBLE
 
 
 def test_a_transfer_passes_without_a_floor_and_is_judged_by_one_that_is_set() -> None:

@@ -73,6 +73,26 @@ def test_known_blocks_come_out_as_worked_by_hand(
 
 def test_static_and_dynamic_shared_memory_add_up() -> None:
     assert occupancy(HOPPER, 256, 32, 60 * KIB, 40 * KIB) == occupancy(HOPPER, 256, 32, 0, 100 * KIB)
+    assert occupancy(HOPPER, 256, 32, 50 * KIB, 50 * KIB).limiters == ("shared",)
+
+
+def test_a_block_has_no_shared_memory_unless_some_is_named() -> None:
+    # 64 KiB exactly on Turing, which reserves nothing: one byte more would not fit.
+    assert occupancy(TURING, 32, 16, static_shared=64 * KIB).blocks_per_sm == 1
+    assert occupancy(TURING, 32, 16, dynamic_shared=64 * KIB).blocks_per_sm == 1
+    assert max_potential_block_size(TURING, 16, static_shared=64 * KIB).occupancy.blocks_per_sm == 1
+    assert max_potential_block_size(TURING, 16, dynamic_shared=64 * KIB).shared_bytes == 64 * KIB
+    assert max_potential_block_size(TURING, 16).shared_bytes == 0
+
+
+def test_more_than_255_registers_a_thread_fit_nowhere() -> None:
+    assert occupancy(HOPPER, 32, 255).blocks_per_sm == 8
+    assert occupancy(HOPPER, 32, 256).blocks_per_sm == 0
+
+
+def test_a_single_thread_is_a_block_where_no_more_are_allowed() -> None:
+    proposal = max_potential_block_size(HOPPER, 32, static_shared=200 * KIB, block_limit=1)
+    assert (proposal.threads_per_block, proposal.occupancy.blocks_per_sm) == (1, 1)
 
 
 def test_a_block_of_more_than_1024_threads_fits_nowhere() -> None:
@@ -82,7 +102,7 @@ def test_a_block_of_more_than_1024_threads_fits_nowhere() -> None:
 
 
 def test_an_unknown_capability_is_named_with_the_known_ones() -> None:
-    with pytest.raises(PeakgateError, match=r"capability 3\.5 is unknown.* 7\.0, 7\.5, .* 12\.1; add its row there"):
+    with pytest.raises(PeakgateError, match=r"capability 3\.5 is unknown.* 7\.0, 7\.5, .* 12\.1; add its row to"):
         occupancy((3, 5), 256, 32)
 
 

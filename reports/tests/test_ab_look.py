@@ -1,0 +1,218 @@
+"""What one look decides about the suspects, on estimates made by hand: Holm's steps, futility, what would be found."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from peakgate.reports.ab.decide import (
+    HOPELESS_P,
+    HOPELESS_PAIRS,
+    LEANING_P,
+    RULED_OUT_P,
+    SMALLEST_SHIFT,
+    TO_BE_FOUND,
+    Estimate,
+    Status,
+    _look,
+    _pooled,
+    _resolvable,
+    _settled,
+    decide,
+    moved_together,
+)
+from peakgate.reports.ab.schedule import ALPHA, Look
+from scipy import stats
+
+MANY = 1e9
+"""Degrees of freedom at which Student's t is the normal distribution."""
+
+LOOK = Look(8, ALPHA / 4, final=False)
+LAST = Look(20, ALPHA / 2, final=True)
+
+
+def estimate(p_value: float, shift: float = 0.01, pairs: int = 8, df: float = MANY) -> Estimate:
+    """A shift that is this far in the tail in its own direction."""
+    statistic = float(stats.t.isf(p_value, df))
+    return Estimate(pairs, shift, shift, abs(shift / statistic), df)
+
+
+def looked(*p_values: float, look: Look = LOOK, shift: float = 0.01) -> list[tuple[Status, float]]:
+    found = _look(
+        {row: estimate(p_value, shift) for row, p_value in enumerate(p_values)},
+        dict.fromkeys(range(len(p_values)), 1),
+        look,
+        len(p_values),
+    )
+    return [(found[row].status, found[row].p_value or 0.0) for row in range(len(p_values))]
+
+
+def test_a_p_value_is_the_tail_of_the_mean_over_its_error_on_the_suspected_side() -> None:
+    one = Estimate(5, 0.02, 0.01, 0.005, 6.0)
+    assert one.p_value(1) == pytest.approx(stats.t.sf(2.0, 6.0))
+    assert one.p_value(-1) == pytest.approx(stats.t.cdf(2.0, 6.0))
+    still = Estimate(5, 0.0, 0.0, 0.005, 6.0)
+    assert still.p_value(1) == still.p_value(-1) == pytest.approx(0.5)
+
+
+def test_the_interval_leaves_half_a_percent_on_either_side_of_the_shift() -> None:
+    half = 0.005 * float(stats.t.isf(0.005, 6.0))
+    assert Estimate(5, 0.02, 0.01, 0.005, 6.0).interval() == (pytest.approx(0.02 - half), pytest.approx(0.02 + half))
+
+
+def test_each_suspect_flagged_leaves_fewer_for_the_rest_to_be_held_against() -> None:
+    share = LOOK.alpha
+    # Of three: below share / 3, between share / 3 and share / 2, and between share / 2 and share.
+    one, two, three = looked(0.2 * share, 0.4 * share, 0.8 * share)
+    assert [one[0], two[0], three[0]] == [Status.CALLED] * 3
+    assert one[1] == pytest.approx(0.2 * 3 * ALPHA)
+    assert two[1] == pytest.approx(0.4 * 2 * ALPHA)
+    assert three[1] == pytest.approx(0.8 * 1 * ALPHA)
+
+
+def test_the_surest_comes_first_whatever_its_row() -> None:
+    share = LOOK.alpha
+    assert [status for status, _ in looked(0.8 * share, 0.2 * share, 0.4 * share)] == [Status.CALLED] * 3
+
+
+def test_behind_one_that_is_not_flagged_none_is() -> None:
+    share = LOOK.alpha
+    first, second = looked(0.6 * share, 0.7 * share)
+    assert [first[0], second[0]] == [Status.OPEN, Status.OPEN]
+    assert first[1] == pytest.approx(1.2 * ALPHA)
+    assert second[1] == pytest.approx(1.4 * ALPHA)
+
+
+def test_adjusted_p_values_never_fall_and_never_pass_one() -> None:
+    share = LOOK.alpha
+    first, second, last = looked(0.30 * share, 0.34 * share, 0.45)
+    assert first[1] == pytest.approx(0.9 * ALPHA)
+    assert second[1] == first[1]  # 0.68 of ALPHA by itself
+    assert last[1] == 1.0
+
+
+def test_a_p_value_of_exactly_alpha_and_a_shift_of_exactly_the_smallest_are_not_flagged() -> None:
+    assert looked(LOOK.alpha * 1.0000001)[0][0] is Status.OPEN
+    assert looked(LOOK.alpha * 0.9999)[0][0] is Status.CALLED
+    assert looked(1e-9, shift=SMALLEST_SHIFT)[0][0] is not Status.CALLED
+    assert looked(1e-9, shift=SMALLEST_SHIFT * 1.0001)[0][0] is Status.CALLED
+
+
+def test_what_a_look_would_have_found_depends_on_how_many_are_left() -> None:
+    share = LOOK.alpha
+    sure, leaning = estimate(0.1 * share), estimate(0.9 * share)
+    found = _look({0: sure, 1: leaning, 2: estimate(0.3)}, {0: 1, 1: 1, 2: 1}, LOOK, 3)
+    assert found[0].resolvable == pytest.approx(max(SMALLEST_SHIFT, sure.half_width(share / 2)))
+    assert found[1].resolvable == pytest.approx(max(SMALLEST_SHIFT, leaning.half_width(share / 2)))
+    alone = _look({0: sure}, {0: 1}, LOOK, 1)[0]
+    assert alone.resolvable == pytest.approx(sure.half_width(share))
+    tight = Estimate(8, 0.01, 0.01, 1e-6, MANY)
+    assert _look({0: tight}, {0: 1}, LOOK, 1)[0].resolvable == SMALLEST_SHIFT
+
+
+def test_faster_is_decided_as_slower_is() -> None:
+    found = _look({0: estimate(1e-9, -0.01)}, {0: -1}, LOOK, 1)[0]
+    assert (found.status, found.direction) == (Status.CALLED, -1)
+
+
+def settled(shift: float, error: float, pairs: int = 4, *, final: bool = False) -> bool:
+    return _settled(Estimate(pairs, shift, shift, error, MANY), 1, final=final)
+
+
+def test_a_suspect_is_given_up_once_the_effect_that_is_looked_for_is_ruled_out() -> None:
+    error = 0.001
+    edge = TO_BE_FOUND - error * float(stats.norm.isf(RULED_OUT_P))
+    assert settled(edge - 1e-7, error)
+    assert not settled(edge + 1e-7, error)
+
+
+def test_the_chance_of_giving_up_a_slowdown_as_large_as_is_looked_for_is_one_in_a_thousand_a_look() -> None:
+    assert RULED_OUT_P == 0.001
+
+
+def test_a_suspect_that_does_not_lean_its_way_is_given_up_after_enough_pairs_only() -> None:
+    error = 0.05
+    edge = error * float(stats.norm.isf(HOPELESS_P))
+    assert settled(edge - 1e-6, error, HOPELESS_PAIRS)
+    assert not settled(edge + 1e-6, error, HOPELESS_PAIRS)
+    assert not settled(edge - 1e-6, error, HOPELESS_PAIRS - 1)
+
+
+@pytest.mark.parametrize(
+    ("p_value", "shift", "open_at_the_end"),
+    [
+        (LEANING_P * 0.99, 0.03, True),
+        (LEANING_P * 1.01, 0.03, False),
+        (LEANING_P * 0.99, SMALLEST_SHIFT * 1.01, True),
+        (LEANING_P * 0.99, SMALLEST_SHIFT * 0.99, False),
+    ],
+)
+def test_after_the_last_pair_only_a_suspect_that_leans_far_enough_stays_open(
+    p_value: float, shift: float, open_at_the_end: bool
+) -> None:
+    # Few degrees of freedom, so that no interval rules anything out.
+    leaning = estimate(p_value, shift, pairs=20, df=1.0)
+    assert _settled(leaning, 1, final=True) is not open_at_the_end
+    assert _look({0: leaning}, {0: 1}, LAST, 30)[0].status is (Status.OPEN if open_at_the_end else Status.CLEARED)
+    assert _look({0: leaning}, {0: 1}, LOOK, 30)[0].status is Status.OPEN
+
+
+def test_two_estimates_of_a_variance_count_by_their_degrees_of_freedom() -> None:
+    variance, df = _pooled(
+        np.array([4.0, 4.0, 0.0]), np.array([3.0, 1.0, 0.0]), np.array([8.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0])
+    )
+    assert variance.tolist() == [5.0, 4.0, 0.0]
+    assert df.tolist() == [4.0, 1.0, 0.0]
+
+
+def test_what_the_experiment_would_have_found_goes_by_the_last_planned_pairs_and_all_suspects() -> None:
+    screened = Estimate(10, 0.0, 0.0, 0.004, 25.0)
+    looks = (LOOK, LAST)
+    expected = 0.004 * math.sqrt(10 / 20) * float(stats.t.isf(LAST.alpha / 3, 25.0))
+    assert _resolvable(screened, looks, 3) == pytest.approx(expected)
+    assert _resolvable(screened, looks, 0) == _resolvable(screened, looks, 1)
+    assert _resolvable(Estimate(10, 0.0, 0.0, 1e-6, 25.0), looks, 3) == SMALLEST_SHIFT
+
+
+def test_cleared_cases_say_what_would_have_been_found_in_them() -> None:
+    screen = np.random.default_rng(3).normal(0, 0.002, (20, 10))
+    found = decide(screen, np.full((20, 4), np.nan), np.zeros(20), (LOOK, LAST), [False] * 20)
+    assert all(one is not None and one.resolvable == _resolvable(one.estimate, (LOOK, LAST), 0) for one in found)
+
+
+def together(shift: float, error: float, pairs: int = 400, cases: int = 3) -> tuple[bool, float, int]:
+    """Cases that move alike, so that their median is each of them."""
+    deviations = np.tile([1.0, -1.0], pairs // 2) * error * math.sqrt(pairs - 1)
+    found = moved_together(np.tile(shift + deviations, (cases, 1)))
+    assert found is not None
+    return found.moved, found.resolvable, found.cases
+
+
+def test_a_suite_moved_where_its_median_case_did_in_either_direction() -> None:
+    far = float(stats.t.isf(ALPHA / 2, 399))
+    error = 0.002
+    for sign in (1, -1):
+        assert together(sign * error * far * 1.01, error)[0]
+        assert not together(sign * error * far * 0.99, error)[0]
+
+
+def test_a_suite_that_surely_moved_by_less_than_the_smallest_shift_did_not_move() -> None:
+    error = SMALLEST_SHIFT / 100
+    assert not together(SMALLEST_SHIFT * 0.999, error)[0]
+    assert together(SMALLEST_SHIFT * 1.001, error)[0]
+    assert not together(0.0, 0.1)[0]
+
+
+def test_a_suite_says_how_many_cases_moved_and_what_would_have_been_found() -> None:
+    error = 0.01
+    _, resolvable, cases = together(0.0, error, cases=5)
+    assert resolvable == pytest.approx(error * float(stats.t.isf(ALPHA / 2, 399)), rel=1e-6)
+    assert cases == 5
+    assert together(0.0, 1e-6)[1] == SMALLEST_SHIFT
+
+
+def test_three_cases_and_two_pairs_are_enough_and_fewer_are_not() -> None:
+    assert moved_together(np.array([[0.1, 0.2]] * 3)) is not None
+    assert moved_together(np.array([[0.1, 0.2]] * 2)) is None
+    assert moved_together(np.array([[0.1, math.nan]] * 3)) is None

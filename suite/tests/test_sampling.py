@@ -1,0 +1,108 @@
+"""When a case has been sampled enough, and which samples count."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peakgate.measure.sampling import Samples, SamplingPlan, gather, relative_error, undisturbed
+
+
+def test_sampling_goes_on_until_the_batches_agree_well_enough():
+    plan = SamplingPlan(min_samples=8, max_samples=200, target_relative_error=0.001, budget_us=1e9)
+    assert not plan.done([[10.0] * 4] * 1)
+    assert not plan.done([[10.0] * 4] * 3)
+    assert plan.done([[10.0] * 4] * 4)
+    assert not plan.done([[9.0] * 4, [11.0] * 4] * 8)
+    assert plan.done([[9.0] * 4, [11.0] * 4] * 25)
+
+
+def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
+    assert SamplingPlan(min_samples=8, budget_us=1e9).done([[8.0, 10.0, 12.0]] * 4)
+
+
+def test_sampling_stops_when_the_budget_of_device_time_is_used_up():
+    assert SamplingPlan(min_samples=4, budget_us=100).done([[20.0, 30.0]] * 3)
+
+
+def test_sampling_gives_up_when_most_samples_are_discarded():
+    assert SamplingPlan(min_samples=8, max_samples=100).done([[10.0], []], discarded=32)
+
+
+@given(st.lists(st.lists(st.floats(1, 1e6), min_size=1, max_size=6), min_size=4, max_size=20), st.floats(0.01, 100))
+def test_the_relative_error_does_not_depend_on_the_unit(batches_us, factor):
+    scaled = relative_error([[time_us * factor for time_us in batch] for batch in batches_us])
+    assert scaled == pytest.approx(relative_error(batches_us), rel=1e-6, abs=1e-9)
+
+
+def test_three_batches_are_too_few_to_estimate_an_error_from():
+    assert relative_error([[5.0]] * 3 + [[]]) == math.inf
+
+
+def test_a_sample_under_nine_tenths_of_the_highest_clock_does_not_count():
+    assert undisturbed(1905, 1980)
+    assert not undisturbed(1700, 1980)
+    assert undisturbed(None, 1980)
+
+
+def test_the_relative_error_is_that_of_the_median_of_the_batch_medians():
+    batches_us = [[9.0, 10.0, 50.0], [12.0], [11.0, 11.0], [13.0], []]
+    deviation = math.sqrt(sum((median - 11.5) ** 2 for median in (10, 12, 11, 13)) / 3)
+    assert relative_error(batches_us) == pytest.approx(math.sqrt(math.pi / 2) * deviation / 2 / 11.5)
+
+
+def test_each_limit_of_sampling_is_reached_exactly_at_its_value():
+    plan = SamplingPlan(min_samples=4, max_samples=8, target_relative_error=0.0, budget_us=100.0)
+    noisy = [[9.0], [11.0]]
+    assert not plan.done(noisy * 3 + [[9.0]])
+    assert plan.done(noisy * 4)  # as many samples as allowed
+    assert not plan.done([[24.0], [26.0], [24.0], [25.9]])
+    assert plan.done([[24.0], [26.0], [24.0], [26.0]])  # the budget of device time
+    assert plan.done([[10.0]] * 4)  # an error of exactly the target
+    assert not plan.done([[200.0]] * 3)  # too few, whatever they cost
+    assert not plan.done([], discarded=7)
+    assert plan.done([], discarded=8)
+
+
+def test_sampling_gives_up_only_where_more_are_discarded_than_kept():
+    plan = SamplingPlan(min_samples=4, max_samples=100, target_relative_error=0.0)
+    scattered = [[9.0, 11.0], [10.0, 12.0]]
+    assert not plan.done(scattered * 4, discarded=16)
+    assert plan.done(scattered * 3, discarded=16)
+    assert not plan.done(scattered * 3, discarded=15)
+
+
+def test_batches_are_taken_until_the_plan_is_satisfied_and_throttled_samples_are_left_out():
+    readings = [[(10.0, 1980.0), (99.0, 900.0)], [(11.0, None), (12.0, 1800.0)], [(13.0, 1980.0), (14.0, 1980.0)]]
+    asked = []
+
+    def batch(index):
+        asked.append(index)
+        return readings[index]
+
+    samples = gather(SamplingPlan(min_samples=5, budget_us=1.0), 1980.0, batch, lambda: f"{len(asked)} batches")
+
+    assert asked == [0, 1, 2]
+    assert samples == Samples((10.0, 11.0, 12.0, 13.0, 14.0), (1980.0, None, 1800.0, 1980.0, 1980.0), 1, "3 batches")
+
+
+def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():
+    samples = gather(SamplingPlan(max_samples=6), 1980.0, lambda _: [(10.0, 100.0)] * 2, lambda: "events")
+    assert samples == Samples((), (), 6, "events")
+    assert not samples.conclusive
+
+
+def test_half_of_the_samples_may_be_discarded():
+    assert Samples((1.0, 1.0), (None, None), 2, "events").conclusive
+    assert not Samples((1.0, 1.0), (None, None), 3, "events").conclusive
+
+
+def test_the_median_clock_is_that_of_the_samples_whose_clock_is_known():
+    assert Samples((1.0,) * 3, (None, 1900.0, 1980.0), 0, "events").median_sm_clock_mhz == 1940.0
+    assert Samples((1.0,), (None,), 0, "events").median_sm_clock_mhz is None
+
+
+def test_a_clock_of_exactly_nine_tenths_counts_and_an_unknown_limit_counts_everything():
+    assert undisturbed(1782.0, 1980.0)
+    assert not undisturbed(1781.9, 1980.0)
+    assert undisturbed(1.0, None)
