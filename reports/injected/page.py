@@ -26,6 +26,7 @@ from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
 
 GATES = 1000
+EXPLAINED = "explained.json"
 FLAGGED = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
 HEADS = {
     Experiment.SAME: "unchanged, everything measured",
@@ -52,6 +53,7 @@ def tables(record: Path, gates: int) -> dict[str, str]:
         "injected-shifts": shifts(rates.shifts(steps), truth),
         "injected-mutants": mutants(read_json(record / MUTANTS, lambda content: list(content["mutants"]))),
         "injected-walls": walls(known),
+        **({"injected-explained": explained(record)} if (record / EXPLAINED).exists() else {}),
     }
 
 
@@ -111,6 +113,16 @@ def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
         ("mutant", "what it is", "most slowed case", "slower by", "cases flagged"),
         (row for _, row in rows),
     )
+
+
+def explained(record: Path) -> str:
+    """The mutants that were measured with ``--explain``: the injected cause, what was named first and its sentence."""
+    cases = read_json(record / EXPLAINED, list)
+    rows = [
+        (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
+        for each in cases
+    ]
+    return _table(("mutant", "injected", "named first", "first sentence"), rows)
 
 
 def walls(gates: Iterable[Gate]) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 from functools import cache
 from pathlib import Path
 
 import pytest
+from peakgate.reports.fleet.simulated.page import trial
+from peakgate.reports.injected.page import explained
+from peakgate.reports.ladder.markers import inside
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
@@ -83,3 +87,16 @@ def test_readme_leads_to_every_page_that_describes_a_folder() -> None:
     linked = {target for target, _ in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))}
     folders = {page for page in PAGES if page.count("/") == 1 and not page.startswith("README")}
     assert folders | {"reports/injected/README.md", "CONTRIBUTING.md"} <= linked
+
+
+def test_tables_of_what_was_measured_on_a_gpu_are_those_of_the_records() -> None:
+    seen = runpy.run_path(str(ROOT / ".ci" / "seen.py"))
+    for name in seen["PAGES"]:
+        assert seen["filled"](name) == (ROOT / name).read_text(encoding="utf-8")
+    lab = ROOT / "baselines" / "nvidia-h200" / "lab"
+    for folder, block, table in (
+        ("fleet", "fleet-trial", trial(lab / "fleet")),
+        ("injected", "injected-explained", explained(lab / "injected")),
+    ):
+        page = ROOT / "reports" / folder / "README.md"
+        assert inside(page.read_text(encoding="utf-8"), page)[block] == table

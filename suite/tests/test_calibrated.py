@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 from calibrated.emulated import RECORD, counts, judged, passes, run
 from calibrated.kernels import BOUNDS, CLEAN, DIVERGENT, RACY, kernels
+from calibrated.on_gpu import MEANT_FOR, disagreements, read
 
 EVERY = 13
 
@@ -35,3 +38,26 @@ def test_a_defect_of_another_kind_is_not_the_one_that_was_injected() -> None:
     assert judged(RACY, ["shared race", "out of bounds"])
     assert not judged(RACY, ["out of bounds"])
     assert not judged(CLEAN, ["shared race"])
+
+
+def test_what_a_stopped_tool_printed_counts_and_the_last_kernel_did_not_end(tmp_path: Path) -> None:
+    names = ("barrier_in_branch_odd_float", "barrier_in_branch_odd_int", "barrier_in_branch_vote_int")
+    (tmp_path / "synccheck.jsonl").write_text("".join(json.dumps({"kernel": name}) + "\n" for name in names))
+    (tmp_path / "synccheck.log").write_text(
+        "========= COMPUTE-SANITIZER\n========= Barrier error detected. Divergent thread(s) in block.\n"
+        f"=========     at {names[0]}+0x150 in {names[0]}.cu:5\n=========     by thread (31,0,0) in block (1,0,0)\n"
+    )
+    found = read(tmp_path / "synccheck")
+    assert found[names[0]]["errors"] == [f"Barrier error detected. Divergent thread(s) in block. at {names[0]}.cu:5"]
+    assert [found[name]["errors"] for name in names[1:]] == [[], []]
+    assert [found[name]["fault"] for name in names] == [None, None, "did not end"]
+
+
+def test_a_kernel_that_its_tool_did_not_come_to_is_no_disagreement() -> None:
+    recorded = json.loads(RECORD.read_text())["kernels"]
+    name = "barrier_in_branch_odd_int"
+    clean: dict[str, Any] = {"errors": [], "warnings": [], "fault": None}
+    outcome: dict[str, dict[str, Any]] = {tool: {} for tool in MEANT_FOR}
+    assert name not in {row["kernel"] for row in disagreements(outcome, recorded)}
+    outcome["synccheck"] = {name: clean}
+    assert name in {row["kernel"] for row in disagreements(outcome, recorded)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from peakgate.verdict import ExitCode
 SEED = 20261122
 HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.csv"
 PICTURE = "power.svg"
+TRIAL = "trial-e90ff5c/summary.json"
 PEER_SIZES = (8, 64, 1000)
 
 
@@ -107,6 +109,7 @@ def tables(record: Path) -> dict[str, str]:
         f"{first.main_effects_percent} %, two GPUs at most {first.largest_percent:.1f} % apart in a case."
     )
     return {
+        "fleet-trial": trial(record),
         "fleet-known": f"{source}\n\n"
         + _table(("group", "cases", "loading", "SD between GPUs in a case", "between sessions"), lines),
         "fleet-healthy": _table(
@@ -167,6 +170,27 @@ def tables(record: Path) -> dict[str, str]:
             ],
         ),
     }
+
+
+def trial(record: Path) -> str:
+    """Wall times of a trial on one machine, beside one gate alone and the mean gate of a fleet one at a time."""
+    try:
+        facts = json.loads((record / TRIAL).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PeakgateError(f"{record / TRIAL}: no record of a trial ({error}); see reports/fleet/trial.py") from None
+    alone = facts["alone"]["wall_s"]
+    gates = {name: [gate["wall_s"] for gate in facts[name]["gates"].values()] for name in ("exclusive", "together")}
+    mean = sum(gates["exclusive"]) / len(gates["exclusive"])
+    walls = {
+        "one gate alone, warm cache": alone,
+        "slowest gate, one GPU at a time": max(gates["exclusive"]),
+        "slowest gate, all GPUs at once": max(gates["together"]),
+        "whole command, one GPU at a time": facts["exclusive"]["wall_s"],
+        "whole command, all GPUs at once": facts["together"]["wall_s"],
+        "the same, one worker killed midway": facts["losses"]["wall_s"],
+    }
+    rows = [(name, f"{wall:.1f} s", f"{wall / alone:.2f}", f"{wall / mean:.2f}") for name, wall in walls.items()]
+    return _table(("what", "wall time", "over one gate alone", "over the mean gate one at a time"), rows)
 
 
 def picture(record: Path) -> str:

@@ -1,13 +1,16 @@
-"""``python suite/tests/calibrated/on_gpu.py OUT``: the calibrated suite under compute-sanitizer's four tools, on a GPU.
+"""``python suite/tests/calibrated/on_gpu.py OUT [--saved]``: the calibrated suite under compute-sanitizer, on a GPU.
 
 Writes into OUT as it goes: ``TOOL.json`` (what each tool reports of each kernel), ``disagreements.json`` and a table of
 where tools and emulator differ, and ``digests.json`` (the outputs of the kernels in ``digests/`` on this GPU beside the
-emulator's). Takes about three minutes. Exits 1 where a digest differs or a tool did not finish.
+emulator's). Takes about five minutes. Where a process was stopped without records, what the tool printed until then
+counts; a kernel that its tool did not come to is not compared. ``--saved`` reads what an earlier run left in OUT again,
+without a GPU. Exits 1 where a digest differs or a tool did not come to all of its kernels.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -29,6 +32,8 @@ MEANT_FOR = {"memcheck": BOUNDS, "racecheck": RACY, "synccheck": DIVERGENT, "ini
 """Which kernels a tool is expected to object to."""
 RESTARTS = 8
 PROCESS_LIMIT_S, HANGING_LIMIT_S, TOOL_LIMIT_S = 40.0, 15.0, 45.0
+PRINTED = re.compile(r"^=+ (?P<what>.+)\n=+ +at (?P<kernel>\w+)\+\S+ in (?P<where>\w+\.cu:\d+)$", re.MULTILINE)
+"""An error as compute-sanitizer prints it."""
 
 
 def launched(journal: Path) -> tuple[list[str], dict[str, str], bool]:
@@ -40,46 +45,57 @@ def launched(journal: Path) -> tuple[list[str], dict[str, str], bool]:
     return names, faults, any(entry.get("done") for entry in entries)
 
 
-def run_tool(
-    program: str, tool: str, names: Sequence[str], folder: Path, limit_s: float
-) -> tuple[dict[str, Any], bool]:
+def run_tool(program: str, tool: str, names: Sequence[str], folder: Path, limit_s: float) -> dict[str, Any]:
     """What a tool reports of these kernels, by name; a process that dies is followed by one for the rest."""
     outcome: dict[str, Any] = {}
     left, deadline = list(names), time.monotonic() + TOOL_LIMIT_S
     for attempt in range(RESTARTS):
         if not left or time.monotonic() > deadline:
             break
-        stem = folder / f"{tool}-{len(names)}-{attempt}"
-        records, log, journal = (stem.with_suffix(kind) for kind in (".xml", ".log", ".jsonl"))
-        target = [sys.executable, str(HERE / "launches.py"), str(journal), *left]
-        line = sanitizer.command(program, tool, records, left, target)
-        ended = sanitizer.run(line, log, min(limit_s, max(5.0, deadline - time.monotonic())))
-        done, faults, whole = launched(journal)
-        defects: list[Any] = []
-        if records.exists():
-            try:
-                defects = list(read_records(records.read_bytes(), {name: [f"calibrated.{name}"] for name in done}))
-            except Exception as error:
-                print(f"{tool}: {records.name}: {error}", flush=True)  # noqa: T201
-        for name in done:
-            found = [defect for defect in defects if defect.kernel in (name, f"calibrated.{name}")]
-            outcome[name] = {
-                "errors": [f"{defect.what} at {defect.where}"[:200] for defect in found if not defect.warning][:3],
-                "warnings": [defect.what[:120] for defect in found if defect.warning][:2],
-                "fault": faults.get(name),
-            }
-        if not ended and done:
-            outcome[done[-1]]["fault"] = "did not end"
+        # A kernel alone has its name in its files.
+        stem = folder / f"{tool}-{names[0] if len(names) == 1 else len(names)}-{attempt}"
+        target = [sys.executable, str(HERE / "launches.py"), str(stem.with_suffix(".jsonl")), *left]
+        line = sanitizer.command(program, tool, stem.with_suffix(".xml"), left, target)
+        sanitizer.run(line, stem.with_suffix(".log"), limit_s)
+        found = read(stem)
+        outcome |= found
         left = [name for name in left if name not in outcome]
-        if whole or not done:
+        if not found:
             break
-    return outcome, not left
+    return outcome
+
+
+def read(stem: Path) -> dict[str, Any]:
+    """What a process under a tool left: errors, warnings and fault of each kernel that it launched."""
+    records, log, journal = (stem.with_suffix(kind) for kind in (".xml", ".log", ".jsonl"))
+    done, faults, whole = launched(journal)
+    if done and not whole and done[-1] not in faults:
+        faults[done[-1]] = "did not end"
+    errors: dict[str, list[str]] = {name: [] for name in done}
+    warnings: dict[str, list[str]] = {name: [] for name in done}
+    try:
+        for defect in read_records(records.read_bytes(), {name: [f"calibrated.{name}"] for name in done}):
+            name = defect.kernel.removeprefix("calibrated.")
+            if name in errors:
+                said = warnings if defect.warning else errors
+                said[name].append(defect.what[:120] if defect.warning else f"{defect.what} at {defect.where}"[:200])
+    except Exception:  # a process that was stopped leaves no records, or a part of them
+        for match in PRINTED.finditer(log.read_text(encoding="utf-8", errors="replace")):
+            said_of = errors.get(match["kernel"], [])
+            error = f"{match['what']} at {match['where']}"
+            if error not in said_of:
+                said_of.append(error)
+    return {
+        name: {"errors": errors[name][:3], "warnings": warnings[name][:2], "fault": faults.get(name)} for name in done
+    }
 
 
 def disagreements(outcome: dict[str, dict[str, Any]], ours: dict[str, Any]) -> list[dict[str, Any]]:
     """Kernels of which a tool and the emulator, or a tool and the kernel's label, say different things."""
     found = []
     for kernel in kernels():
+        if any(kernel.name not in outcome[tool] for tool, label in MEANT_FOR.items() if label == kernel.label):
+            continue
         reported = {
             tool: bool(entries[kernel.name]["errors"] or entries[kernel.name]["fault"])
             for tool, entries in outcome.items()
@@ -90,7 +106,9 @@ def disagreements(outcome: dict[str, dict[str, Any]], ours: dict[str, Any]) -> l
         missed = bool(meant) and not tools
         emulator = ours.get(kernel.name, {}).get("reported", [])
         if missed or (kernel.label == CLEAN and tools) or bool(emulator) != bool(tools):
-            found.append({"kernel": kernel.name, "label": kernel.label, "emulator": emulator, "tools": tools})
+            warned = sorted(tool for tool, entries in outcome.items() if entries.get(kernel.name, {}).get("warnings"))
+            row = {"kernel": kernel.name, "label": kernel.label, "emulator": emulator}
+            found.append({**row, "tools": tools, "warned": warned})
     return found
 
 
@@ -114,8 +132,11 @@ def digests(out: Path) -> bool:
     return bool(rows) and all(row["equal"] for row in rows.values())
 
 
-def main(out: Path) -> int:
-    """Digests first, then the four tools."""
+def main(out: Path, saved: bool) -> int:
+    """Digests first, then the four tools; or what they left in ``out``."""
+    if saved:
+        equal = bool(json.loads((out / "digests.json").read_text(encoding="utf-8"))["equal"])
+        return _compared(out, {tool: _left(out, tool) for tool in MEANT_FOR}, equal)
     from calibrated.launches import built  # noqa: PLC0415  (imports CuPy)
 
     out.mkdir(parents=True, exist_ok=True)
@@ -132,42 +153,57 @@ def main(out: Path) -> int:
     if program is None:
         print("compute-sanitizer is not on PATH")  # noqa: T201
         return 1
-    ours = json.loads(RECORD.read_text(encoding="utf-8"))["kernels"]
     outcome: dict[str, dict[str, Any]] = {}
+    for tool in MEANT_FOR:
+        together, alone = _for_tool(tool)
+        outcome[tool] = run_tool(program, tool, together, out, PROCESS_LIMIT_S)
+        for name in alone:
+            outcome[tool] |= run_tool(program, tool, [name], out, HANGING_LIMIT_S)
+        print(f"{tool}: {time.monotonic() - start:.0f} s", flush=True)  # noqa: T201
+    return _compared(out, outcome, equal)
+
+
+def _left(out: Path, tool: str) -> dict[str, Any]:
+    """What the processes under a tool left, in the order in which they ran."""
+    journals = sorted(out.glob(f"{tool}-*.jsonl"), key=lambda path: path.stat().st_mtime)
+    return {name: entry for journal in journals for name, entry in read(journal).items()}
+
+
+def _compared(out: Path, outcome: dict[str, dict[str, Any]], equal: bool) -> int:
+    """Write what each tool reports and where it and the emulator differ; the exit code."""
     complete = True
-    for tool in ("racecheck", "synccheck", "memcheck", "initcheck"):
-        chosen, hanging = _for_tool(tool)
-        found, whole = run_tool(program, tool, chosen, out, PROCESS_LIMIT_S)
-        if tool == "synccheck":
-            late, ended = run_tool(program, tool, hanging, out, HANGING_LIMIT_S)
-            found |= late
-            whole = whole and ended
-        outcome[tool] = found
-        complete = complete and whole
-        write_whole(out / f"{tool}.json", a_line_each({"tool": tool, "whole": whole}, "kernels", found))
+    for tool, found in outcome.items():
+        missing = [name for names in _for_tool(tool) for name in names if name not in found]
+        complete = complete and not missing
+        facts = {"tool": tool, "whole": not missing, "not_run": missing}
+        write_whole(out / f"{tool}.json", a_line_each(facts, "kernels", found))
         objected = sum(bool(entry["errors"]) for entry in found.values())
-        print(  # noqa: T201
-            f"{tool}: {len(found)} kernels, objects to {objected}, {time.monotonic() - start:.0f} s", flush=True
-        )
+        print(f"{tool}: {len(found)} kernels, objects to {objected}, {len(missing)} not run", flush=True)  # noqa: T201
+    ours = json.loads(RECORD.read_text(encoding="utf-8"))["kernels"]
     rows = disagreements(outcome, ours)
     write_whole(out / "disagreements.json", a_line_each({"kernels": len(kernels())}, "differ", rows))
     for row in rows:
         print(  # noqa: T201
             f"{row['label']:<10} {row['kernel']}: emulator: {', '.join(row['emulator']) or 'nothing'}; "
-            f"compute-sanitizer: {', '.join(row['tools']) or 'nothing'}"
+            f"compute-sanitizer: {', '.join(row['tools']) or 'nothing'}; "
+            f"warnings of {', '.join(row['warned']) or 'none'}"
         )
     return 0 if equal and complete else 1
 
 
 def _for_tool(tool: str) -> tuple[list[str], list[str]]:
-    """The kernels a tool runs, those that cannot hang first, and those that may."""
+    """The kernels a tool runs: those of one process, and those that each need their own.
+
+    Under synccheck a divergent barrier ends the process (an illegal instruction) or never ends.
+    """
 
     def takes(kernel: Kernel) -> bool:
         return kernel.label in (CLEAN, MEANT_FOR[tool]) or (kernel.label == RACY and tool != "synccheck")
 
     chosen = [kernel for kernel in kernels() if takes(kernel)]
-    return [k.name for k in chosen if not k.may_hang], [k.name for k in chosen if k.may_hang]
+    alone = [kernel.name for kernel in chosen if kernel.label == DIVERGENT or kernel.may_hang]
+    return [kernel.name for kernel in chosen if kernel.name not in alone], alone
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve()))
+    sys.exit(main(Path(sys.argv[1]).resolve(), "--saved" in sys.argv[2:]))

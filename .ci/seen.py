@@ -1,0 +1,84 @@
+"""``python .ci/seen.py``: fill the tables of two pages that say what was seen on a GPU, from records in lab/tool."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.files import write_whole
+from peakgate.reports.ladder.markers import fill, read_document
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "baselines" / "nvidia-h200" / "lab" / "tool"
+
+
+def newcomers() -> str:
+    """The six projects: lines written, and the commands of Peakgate with their seconds."""
+    content = _read("newcomer-5b392c5.json")
+    rows = []
+    for name, steps in content["projects"].items():
+        ours = [step for step in steps if step["command"].startswith("peakgate ")]
+        verbs = Counter(step["command"].split()[1] for step in ours)
+        commands = ", ".join(f"{count} x `{verb}`" if count > 1 else f"`{verb}`" for verb, count in verbs.items())
+        lines = next(step["lines"] for step in steps if "lines" in step)
+        flagged = ""
+        if "ab" in verbs:
+            judged = _read(f"newcomer-{name}-ab-5b392c5.json")["rows"]
+            flagged = ", ".join(f"`{row['case']}` {row['change']}" for row in judged if row["verdict"] == "SLOWER")
+        rows.append([name, lines, commands, f"{sum(step['seconds'] for step in ours):.1f}", flagged])
+    return _table(["project", "lines written", "commands", "seconds in all", "flagged by `ab`"], rows)
+
+
+def tools() -> str:
+    """What each tool of compute-sanitizer came to and objects to."""
+    rows = []
+    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
+        content = _read(f"calibrated-e90ff5c/{tool}.json")
+        entries = content["kernels"].values()
+        counts = [sum(bool(each[key]) for each in entries) for key in ("errors", "warnings")]
+        stuck = sum(each["fault"] == "did not end" for each in entries)
+        rows.append([tool, len(entries), len(content["not_run"]), *counts, stuck])
+    head = ["tool", "kernels run", "not come to", "with errors", "with warnings", "did not end in time"]
+    return _table(head, rows)
+
+
+def disagreements() -> str:
+    """Kernels of which only the emulator reports a defect as an error, by kind."""
+    differ = _read("calibrated-e90ff5c/disagreements.json")["differ"]
+    kinds = Counter(_kind(each) for each in differ)
+    warned = Counter(_kind(each) for each in differ if each["warned"])
+    rows = [[*kind, count, warned[kind]] for kind, count in kinds.most_common()]
+    return _table(["kernels are", "emulator", "tools, as errors", "kernels", "of these with a warning"], rows)
+
+
+def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["label"], ", ".join(row["emulator"]) or "nothing", ", ".join(row["tools"]) or "nothing"
+
+
+PAGES = {
+    "suite/own-repository.md": {"newcomers": newcomers},
+    "suite/device/emulator/README.md": {"sanitizer-tools": tools, "sanitizer-disagreements": disagreements},
+}
+
+
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RECORDS / name).read_text(encoding="utf-8"))
+    return content
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def filled(name: str) -> str:
+    """A page with its blocks filled."""
+    path = ROOT / name
+    return fill(read_document(path), path, lambda block: PAGES[name][block](), PAGES[name])
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        write_whole(ROOT / page, filled(page))
