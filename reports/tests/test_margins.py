@@ -79,7 +79,7 @@ def test_a_floor_is_below_every_session_by_the_least_margin(
     st.floats(1.0, MEDIUM_US, exclude_max=True),
     st.booleans(),
 )
-def test_unchanged_code_on_a_host_with_a_constant_offset_in_time_stays_above_the_floor_of_a_short_case(
+def test_unchanged_code_on_hosts_with_a_constant_offset_in_time_stays_above_the_floor_of_a_short_case(
     gpus: list[list[float]], time_us: float, library: bool
 ) -> None:
     known = case(*gpus, time_us=time_us, library=library)
@@ -152,17 +152,17 @@ def test_a_gate_fails_by_a_case_below_its_floor_or_by_its_verdict_and_the_limit_
 
 
 @pytest.fixture(scope="module")
-def on_a_host_of_two_gpus() -> list[Run]:
+def on_hosts_of_two_gpus() -> list[Run]:
     return [load_run(path) for path in sorted((BASELINES / "lab").glob(held_out.GATES))]
 
 
-def test_unchanged_code_on_a_host_with_a_constant_offset_in_time_passes_the_committed_floors(
-    on_a_host_of_two_gpus: list[Run], kept: list[Run]
+def test_unchanged_code_on_hosts_with_a_constant_offset_in_time_passes_the_committed_floors(
+    on_hosts_of_two_gpus: list[Run], kept: list[Run]
 ) -> None:
-    assert len({run.uuid for run in on_a_host_of_two_gpus} - {run.uuid for run in kept}) == 2
+    assert len({run.uuid for run in on_hosts_of_two_gpus} - {run.uuid for run in kept}) == 4
     floors = load_floors(BASELINES / "floors.toml").by_case
-    assert held_out.gates(on_a_host_of_two_gpus, {}).cases == ("sgemm.split_k-256",)  # by the floors of that day
-    for run in on_a_host_of_two_gpus:
+    assert held_out.gates(on_hosts_of_two_gpus, {}).cases == ("sgemm.split_k-256",)  # by the floors of that day
+    for run in on_hosts_of_two_gpus:
         assert floors.keys() <= run.cases.keys()
         now = held_out.rejudged(run, floors)
         assert {now.cases[case].verdict for case in floors} == {Verdict.PASS}
@@ -170,12 +170,12 @@ def test_unchanged_code_on_a_host_with_a_constant_offset_in_time_passes_the_comm
 
 
 def test_the_host_offset_is_above_what_the_committed_runs_show(
-    on_a_host_of_two_gpus: list[Run], kept: list[Run]
+    on_hosts_of_two_gpus: list[Run], kept: list[Run]
 ) -> None:
     short = {case: known.time_us for case, known in evidence_of(kept).items() if known.time_us < 60}
-    for run in on_a_host_of_two_gpus:
+    for run in on_hosts_of_two_gpus:
         offset = np.median([run.cases[case].time_us - time_us for case, time_us in short.items()])
-        assert 0.8 < offset < 1.0 < HOST_OFFSET_US
+        assert 0.9 < offset < 1.3 < HOST_OFFSET_US
 
 
 def test_a_run_judged_anew_fails_by_todays_floor_and_keeps_every_other_verdict(kept: list[Run]) -> None:
