@@ -23,7 +23,7 @@ from peakgate.reports.ab.decide import (
     moved_together,
 )
 from peakgate.reports.ab.schedule import ALPHA, Look
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
 MANY = 1e9
 """Degrees of freedom at which Student's t is the normal distribution."""
@@ -58,7 +58,7 @@ def test_a_p_value_is_the_tail_of_the_mean_over_its_error_on_the_suspected_side(
 
 def test_the_interval_leaves_half_a_percent_on_either_side_of_the_shift() -> None:
     half = 0.005 * float(stats.t.isf(0.005, 6.0))
-    assert Estimate(5, 0.02, 0.01, 0.005, 6.0).interval() == (pytest.approx(0.02 - half), pytest.approx(0.02 + half))
+    assert Estimate(5, 0.02, 0.01, 0.005, 6.0).interval() == pytest.approx((0.02 - half, 0.02 + half))
 
 
 def test_each_suspect_flagged_leaves_fewer_for_the_rest_to_be_held_against() -> None:

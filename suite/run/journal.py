@@ -75,7 +75,8 @@ class Journal:
         self._cut()
         if not self.records:
             self.append({KEY: dict(key)})
-        done = len(_by_case([*self.records, {RESUMED: True}])) - len(self.again)
+        kept = _by_case([*self.records, {RESUMED: True}])
+        done = sum(not again.wanted(records) for records in kept.values())
         self.append({RESTART: f"resumed with {done} finished cases", RESUMED: True})
         return done
 
