@@ -79,6 +79,7 @@ class SideProcesses:
         request = {"harness": HARNESS, "arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         log.write_text("", encoding="utf-8")
         self._running = process = self._waiting.popleft()
+        self._warm_up()
         start = time.monotonic()
         assert process.stdin is not None
         try:
@@ -86,7 +87,6 @@ class SideProcesses:
         except BrokenPipeError:
             said = last_words(self._log.read_text(encoding="utf-8", errors="replace"))
             raise SideBroken(self.which, f"its process ended while it warmed up: {said}") from None
-        self._warm_up()
         try:
             code = process.wait(LONGEST_RUN_S)
         except subprocess.TimeoutExpired:
