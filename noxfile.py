@@ -211,9 +211,16 @@ def mutation(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def kill(session: nox.Session) -> None:
-    """Kill runs at 200 random moments and 100 times while a file is written, fill disks: -- [--trials N] [FILE]."""
+    """Kill runs at 200 random moments and 100 times while a file is written: -- [--trials N] [FILE]."""
     install_for_device(session, "reports")
     session.run("python", ".ci/kill.py", *session.posargs)
+
+
+@nox.session(default=False)
+def disks(session: nox.Session) -> None:
+    """Measure on full, filling and read-only disks, mounted for this alone: -- [FILE]. Some minutes."""
+    install_for_device(session, "reports")
+    session.run("python", ".ci/disks.py", *session.posargs)
 
 
 LOCKS = {

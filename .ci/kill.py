@@ -4,18 +4,15 @@ A small project is measured in the emulator. At each trial SIGKILL ends the supe
 after a random time, after a random number of finished cases, or as soon as a file is written (inotify reports it). Then
 every run file and verdict has to be whole or absent, no process may be left, the folder's lock has to be free, and
 ``--resume`` has to take over the finished cases with their samples and end with the same cases as a run that nobody
-interrupted. Another series kills a process that replaces a large file, and others fill the disk or close the folders.
+interrupted. Another series kills a process that replaces a large file.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import errno
-import fcntl
 import json
 import os
-import resource
 import select
 import shutil
 import signal
@@ -24,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -32,31 +29,8 @@ from typing import Any
 
 from peakgate.common.files import write_whole
 from peakgate.run import journal
+from small_project import LIMIT_S, SIZES, Broken, Project, cases, decided, left
 
-SIZES = (33, 64, 96, 257, 512, 1024)
-FAMILY = f"""
-from peakgate.family import In, Out, Value, kernel
-
-FAMILY = kernel(
-    "scale.cu",
-    arguments=lambda n: [Out(n), In(n), Value(n)],
-    grid=lambda n: -(-n // 256),
-    block=256,
-    bytes=lambda n: 8 * n,
-    reference=lambda xp, x: 2 * x,
-    sizes={list(SIZES)},
-    small_sizes={list(SIZES)},
-)
-"""
-KERNEL = """
-extern "C" __global__ void scale(float *out, const float *in, int n)
-{
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        out[i] = 2.0f * in[i];
-    }
-}
-"""
 MOST_KILLS = 5
 """So often a run is killed, and each time resumed, before it may end."""
 
@@ -64,12 +38,6 @@ LARGE_BYTES = 64 << 20
 """A file that takes long enough to write that a kill meets it half written."""
 
 IN_MODIFY, IN_MOVED_TO, IN_CREATE = 0x2, 0x80, 0x100
-LIMIT_S = 300.0
-"""No run of the small project takes so many seconds, even on a busy machine."""
-
-
-class Broken(Exception):
-    """What a kill left is not what it must be."""
 
 
 @dataclass
@@ -104,47 +72,6 @@ class Watch:
         return ready
 
 
-class Project:
-    """The small project, and one folder per run."""
-
-    def __init__(self, folder: Path, cache: Path) -> None:
-        self.root = folder / "project"
-        kernels = self.root / "kernels" / "scale"
-        kernels.mkdir(parents=True)
-        (self.root / "peakgate.toml").write_text("")
-        (kernels / "family.py").write_text(FAMILY)
-        (kernels / "scale.cu").write_text(KERNEL)
-        git = ("git", "-c", "user.name=kill", "-c", "user.email=kill@example.com")
-        for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "small"]):
-            subprocess.run([*git, *words], cwd=self.root, check=True)
-        self._environment = os.environ | {"PEAKGATE_CACHE": str(cache), "NO_COLOR": "1"}
-
-    def start(
-        self,
-        out: Path,
-        *arguments: str,
-        through: Sequence[str] = (),
-        more: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> subprocess.Popen[str]:
-        command = (sys.executable, "-m", "peakgate", "bench", "--device=cpu", f"--out={out / 'out'}")
-        saving = (f"--benchmark-json={out / 'out' / 'run.json'}", f"--benchmark-storage={out / 'saved'}")
-        return subprocess.Popen(
-            [*through, *command, *saving, *arguments],
-            cwd=self.root,
-            env=self._environment | (more or {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **options,
-        )
-
-    def run(self, out: Path, *arguments: str, **options: Any) -> tuple[int, str]:
-        process = self.start(out, *arguments, **options)
-        output, _ = process.communicate(timeout=LIMIT_S)
-        return process.returncode, output
-
-
 def main() -> int:
     """Do the trials; 1 when anything was left broken."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -175,8 +102,6 @@ def main() -> int:
                     write_whole(options.record, done.text())
         for number in range(options.writes):
             attempt(done, large_file, folder / f"large{number}", trials.random, done)
-        attempt(done, limited_files, project, folder, done)
-        attempt(done, small_disks, project, folder, done)
     sys.stdout.write(done.text())
     if options.record:
         write_whole(options.record, done.text())
@@ -216,7 +141,7 @@ class Trials:
             _kill(process, whom)
             output, _ = process.communicate(timeout=LIMIT_S)
             self.done.kills[f"{whom}, {when}"] += 1
-            left(folder, self.done)
+            left(folder, self.done.found)
             if process.returncode >= 0:
                 self._went_on(folder, process.returncode, output)
                 return number + 1
@@ -234,7 +159,7 @@ class Trials:
             raise Broken(f"{folder.name}: --resume exits {code}: {output[-2000:]}")
         if f"resumed: {len(finished)} finished cases" not in output:
             raise Broken(f"{folder.name}: {len(finished)} cases were finished: {output[:500]}")
-        left(folder, self.done)
+        left(folder, self.done.found)
         if cases(folder) != self.whole:
             raise Broken(f"{folder.name}: the resumed run has the cases {cases(folder)}, expected {self.whole}")
         run = json.loads((folder / "out" / "run.json").read_text())
@@ -305,44 +230,6 @@ def children(process: int) -> list[int]:
         return []
 
 
-def decided(folder: Path) -> dict[str, str]:
-    """The records of the finished cases in a run's journal, as JSON; what is undecided will be measured again."""
-    path = folder / "out" / journal.NAME
-    try:
-        found = journal.finished(path).cases
-    except FileNotFoundError:
-        return {}
-    return {case: json.dumps(record) for case, record in found.items() if record.get("verdict") != "INCONCLUSIVE"}
-
-
-def cases(folder: Path) -> list[str]:
-    """The cases of a run's verdict."""
-    return [case["case"] for case in json.loads((folder / "out" / "bench.json").read_text())["cases"]]
-
-
-def left(folder: Path, done: Record) -> None:
-    """Every JSON file is whole, and the folder's lock is free."""
-    staged = folder / "out" / "bench.staged"
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file():
-            continue
-        if path.name.startswith(".") or staged in path.parents:
-            done.found["scratch files left, which nobody reads"] += 1
-        elif path.suffix == ".json":
-            try:
-                json.loads(path.read_bytes())
-            except ValueError:
-                raise Broken(f"{folder.name}: {path.name} is half written ({path.stat().st_size} bytes)") from None
-            done.found["whole files"] += 1
-    lock = folder / "out" / journal.NAME
-    if lock.exists():
-        with lock.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Broken(f"{folder.name}: the folder is still locked") from None
-
-
 REPLACE = """
 import sys
 from pathlib import Path
@@ -374,77 +261,6 @@ def large_file(folder: Path, random: Random, done: Record) -> None:
     done.found["large files: the old one stays" if size == 3 else "large files: the new one is there"] += 1
     done.found["large files: scratch file was half written"] += sum(each < LARGE_BYTES for each in scratch)
     shutil.rmtree(folder)
-
-
-def limited_files(project: Project, folder: Path, done: Record) -> None:
-    """Files that cannot grow, and folders that take none: exit 2 in one line; then the run is resumed."""
-    for most_bytes in (0, 1, 100, 1000, 3000, 6000, 10_000):
-        out = folder / f"full{most_bytes}"
-        code, output = project.run(out, preexec_fn=_limited(most_bytes))
-        _one_line(code, output, f"{out.name}: ", os.strerror(errno.EFBIG))
-        left(out, done)
-        if (out / "out" / "bench.json").exists():
-            raise Broken(f"{out.name}: a verdict of a run that could not be saved")
-        code, output = project.run(out, "--resume")
-        if code != 0 or cases(out) != cases(folder / "whole"):
-            raise Broken(f"{out.name}: --resume exits {code}: {output[-2000:]}")
-        done.found["full disks"] += 1
-    for name in ("out", "saved"):
-        out = folder / f"closed-{name}"
-        out.mkdir()
-        (out / name).write_text("a file where a folder is needed")
-        code, output = project.run(out)
-        _one_line(code, output, f"{out.name}: ", "cannot be written")
-        done.found["places that take no files"] += 1
-
-
-NAMESPACE = """
-set -u
-mount -t tmpfs -o size=$SIZE tmpfs "$PLACE"
-"$@"; echo "first exit $?"
-ls -lA "$PLACE" "$PLACE"/*
-for file in $(find "$PLACE" -name '*.json' ! -path '*staged*' ! -name '.*'); do
-    python3 -m json.tool "$file" > /dev/null || echo "half $file"
-done
-mount -o remount,size=64m tmpfs "$PLACE"
-"$@" --resume; echo "second exit $?"
-mount -o remount,ro tmpfs "$PLACE"
-"$@"; echo "third exit $?"
-"""
-"""A small disk that is full, then has room, then is read-only; nobody else sees it."""
-
-
-def small_disks(project: Project, folder: Path, done: Record) -> None:
-    """A real full disk and a read-only one, where this machine lets us mount: exit 2, resumed with room, exit 2."""
-    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode != 0:
-        done.found["no file system can be mounted here"] += 1
-        return
-    for size in ("4k", "8k", "16k", "24k", "40k"):
-        out = folder / f"disk{size}"
-        out.mkdir()
-        given = {"SIZE": size, "PLACE": str(out)}
-        _, output = project.run(out, through=("unshare", "-rm", "sh", "-c", NAMESPACE, "disk"), more=given)
-        exits = [int(line.split()[-1]) for line in output.splitlines() if " exit " in line and line[:5] in _ORDER]
-        if exits[1:] != [0, 2] or exits[0] not in (0, 2) or "Traceback" in output or "half " in output:
-            raise Broken(f"{out.name}: exits {exits}: {output[-3000:]}")
-        done.found[f"disks of 4 to 40 KiB: {'full' if exits[0] else 'large enough'}"] += 1
-        done.found["read-only disks"] += 1
-
-
-_ORDER = ("first", "secon", "third")
-
-
-def _limited(most_bytes: int) -> Any:
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
-
-    return limit
-
-
-def _one_line(code: int, output: str, where: str, words: str) -> None:
-    if code != 2 or words not in output or "Traceback" in output:
-        raise Broken(f"{where}exit {code}, expected 2 and {words!r}: {output[-1500:]}")
 
 
 if __name__ == "__main__":

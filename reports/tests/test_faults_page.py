@@ -29,7 +29,7 @@ def script() -> ModuleType:
 
 
 def test_every_fault_names_a_test_that_there_is() -> None:
-    rows = [row for row in ROWS if not row.startswith(("| fault |", "| --- |", "| reader |", "| what |"))]
+    rows = [row for row in ROWS if not row.startswith(("| fault |", "| --- |", "| reader |", "| what |", "| place |"))]
     faults = [row for row in rows if named(row)]
     numbers = {int(found[1]) for row in faults if (found := re.match(r"\| (\d+) ", row))}
     assert numbers == set(range(1, 30))

@@ -1,24 +1,22 @@
-"""A few of the kills of `nox -s kill`, and the record of a whole series."""
+"""A few of the kills of `nox -s kill`, and the records of whole series and of disks."""
 
-import importlib.util
+import importlib
 import json
-import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-RECORD = ROOT / "baselines" / "faults" / "kill.json"
+RECORDS = ROOT / "baselines" / "faults"
 
 
 @pytest.fixture(scope="module")
 def kill():
-    spec = importlib.util.spec_from_file_location("kill_script", ROOT / ".ci" / "kill.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kill_script"] = module  # where its dataclasses look their types up
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / ".ci")
+        yield importlib.import_module("kill")
 
 
 def test_what_two_kills_leave_is_whole_and_is_resumed_to_the_same_cases(kill, tmp_path):
@@ -41,14 +39,22 @@ def test_half_a_file_and_a_lock_that_is_held_are_noticed(kill, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "run.json").write_text("{")
     with pytest.raises(kill.Broken, match=r"run.json is half written \(1 bytes\)"):
-        kill.left(tmp_path, kill.Record(1))
+        kill.left(tmp_path, Counter())
 
 
 def test_a_series_is_recorded_with_its_kills_and_nothing_broken():
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    record = json.loads((RECORDS / "kill.json").read_text(encoding="utf-8"))
     kills = record["kills"]
     assert record["broken"] == []
     assert sum(count for kind, count in kills.items() if "random" in kind) >= 200
     assert sum(count for kind, count in kills.items() if kind.endswith("while a file is written")) >= 50
     assert kills["while a large file is replaced"] >= 50
-    assert record["found"]["full disks"] > 0
+
+
+def test_full_and_read_only_disks_are_recorded_and_none_of_them_broke_a_file():
+    record = json.loads((RECORDS / "disks.json").read_text(encoding="utf-8"))
+    assert record["broken"] == []
+    errors = Counter(run["error"] for run in record["runs"] if run["exit"] == 2)
+    assert set(errors) >= {"No space left on device", "Read-only file system", "File too large"}
+    assert {run["exit"] for run in record["runs"]} == {0, 2}
+    assert not any(run["error"] for run in record["runs"] if run["exit"] == 0)
