@@ -6,9 +6,21 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 from peakgate.common.errors import PeakgateError
 from peakgate.device import emulator
 from peakgate.device.driver import gpu_count
+
+settings.register_profile("tests", max_examples=25, deadline=None)
+settings.register_profile(
+    "mutation",
+    max_examples=5,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    database=None,
+    derandomize=True,
+)
+settings.load_profile("tests")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,26 +40,46 @@ TESTS = {
         *("again", "baseline", "correctness", "figures", "gate", "limits", "occupancy", "resources", "sampling"),
     ),
     "reports": (
-        *("ab_decide", "ab_look", "compare", "compare_circumstances", "compare_gpus", "compare_library"),
-        *("compare_properties", "compare_sessions", "compare_unpaired", "floors", "frame", "history_*", "noise"),
+        *("ab_decide", "ab_look", "compare", "compare_circumstances", "compare_figures", "compare_gpus"),
+        *("compare_library", "compare_properties", "compare_sessions", "compare_unpaired", "floors", "frame"),
+        *("history_*", "noise", "scan"),
     ),
 }
 
 KILLED = ("killed", "timeout", "caught by type check")
+MUTMUT = (sys.executable, "-m", "mutmut")
 
 
 def main() -> int:
     """Run mutmut on a copy of this tree; write the record; the exit code."""
     _lay_out()
-    mutmut = (sys.executable, "-m", "mutmut")
-    processes = str(len(os.sched_getaffinity(0)))
-    subprocess.run([*mutmut, "run", "--max-children", processes], cwd=TREE, check=False)
-    listed = subprocess.run([*mutmut, "results", "--all", "true"], cwd=TREE, check=True, capture_output=True, text=True)
-    results = dict(line.strip().rsplit(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
-    if not results or set(results.values()) & {"not checked"}:
+    earlier = _survivors(_results()) if (TREE / "mutants").exists() else []
+    _run()
+    if earlier:
+        _run(*earlier)  # there may be new tests
+    results = _results()
+    if not results or "not checked" in results.values():
         sys.stderr.write(f"mutmut did not finish; see {TREE}\n")
         return 3
     return _report(results)
+
+
+def _run(*mutants: str) -> None:
+    """Try these mutants, or all that no earlier run has tried."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / ".ci")}
+    processes = str(len(os.sched_getaffinity(0)))
+    command = (*MUTMUT, "run", "--max-children", processes, *mutants)
+    subprocess.run(command, cwd=TREE, env=environment, check=False)
+
+
+def _results() -> dict[str, str]:
+    """The state of each mutant by its name."""
+    listed = subprocess.run([*MUTMUT, "results", "--all", "true"], cwd=TREE, check=True, capture_output=True, text=True)
+    return dict(line.strip().rsplit(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
+
+
+def _survivors(results: Mapping[str, str]) -> list[str]:
+    return [mutant for mutant, state in results.items() if state not in (*KILLED, "not checked")]
 
 
 def _lay_out() -> None:
@@ -71,6 +92,7 @@ def _lay_out() -> None:
     for name in ("suite/tests", "reports/tests", "kernels", "baselines"):
         shutil.copytree(ROOT / name, TREE / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "conftest.py", TREE)
+    shutil.copy(ROOT / "reports" / "README.md", TREE / "reports")
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     settings = text[text.index("[tool.pytest.ini_options]") :].split("\n[tool.ruff]")[0]
     tests = [
@@ -84,7 +106,10 @@ def _lay_out() -> None:
         "only_mutate": [f"src/peakgate/{module}.py" for module in MODULES],
         "also_copy": ["suite", "reports", "kernels", "baselines", "conftest.py"],
         "pytest_add_cli_args_test_selection": tests,
-        "pytest_add_cli_args": ["-p", "no:cacheprovider"],
+        "pytest_add_cli_args": [
+            *("-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"),
+            *("-p", "mutation_order", "--hypothesis-profile", "mutation"),
+        ],
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in mutated.items()]
     (TREE / "pyproject.toml").write_text("\n".join([settings, "[tool.mutmut]", *lines, ""]), encoding="utf-8")
@@ -124,9 +149,7 @@ def _report(results: dict[str, str]) -> int:
 
 def _change(mutant: str) -> tuple[str, str]:
     """The lines that a mutant removes and adds."""
-    shown = subprocess.run(
-        [sys.executable, "-m", "mutmut", "show", mutant], cwd=TREE, check=True, capture_output=True, text=True
-    ).stdout
+    shown = subprocess.run([*MUTMUT, "show", mutant], cwd=TREE, check=True, capture_output=True, text=True).stdout
     was, becomes = (
         " ".join(
             line[1:].strip() for line in shown.splitlines() if line.startswith(sign) and not line.startswith(sign * 3)

@@ -66,9 +66,7 @@ class Estimate:
 
     def p_value(self, direction: int) -> float:
         """The chance of a mean so far in this direction (+1 slower, -1 faster) when nothing changed."""
-        statistic = direction * self.mean / self.standard_error
-        tail = noise.tail_probability(statistic, self.df)
-        return tail if statistic > 0 else 1 - tail
+        return noise.upper_tail(direction * self.mean / self.standard_error, self.df)
 
     def half_width(self, tail: float) -> float:
         """Half the confidence interval that leaves this much on either side."""
@@ -157,7 +155,7 @@ def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
 def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tuple[Floats, Floats]:
     """Two estimates of each variance as one."""
     both = df + other_df
-    return np.divide(df * variance + other_df * other, both, out=np.zeros_like(both), where=both > 0), both
+    return (df * variance + other_df * other) / np.maximum(both, 1), both
 
 
 def suspects(screened: Sequence[Estimate | None]) -> dict[int, int]:

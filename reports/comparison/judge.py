@@ -203,7 +203,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
     tested = [index for index in range(len(timed)) if df[index] > 0]
     errors = {index: _standard_error(index, timed[index], spread) for index in tested}
     freedom = {index: spread.degrees_of_freedom(index) for index in tested}
-    p_values = [noise.tail_probability(shifts[index].log_ratio / errors[index], freedom[index]) for index in tested]
+    p_values = [noise.upper_tail(abs(shifts[index].log_ratio) / errors[index], freedom[index]) for index in tested]
     for index, p_alone, p_value in zip(tested, p_values, noise.holm(np.array(p_values)), strict=True):
         alone = rules.same_gpu and df[index] >= FEWEST_DF_ALONE
         least = SMALLEST_SHIFT if alone else shifts[index].resolvable

@@ -94,8 +94,7 @@ class SessionNoise:
     def degrees_of_freedom(self, case: int) -> float:
         """Degrees of freedom of ``case`` and ``common`` together (Welch and Satterthwaite)."""
         own, common = float(self.case[case]), self.common
-        spread = own**2 / float(self.case_df[case]) + (common**2 / self.common_df if common else 0.0)
-        return (own + common) ** 2 / spread
+        return (own + common) ** 2 / (own**2 / float(self.case_df[case]) + common**2 / self.common_df)
 
 
 def fixed_resolvable(
@@ -173,9 +172,9 @@ def upper_quantile(probability: float, df: float) -> float:
     return float(-special.stdtrit(df, probability))
 
 
-def tail_probability(statistic: float, df: float) -> float:
-    """The probability that a t variable exceeds ``|statistic|`` on that one side."""
-    return float(special.stdtr(df, -abs(statistic)))
+def upper_tail(statistic: float, df: float) -> float:
+    """The probability that a t variable exceeds this value."""
+    return float(special.stdtr(df, -statistic))
 
 
 def holm(p_values: Floats) -> Floats:

@@ -182,7 +182,7 @@ def _shifts(windows: Sequence[Window]) -> list[tuple[Shift, float]]:
     counts = np.array([len(window.older) for window in windows])
     errors = np.sqrt(variance * (MEDIAN_OF_NEWEST / NEWEST + MEDIAN_OF_OLDER / counts))
     shifts = [window.shift for window in windows]
-    tails = [noise.tail_probability(*each) for each in zip(np.array(shifts) / errors, df, strict=True)]
+    tails = [noise.upper_tail(*each) for each in zip(np.abs(shifts) / errors, df, strict=True)]
     judged = []
     for index, p_value in enumerate(noise.holm(np.array(tails)).tolist()):
         quantile = noise.upper_quantile(ALPHA / len(windows), float(df[index]))

@@ -59,8 +59,8 @@ def first_variance(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Variance and degrees of freedom from the median difference between neighbours, which steps do not widen."""
     if values.shape[1] < 2:
         return np.zeros(len(values)), np.zeros(len(values))
-    differences = np.abs(np.diff(values, axis=1))
-    middle = np.where(counts > 1, np.nanmedian(np.where(counts[:, None] > 1, differences, 0.0), axis=1), 0.0)
+    differences = np.where(counts[:, None] > 1, np.abs(np.diff(values)), 0.0)
+    middle = np.nanmedian(differences, axis=1)
     sds = noise.MAD_TO_SD * middle / np.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
     return sds**2, np.maximum(0.25 * (counts - 1), 0.0)
 
@@ -134,9 +134,8 @@ def level(values: Floats, sd: float) -> tuple[float, float, int]:
     ranks = np.linspace(0, len(values) - 1, min(len(values), MOST_STARTS)).round().astype(np.intp)
     levels: Floats = np.sort(values)[ranks]
     for _ in range(4):
-        near = np.abs(values - levels[:, None]) < FARTHEST * sd
-        agreeing = near.sum(axis=1)
-        levels = np.where(agreeing > 0, (values * near).sum(axis=1) / np.maximum(agreeing, 1), levels)
+        near = np.abs(values - levels[:, None]) < FARTHEST * sd  # never none: a level is a value, then a mean
+        levels = (values * near).sum(axis=1) / near.sum(axis=1)
     far = np.abs(values - levels[:, None]) / sd
     losses = np.sum(np.minimum(far, FARTHEST) ** 2, axis=1)
     chosen = int(losses.argmin())

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.ab.decide import (
     HOPELESS_PAIRS,
@@ -47,7 +47,6 @@ def outcome(decision: Decision) -> tuple[Status, int]:
     return decision.status, decision.direction
 
 
-@settings(max_examples=30, deadline=None)
 @given(SEEDS)
 def test_swapping_the_sides_flips_every_verdict(seed: int) -> None:
     screen, confirm = experiment(seed, {3: 0.02, 7: -0.03, 12: 0.006})
@@ -58,7 +57,6 @@ def test_swapping_the_sides_flips_every_verdict(seed: int) -> None:
         assert (other.p_value or 0.0) == pytest.approx(one.p_value or 0.0)
 
 
-@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.floats(0.01, 100.0))
 def test_a_clock_in_other_units_changes_nothing(seed: int, factor: float) -> None:
     screen, confirm = experiment(seed, {3: 0.02})
@@ -67,7 +65,6 @@ def test_a_clock_in_other_units_changes_nothing(seed: int, factor: float) -> Non
         assert (other.p_value or 0.0) == pytest.approx(one.p_value or 0.0, rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.randoms(use_true_random=False))
 def test_the_order_of_the_cases_changes_nothing(seed: int, random: object) -> None:
     screen, confirm = experiment(seed, {3: 0.02, 7: -0.03})
@@ -77,7 +74,6 @@ def test_the_order_of_the_cases_changes_nothing(seed: int, random: object) -> No
     assert [outcome(decision) for decision in mixed] == [outcome(straight[case]) for case in shuffled]
 
 
-@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.floats(1.0, 20.0))
 def test_more_noise_about_the_same_shift_never_makes_it_surer(seed: int, factor: float) -> None:
     pairs, _ = experiment(seed, dict.fromkeys(range(CASES), 0.01))
@@ -90,7 +86,6 @@ def test_more_noise_about_the_same_shift_never_makes_it_surer(seed: int, factor:
         assert wild.p_value(direction) >= calm.p_value(direction) * (1 - 1e-6)
 
 
-@settings(max_examples=50, deadline=None)
 @given(SEEDS, st.floats(1.0, 20.0), st.floats(0.0, 0.03))
 def test_a_suspect_that_is_not_called_is_not_called_with_more_noise_about_the_same_shift(
     seed: int, factor: float, shift: float

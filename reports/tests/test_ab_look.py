@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from peakgate.reports.ab import decide as decide_module
 from peakgate.reports.ab.decide import (
     HOPELESS_P,
     HOPELESS_PAIRS,
@@ -13,6 +14,7 @@ from peakgate.reports.ab.decide import (
     RULED_OUT_P,
     SMALLEST_SHIFT,
     TO_BE_FOUND,
+    Decision,
     Estimate,
     Status,
     _look,
@@ -20,9 +22,13 @@ from peakgate.reports.ab.decide import (
     _resolvable,
     _settled,
     decide,
+    estimates,
     moved_together,
+    spread,
+    suspects,
 )
 from peakgate.reports.ab.schedule import ALPHA, Look
+from peakgate.reports.comparison import noise
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
 MANY = 1e9
@@ -94,6 +100,9 @@ def test_adjusted_p_values_never_fall_and_never_pass_one() -> None:
 
 def test_a_p_value_of_exactly_alpha_and_a_shift_of_exactly_the_smallest_are_not_flagged() -> None:
     assert looked(LOOK.alpha * 1.0000001)[0][0] is Status.OPEN
+    edge = estimate(0.001)
+    exactly = Look(8, edge.p_value(1), final=False)
+    assert _look({0: edge}, {0: 1}, exactly, 1)[0].status is Status.OPEN
     assert looked(LOOK.alpha * 0.9999)[0][0] is Status.CALLED
     assert looked(1e-9, shift=SMALLEST_SHIFT)[0][0] is not Status.CALLED
     assert looked(1e-9, shift=SMALLEST_SHIFT * 1.0001)[0][0] is Status.CALLED
@@ -139,6 +148,22 @@ def test_a_suspect_that_does_not_lean_its_way_is_given_up_after_enough_pairs_onl
     assert not settled(edge - 1e-6, error, HOPELESS_PAIRS - 1)
 
 
+def test_a_suspect_on_the_very_edge_is_measured_further_unless_it_leans_no_farther(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edge = Estimate(HOPELESS_PAIRS, 0.01, 0.01, 0.02, 3.0)
+    monkeypatch.setattr(decide_module, "HOPELESS_P", edge.p_value(1))
+    monkeypatch.setattr(decide_module, "TO_BE_FOUND", edge.shift + edge.half_width(RULED_OUT_P))
+    assert not _settled(edge, 1, final=False)
+    monkeypatch.setattr(decide_module, "LEANING_P", 1.0)
+    assert not _settled(edge, 1, final=True)
+    monkeypatch.setattr(decide_module, "LEANING_P", edge.p_value(1))
+    assert _settled(edge, 1, final=True)
+    monkeypatch.setattr(decide_module, "LEANING_P", 1.0)
+    monkeypatch.setattr(decide_module, "SMALLEST_SHIFT", edge.shift)
+    assert _settled(edge, 1, final=True)
+
+
 @pytest.mark.parametrize(
     ("p_value", "shift", "open_at_the_end"),
     [
@@ -166,12 +191,87 @@ def test_two_estimates_of_a_variance_count_by_their_degrees_of_freedom() -> None
     assert df.tolist() == [4.0, 1.0, 0.0]
 
 
+def test_two_pairs_have_a_variance_and_one_has_none() -> None:
+    variance, df = spread(np.array([[1.0, math.nan, 2.0], [math.nan, 5.0, math.nan], [1.0, 2.0, 3.0]]))
+    assert (variance.tolist(), df.tolist()) == ([0.5, 0.0, 1.0], [1.0, 0.0, 2.0])
+
+
+def test_estimates_are_moderated_by_the_cases_beside_them() -> None:
+    pairs = np.array([[0.01, 0.02, 0.04], [0.01, math.nan, math.nan], [0.0, 0.06, 0.0]])
+    beside = np.array([1e-6, 9e-4, 3e-5]), np.array([9.0, 5.0, 7.0]), np.array([2.0, 3.0, 4.0])
+    log_time = np.array([1.0, 2.0, 5.0])
+    variance, df = spread(pairs)
+    both = (np.concatenate(each) for each in zip((variance, df, log_time), beside, strict=True))
+    moderated, moderated_df = noise.squeeze(*both)
+    first, second, third = estimates(pairs, log_time, beside)
+    assert first is not None
+    assert second is None
+    assert third is not None
+    assert [first.standard_error, first.df] == pytest.approx([math.sqrt(moderated[0] / 3), moderated_df[0]])
+    assert [third.standard_error, third.df] == pytest.approx([math.sqrt(moderated[2] / 3), moderated_df[2]])
+    assert (third.pairs, third.shift, third.mean) == (3, pytest.approx(0.015), pytest.approx(0.02))
+
+
+def test_a_case_on_the_very_edge_of_the_screen_is_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    edge = Estimate(10, 0.01, 0.01, 0.005, 9.0)
+    assert suspects([None, edge]) == {1: 1}
+    monkeypatch.setattr(decide_module, "SCREEN_SHIFT", edge.shift)
+    assert suspects([edge]) == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(decide_module, "SCREEN_P", edge.p_value(1))
+    assert suspects([edge]) == {}
+
+
+SCREEN = np.array(
+    [
+        [0.001, -0.001, 0.002, -0.002, 0.0],
+        [0.03, 0.02, 0.03, 0.02, 0.04],
+        [0.0, 0.02, -0.03, 0.03, -0.02],
+        [0.01, math.nan, math.nan, math.nan, math.nan],
+        [0.021, 0.02, 0.019, 0.018, 0.022],
+        [0.004, -0.004, 0.001, 0.0, 0.002],
+    ]
+)
+TIMES = np.log([5.0, 10.0, 40.0, 80.0, 100.0, 300.0])
+
+
+def test_suspects_are_decided_with_the_variance_of_what_is_no_suspect() -> None:
+    confirm = np.full((6, 8), math.nan)
+    confirm[1] = np.tile([0.02, 0.03], 4)
+    confirm[4] = np.tile([0.001, -0.001], 4)
+    found = decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)
+    beside = (*spread(SCREEN[[0, 2, 5]]), TIMES[[0, 2, 5]])
+    expected = estimates(confirm[[1, 4]], TIMES[[1, 4]], beside, SCREEN[[1, 4]])
+    assert [found[1].estimate, found[4].estimate] == expected  # type: ignore[union-attr]
+    assert found[3] is None
+
+
+def test_a_suspect_that_is_not_measured_again_keeps_the_estimate_of_its_screening() -> None:
+    screened = estimates(SCREEN, TIMES)[1]
+    assert screened is not None
+    found = decide(SCREEN, np.full((6, 0), math.nan), TIMES, (LOOK, LAST), [True] * 6)[1]
+    assert found == Decision(Status.OPEN, screened, _resolvable(screened, (LOOK, LAST), 2), 1)
+
+
+def test_what_an_earlier_look_flagged_is_not_counted_again_later() -> None:
+    confirm = np.full((6, 20), math.nan)
+    confirm[1] = np.tile([0.5, 0.5001], 10)
+    confirm[4] = np.tile([0.1, -0.06], 10)
+    first, second = (decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)[row] for row in (1, 4))
+    assert first is not None
+    assert second is not None
+    assert (first.status, first.estimate.pairs) == (Status.CALLED, LOOK.pairs)
+    assert second.estimate.pairs == LAST.pairs
+    assert second.p_value == pytest.approx(second.estimate.p_value(1) * ALPHA / LAST.alpha)
+
+
 def test_what_the_experiment_would_have_found_goes_by_the_last_planned_pairs_and_all_suspects() -> None:
     screened = Estimate(10, 0.0, 0.0, 0.004, 25.0)
     looks = (LOOK, LAST)
     expected = 0.004 * math.sqrt(10 / 20) * float(stats.t.isf(LAST.alpha / 3, 25.0))
     assert _resolvable(screened, looks, 3) == pytest.approx(expected)
-    assert _resolvable(screened, looks, 0) == _resolvable(screened, looks, 1)
+    alone = 0.004 * math.sqrt(10 / 20) * float(stats.t.isf(LAST.alpha, 25.0))
+    assert _resolvable(screened, looks, 0) == _resolvable(screened, looks, 1) == pytest.approx(alone)
     assert _resolvable(Estimate(10, 0.0, 0.0, 1e-6, 25.0), looks, 3) == SMALLEST_SHIFT
 
 
@@ -202,6 +302,18 @@ def test_a_suite_that_surely_moved_by_less_than_the_smallest_shift_did_not_move(
     assert not together(SMALLEST_SHIFT * 0.999, error)[0]
     assert together(SMALLEST_SHIFT * 1.001, error)[0]
     assert not together(0.0, 0.1)[0]
+
+
+def test_a_suite_on_the_very_edge_did_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.tile([0.019, 0.02, 0.021], (3, 1))
+    found = moved_together(rows)
+    assert found is not None
+    assert found.moved
+    monkeypatch.setattr(decide_module, "SMALLEST_SHIFT", found.estimate.shift)
+    assert not moved_together(rows).moved  # type: ignore[union-attr]
+    monkeypatch.undo()
+    monkeypatch.setattr(decide_module, "ALPHA", 2 * found.estimate.p_value(1))
+    assert not moved_together(rows).moved  # type: ignore[union-attr]
 
 
 def test_a_suite_says_how_many_cases_moved_and_what_would_have_been_found() -> None:

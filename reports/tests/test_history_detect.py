@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.detect import NEWEST, Finding, detect, detect_together
@@ -147,7 +147,6 @@ def test_too_few_cases_or_sessions_say_nothing_of_the_suite() -> None:
     assert detect_together(history(quiet(), parts)) is None
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.permutations(range(CASES)))
 def test_the_order_of_the_cases_changes_nothing(order: list[int]) -> None:
     log_time = slowed(quiet(), 7, 6, 0.03)
@@ -162,7 +161,6 @@ def test_the_order_of_the_cases_changes_nothing(order: list[int]) -> None:
         assert finding.shift.p_value == pytest.approx(same.shift.p_value, rel=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.floats(-5, 5))
 def test_scaling_all_times_changes_no_verdict_and_no_shift(log_factor: float) -> None:
     log_time = slowed(quiet(), 7, 6, 0.03)
@@ -176,7 +174,6 @@ def test_scaling_all_times_changes_no_verdict_and_no_shift(log_factor: float) ->
         assert other.shift.resolvable == pytest.approx(finding.shift.resolvable, rel=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000))
 def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
     log_time = slowed(quiet(seed), 7, 6, 0.03)
@@ -187,7 +184,6 @@ def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
         assert finding.verdict is turned[straight[case].verdict]
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000), st.floats(1.0, 20.0), st.floats(-0.05, 0.05))
 def test_more_noise_about_the_same_medians_never_makes_a_step_surer(seed: int, factor: float, by: float) -> None:
     log_time = slowed(quiet(seed, sessions=35), 7, NEWEST, by)

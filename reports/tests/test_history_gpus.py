@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 from comparing import KEPT, TENS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
@@ -147,7 +147,6 @@ def test_a_history_of_one_gpu_names_none(uuid: str | None) -> None:
     assert not any("GPU" in finding.judgement.reason for finding in findings)
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     others=st.lists(st.integers(0, 4), min_size=40, max_size=40),
     unknown=st.booleans(),

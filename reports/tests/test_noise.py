@@ -7,8 +7,105 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.noise import Floats
+from scipy import optimize, special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 RNG_SEED = 7
+
+
+def smyth(variance: Floats, df: Floats, log_time: Floats, *, trend: bool) -> tuple[Floats, float]:
+    """The prior of Smyth (2004), section 6.2, step by step: the variance of each case and its degrees of freedom."""
+    centred = np.log(variance) - special.digamma(df / 2) + np.log(df / 2)
+    columns = np.column_stack([np.ones(len(df)), log_time] if trend else [np.ones(len(df))])
+    fitted = columns @ np.linalg.lstsq(columns, centred, rcond=None)[0]
+    scatter = ((centred - fitted) ** 2).sum() / (len(df) - columns.shape[1])
+    excess = scatter - special.polygamma(1, df / 2).mean()
+    prior_df = 2 * optimize.brentq(lambda half: special.polygamma(1, half) - excess, 1e-3, 1e4, xtol=1e-13)
+    return np.exp(fitted + special.digamma(prior_df / 2) - np.log(prior_df / 2)), prior_df
+
+
+SCATTERED = np.array([4.0, 0.02, 9.0, 0.5, 30.0, 0.1, 2.0, 0.004, 12.0, 1.0, 0.3, 70.0]) * 1e-4
+DF = np.array([2.0, 3.0, 4.0, 2.0, 5.0, 3.0, 2.0, 4.0, 3.0, 2.0, 6.0, 2.0])
+LOG_TIME = np.array([1.0, 2.5, 3.0, 4.5, 2.0, 6.0, 5.5, 7.0, 1.5, 3.5, 8.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("cases", "log_time", "trend"),
+    [(12, LOG_TIME, True), (11, LOG_TIME, False), (3, LOG_TIME, False), (12, np.full(12, 3.0), False)],
+)
+def test_the_prior_is_smyths_with_a_trend_where_there_are_cases_enough_of_several_durations(
+    cases: int, log_time: Floats, trend: bool
+) -> None:
+    variance, df, log_time = SCATTERED[:cases], DF[:cases], log_time[:cases]
+    prior, prior_df = smyth(variance, df, log_time, trend=trend)
+    squeezed, squeezed_df = noise.squeeze(variance, df, log_time)
+    assert squeezed_df == pytest.approx(prior_df + df, rel=1e-9)
+    assert squeezed == pytest.approx((prior_df * prior + df * variance) / (prior_df + df), rel=1e-9)
+
+
+def test_variances_no_further_apart_than_luck_allows_have_the_most_degrees_of_freedom() -> None:
+    squeezed, df = noise.squeeze(np.array([1.0, 1.1, 0.9]) * 1e-4, np.full(3, 4.0), np.zeros(3))
+    assert df.tolist() == [noise.MOST_PRIOR_DF + 4] * 3
+    most = noise.MOST_PRIOR_DF / 2
+    logs = np.log(np.array([1.0, 1.1, 0.9]) * 1e-4) - special.digamma(2) + np.log(2)
+    prior = math.exp(logs.mean() + special.digamma(most) - math.log(most))
+    assert squeezed == pytest.approx(
+        (noise.MOST_PRIOR_DF * prior + 4 * np.array([1.0, 1.1, 0.9]) * 1e-4) / (noise.MOST_PRIOR_DF + 4), rel=1e-12
+    )
+
+
+def test_a_variance_of_zero_counts_as_a_ten_thousandth_of_the_typical_one() -> None:
+    variance, cut = SCATTERED[:11].copy(), SCATTERED[:11].copy()
+    variance[3] = 0.0
+    cut[3] = 1e-4 * np.median(variance)
+    prior, prior_df = smyth(cut, DF[:11], LOG_TIME[:11], trend=False)
+    squeezed, _ = noise.squeeze(variance, DF[:11], LOG_TIME[:11])
+    assert squeezed[3] == pytest.approx(max(prior_df * prior[3] / (prior_df + DF[3]), noise.CASE_SD_FLOOR**2))
+    assert squeezed[0] == pytest.approx((prior_df * prior[0] + DF[0] * variance[0]) / (prior_df + DF[0]), rel=1e-9)
+
+
+def test_where_most_cases_repeat_exactly_nothing_is_shared() -> None:
+    variance = np.array([0.0, 0.0, 4e-4])
+    squeezed, df = noise.squeeze(variance, np.full(3, 2.0), np.zeros(3))
+    assert squeezed.tolist() == [noise.CASE_SD_FLOOR**2] * 2 + [4e-4]
+    assert df.tolist() == [2.0] * 3
+
+
+def test_the_common_part_is_the_median_over_cases_with_a_prior_of_four_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    residuals = rng.normal(0, 0.004, (12, 5))
+    residuals[11] = np.nan  # never repeated
+    residuals[:, 2] = np.nan  # a session that no case repeats
+    residuals[11, 2] = 0.3
+    residuals[4, 0] = np.nan
+    df = np.array([3.0] * 10 + [1.0, 0.0])
+    log_time = np.linspace(1, 5, 12)
+    spread = noise.session_noise(residuals, df, log_time)
+    assert spread is not None
+    used = residuals[:11, [0, 1, 3, 4]]
+    together = np.nanmedian(used, axis=0)
+    assert spread.common_df == 4.0 + 3.0
+    assert spread.common == pytest.approx((4 * 0.0015**2 + (together**2).sum()) / 7, rel=1e-12)
+    variance = np.nansum((used - together) ** 2, axis=1) / df[:11]
+    expected, expected_df = noise.squeeze(np.append(variance, np.nan), df, log_time)
+    assert spread.case == pytest.approx(expected, rel=1e-12, nan_ok=True)
+    assert spread.case_df == pytest.approx(expected_df)
+    assert spread.case_df[11] == 0
+
+
+def test_nine_cases_have_no_common_part_and_ten_have() -> None:
+    residuals = np.tile([0.01, -0.01], (10, 1))
+    nine, ten = (noise.session_noise(residuals[:cases], np.ones(cases), np.zeros(cases)) for cases in (9, 10))
+    assert nine is not None
+    assert ten is not None
+    assert (nine.common, nine.common_df) == (0.0, 4.0)
+    assert ten.common == pytest.approx((4 * 0.0015**2 + 2e-4) / 5)
+
+
+def test_degrees_of_freedom_of_two_variances_are_welchs_and_satterthwaites() -> None:
+    spread = noise.SessionNoise(np.array([9e-6]), np.array([5.0]), 4e-6, 7.0)
+    assert spread.degrees_of_freedom(0) == pytest.approx(13.0**2 / (9.0**2 / 5 + 4.0**2 / 7))
+    assert spread.standard_error(0, 2, 3, 0.0) == pytest.approx(math.sqrt(13e-6 * (1 / 2 + 1 / 3)))
 
 
 def test_the_prior_of_equal_cases_is_their_common_variance() -> None:
@@ -98,7 +195,8 @@ def test_noisy_samples_widen_what_one_run_resolves_and_sessions_narrow_it() -> N
 
 
 def test_quantile_and_tail_are_inverse() -> None:
-    assert noise.tail_probability(noise.upper_quantile(0.003, 7.5), 7.5) == pytest.approx(0.003)
+    assert noise.upper_tail(noise.upper_quantile(0.003, 7.5), 7.5) == pytest.approx(0.003)
+    assert noise.upper_tail(-2.0, 7.5) == pytest.approx(1 - noise.upper_tail(2.0, 7.5))
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))

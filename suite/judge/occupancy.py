@@ -22,14 +22,14 @@ SharedBytes = int | Callable[[int], int]
 KIB = 1024
 WARP_THREADS = 32
 THREADS_PER_BLOCK_MAX = 1024
-REGISTERS_PER_SM = 64 * KIB
-REGISTERS_PER_BLOCK_MAX = 64 * KIB
 REGISTERS_PER_THREAD_MAX = 255
 REGISTER_UNIT = 256
 """Registers are handed to a warp in multiples of this."""
 
 SM_PARTITIONS = 4
-"""A warp lives in one of four partitions of the SM and takes its registers from that partition alone."""
+REGISTERS_PER_PARTITION = 16 * KIB
+"""A warp lives in one of four partitions of the SM and takes its registers from that partition alone. All registers of
+an SM may belong to one block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +184,9 @@ def max_potential_block_size(
 
 
 def _blocks_by_registers(warps: int, registers: int) -> int:
-    per_warp = _round_up(registers * WARP_THREADS, REGISTER_UNIT)
-    # A block's warps are dealt out over the partitions, so the fullest partition decides whether one block fits.
-    if registers > REGISTERS_PER_THREAD_MAX or per_warp * _round_up(warps, SM_PARTITIONS) > REGISTERS_PER_BLOCK_MAX:
+    if registers > REGISTERS_PER_THREAD_MAX:
         return 0
-    warps_per_partition = REGISTERS_PER_SM // SM_PARTITIONS // per_warp
+    warps_per_partition = REGISTERS_PER_PARTITION // _round_up(registers * WARP_THREADS, REGISTER_UNIT)
     return warps_per_partition * SM_PARTITIONS // warps
 
 

@@ -20,7 +20,7 @@ SCHEMA = 1
 def read(path: Path) -> Survey:
     """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise PeakgateError(
             f"{path}: no baseline there; write one with `peakgate resources --baseline {path} --update`"

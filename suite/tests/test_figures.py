@@ -13,12 +13,15 @@ PEAKS = Peaks(memory_gbs=4000, fp32_tflops=60, derivation="synthetic", link_gbs=
 
 def test_an_h200_has_the_peaks_its_attributes_give():
     peaks = theoretical_peaks(
-        memory_clock_mhz=3201, bus_width_bits=6016, sm_count=132, sm_clock_mhz=1980, capability=(9, 0)
+        memory_clock_mhz=3201, bus_width_bits=6016, sm_count=132, sm_clock_mhz=1980, capability=(9, 0), link_gbs=63.0
     )
     assert peaks is not None
-    assert peaks.memory_gbs == pytest.approx(4814, abs=1)
-    assert peaks.fp32_tflops == pytest.approx(66.9, abs=0.1)
-    assert "6016 bit" in peaks.derivation
+    assert peaks.memory_gbs == pytest.approx(3201e6 * 2 * 6016 / 8 / 1e9, rel=1e-12)
+    assert peaks.fp32_tflops == pytest.approx(132 * 128 * 2 * 1980e6 / 1e12, rel=1e-12)
+    assert peaks.link_gbs == 63.0
+    assert peaks.derivation == (
+        "3201 MHz x 2 x 6016 bit / 8 = 4814 GB/s; 132 SM x 128 lanes x 2 x 1980 MHz = 66.9 TFLOP/s"
+    )
 
 
 def test_an_unknown_architecture_has_no_peaks():

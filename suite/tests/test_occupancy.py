@@ -49,6 +49,8 @@ TURING, AMPERE, GEFORCE_AMPERE, HOPPER, BLACKWELL = (7, 5), (8, 0), (8, 6), (9, 
         (HOPPER, (160, 168, 0), 2, ("registers",)),
         # 232 registers, 7424 a warp: 2 a partition. 9 warps would need 3 in one partition.
         (HOPPER, (288, 232, 0), 0, ("registers",)),
+        # 144 registers, 4608 a warp: 3 a partition. 14 warps would need 4 in two partitions.
+        (HOPPER, (448, 144, 0), 0, ("registers",)),
         # Turing holds 32 warps and reserves nothing; 16 KiB fits four times in 64 KiB.
         (TURING, (256, 32, 0), 4, ("warps",)),
         (TURING, (256, 32, 16 * KIB), 4, ("warps", "shared")),

@@ -10,7 +10,7 @@ from peakgate.build.cubin import Resources
 from peakgate.case import Launch, Stage
 from peakgate.common.errors import PeakgateError
 from peakgate.resources.baseline import read, render, write
-from peakgate.resources.compare import REGRESSIONS, Kind, compare, exit_code, incomparable
+from peakgate.resources.compare import REGRESSIONS, Kind, compare, differing, exit_code, incomparable, varying
 from peakgate.resources.survey import ARCHITECTURES, builds, capability
 from peakgate.resources.usage import Occupancy, Survey, Target, Usage
 from peakgate.verdict import ExitCode
@@ -92,6 +92,27 @@ def test_another_compiler_is_never_blamed_on_the_kernels(before, after):
     assert compare(before, newer) == compare(before, after)
 
 
+def test_only_builds_of_both_sides_that_take_something_else_are_built_again():
+    before = survey(a__a=usage(), b__b=usage(), gone__gone=usage())
+    after = survey(a__a=usage(), b__b=usage(33), new__new=usage())
+    assert differing(before, after) == [Target("b.b", 90)]
+
+
+def test_what_the_compiler_gives_now_so_and_now_otherwise_is_reported_and_passes():
+    seen = {
+        Target("a.a", 90): (usage(), usage()),
+        Target("b.b", 90): (usage(), usage(33)),
+        Target("c.c", 75): (usage(), usage(spill_bytes=8)),
+    }
+    found = varying(seen)
+    text = "the compiler gives the same text one time what the baseline has, another time"
+    assert [str(finding) for finding in found] == [
+        f"b.b on sm_90: VARIES, {text} registers 32 -> 33",
+        f"c.c on sm_75: VARIES, {text} spilled bytes 0 -> 8",
+    ]
+    assert exit_code(survey(), survey(), found) is ExitCode.OK
+
+
 def test_new_spills_are_told_with_what_else_moved():
     line = "roof.copy on sm_90: NEW_SPILLS, registers 32 -> 40; spilled bytes 0 -> 48"
     assert reported(survey(roof__copy=usage()), survey(roof__copy=usage(registers=40, spill_bytes=48))) == [line]
@@ -125,7 +146,9 @@ def test_what_is_not_worse_is_said_and_passes(after, said):
 
 def test_gained_occupancy_passes():
     before, after = survey(roof__copy=usage(fraction=0.5)), survey(roof__copy=usage(fraction=0.75))
-    assert [finding.kind for finding in compare(before, after)] == [Kind.CHANGED]
+    assert reported(before, after) == [
+        "roof.copy on sm_90: CHANGED, occupancy 50.0 % -> 75.0 % at block 256 (limited by warps)"
+    ]
 
 
 def test_new_and_removed_builds_are_said_and_pass():
@@ -164,9 +187,17 @@ def test_the_gravest_comes_first():
 
 
 def test_other_options_leave_it_undecided_and_are_named():
-    before, after = survey(), survey(options=("--std=c++20",))
-    assert "--std=c++17" in (incomparable(before, after) or "")
+    before, after = survey(options=("-a", "-b")), survey(options=("-a", "-c"))
+    assert incomparable(before, after) == (
+        "the baseline was made with the options -a -b, these are -a -c: they may have moved what moved"
+    )
     assert judged(before, after) is ExitCode.UNDECIDED
+
+
+def test_another_compiler_is_named_beside_the_baselines():
+    assert incomparable(survey(), survey(nvrtc="13.1")) == (
+        "the baseline was made with NVRTC 13.0, this is NVRTC 13.1: the compiler may have moved what moved"
+    )
 
 
 @given(surveys)
@@ -192,7 +223,9 @@ def test_a_baseline_has_a_line_a_kernel_and_architecture():
 
 
 def test_builds_that_do_not_compile_leave_no_line():
-    assert json.loads(render(survey(broken={Target("roof.copy", 90): "broken"})))["kernels"] == {}
+    text = render(survey(broken={Target("roof.copy", 90): "broken"}))
+    assert json.loads(text)["kernels"] == {}
+    assert text.endswith('"kernels": {}\n}\n')
 
 
 def test_an_interrupted_write_leaves_the_old_baseline_whole(tmp_path, monkeypatch):

@@ -60,6 +60,7 @@ def test_each_limit_of_sampling_is_reached_exactly_at_its_value():
     assert plan.done([[24.0], [26.0], [24.0], [26.0]])  # the budget of device time
     assert plan.done([[10.0]] * 4)  # an error of exactly the target
     assert not plan.done([[200.0]] * 3)  # too few, whatever they cost
+    assert not SamplingPlan(min_samples=1, max_samples=1).done([])  # nothing discarded
     assert not plan.done([], discarded=7)
     assert plan.done([], discarded=8)
 

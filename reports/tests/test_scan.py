@@ -1,0 +1,285 @@
+"""The numbers behind change points, each against its formula written out, or against a search of all possibilities."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.history import scan
+from scipy import integrate, stats  # type: ignore[import-untyped]  # SciPy ships no type information
+
+NAN = math.nan
+
+
+def test_values_move_to_the_front_in_order_and_columns_without_any_go() -> None:
+    values, counts = scan.packed(np.array([[NAN, 1.0, NAN, 2.0], [NAN, NAN, NAN, NAN], [3.0, NAN, math.inf, NAN]]))
+    assert np.array_equal(values, [[1.0, 2.0], [NAN, NAN], [3.0, NAN]], equal_nan=True)
+    assert counts.tolist() == [2.0, 0.0, 1.0]
+    assert counts.dtype == np.float64
+    assert scan.packed(np.empty((2, 0)))[0].shape == (2, 0)
+    assert scan.packed(np.full((2, 3), NAN))[0].shape == (2, 1)
+
+
+def test_the_first_variance_is_of_the_median_difference_between_neighbours() -> None:
+    values = np.array([[0.0, 1.0, 3.0, 6.0, 10.0], [0.0, 2.0, NAN, NAN, NAN], [5.0, NAN, NAN, NAN, NAN], [NAN] * 5])
+    variance, df = scan.first_variance(values, np.array([5.0, 2.0, 1.0, 0.0]))
+    five, two = (1.4826 * median / math.sqrt(2) * count / (count - 0.8) for median, count in ((2.5, 5), (2.0, 2)))
+    assert variance == pytest.approx([five**2, two**2, 0.0, 0.0], rel=1e-12)
+    assert df.tolist() == [1.0, 0.25, 0.0, 0.0]
+
+
+def test_two_sessions_have_a_difference_and_one_has_none() -> None:
+    variance, df = scan.first_variance(np.array([[1.0, 2.0]]), np.array([2.0]))
+    assert variance[0] > 0
+    assert df.tolist() == [0.25]
+    variance, df = scan.first_variance(np.array([[1.0], [2.0]]), np.ones(2))
+    assert (variance.tolist(), df.tolist()) == ([0.0, 0.0], [0.0, 0.0])
+
+
+def odd(*values: float, sd: float = 1.0) -> list[bool]:
+    flags: list[bool] = scan.odd(np.array([values]), np.array([sd]))[0].tolist()
+    return flags
+
+
+def test_a_session_with_fewer_than_two_neighbours_alike_is_odd() -> None:
+    assert odd(0, 0, 0) == [False] * 3
+    assert odd(0, 0) == [True] * 2
+    assert odd(0, 3, 0) == [False] * 3
+    assert odd(0, 3.001, 0) == [True] * 3
+    assert odd(0, 3, 0, sd=0.999) == [True] * 3
+    assert odd(0, 9, 19, 0, 0) == [False, True, True, False, False]  # four away is near
+    assert odd(0, 9, 19, 29, 0, 0) == [True, True, True, True, False, True]  # five is not
+    assert odd(5.0) == [True]
+
+
+def every_cut(values: list[float], sd: float) -> scan.Segments:
+    """Of all ways to cut a row once or twice or not, the one that explains it best at the price of its segments."""
+    ends = len(values)
+    scaled = (np.array(values) - np.median(values)) / sd
+    ways = [
+        (0, *cuts, ends)
+        for count in range(3)
+        for cuts in itertools.combinations(range(scan.FEWEST, ends - scan.FEWEST + 1), count)
+    ]
+    allowed = [way for way in ways if min(end - first for first, end in itertools.pairwise(way)) >= scan.FEWEST]
+    gains = [
+        sum(scaled[first:end].sum() ** 2 / (end - first) - scan.PROPOSED**2 for first, end in itertools.pairwise(way))
+        for way in allowed
+    ]
+    return tuple(itertools.pairwise(allowed[int(np.argmax(gains))]))
+
+
+ROWS = {
+    "one step": [0, 1, 0, -1, 0, 1, 9, 10, 9, 8, 9, 10, 9],
+    "two steps": [0, 1, 0, -1, 9, 10, 9, 8, 0, 1, 0, -1, 0],
+    "no step": [0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 0, -1, 0],
+    "a step by little": [0, 1, 0, -1, 0, 1, 3, 4, 3, 2, 3, 4, 3],
+    "a step at the end": [0, 1, 0, -1, 0, 1, 0, -1, 0, 9, 10, 9, 8],
+    "a step at the start": [9, 10, 9, 8, 0, 1, 0, -1, 0, 1, 0, -1, 1],
+}
+
+
+@pytest.mark.parametrize("sd", [1.0, 2.0, 0.5])
+def test_cuts_are_those_of_a_search_of_all(sd: float) -> None:
+    rows = [[sd * value for value in values] for values in ROWS.values()]
+    found = scan.propose(np.array(rows), np.full(len(rows), sd))
+    assert dict(zip(ROWS, found, strict=True)) == {
+        name: every_cut(row, sd) for name, row in zip(ROWS, rows, strict=True)
+    }
+    assert len(found[0]) == 2
+    assert len(found[1]) == 3
+
+
+def test_short_rows_end_where_they_end_and_empty_ones_are_no_segment() -> None:
+    values = np.full((5, 14), NAN)
+    values[0, :8] = [0, 0, 0, 0, 9, 9, 9, 9]
+    values[1, :8] = [0, 0, 0, 0, 9, 99, 9, 99]  # the last four agree with too few
+    values[2, :3] = [0, 0, 9]
+    values[4, :13] = [0, 0, 0, 0, 50, 0, 0, 9, 9, 9, 9, 9, 9]  # an odd session
+    found = scan.propose(values, np.ones(5))
+    assert found == [((0, 4), (4, 8)), ((0, 8),), ((0, 3),), ((0, 0),), ((0, 7), (7, 13))]
+
+
+def test_a_cut_costs_the_proposed_t_statistic_squared() -> None:
+    for distance, segments in ((0.999, 1), (1.001, 2)):
+        # Two levels of 4 sessions differ by d: 2 d² against one level, d = PROPOSED / sqrt(2) at its price.
+        step = distance * scan.PROPOSED / math.sqrt(2)
+        assert len(scan.propose(np.array([[0.0] * 4 + [step] * 4]), np.ones(1))[0]) == segments
+
+
+def test_of_long_segments_only_every_eighth_beginning_is_tried() -> None:
+    noise = np.tile([0.5, -0.5], 150)
+    there = np.arange(300)
+    rows = np.array([np.where(there < cut, 0.0, 20.0) + noise for cut in (80, 83, 160, 171, 172, 173, 290)])
+    found = [segments[-1][0] for segments in scan.propose(rows, np.ones(7))]
+    assert found == [80, 88, 160, 171, 172, 173, 290]
+    assert scan.propose(rows[:1, :200], np.ones(1)) == [((0, 80), (80, 200))]
+
+
+def test_a_level_is_of_the_sessions_near_it_and_its_loss_is_bounded() -> None:
+    values = np.array([1.0, 2.0, 3.0, 2.0, 50.0])
+    where, loss, agreeing = scan.level(values, 1.0)
+    assert where == pytest.approx(2.0)
+    assert loss == pytest.approx(1 + 0 + 1 + 0 + 3.5**2)
+    assert agreeing == 4
+    assert scan.level(values, 2.0)[1] == pytest.approx(2 / 4 + 3.5**2)
+    assert scan.level(np.array([7.0]), 1.0) == (7.0, 0.0, 1)
+    far, loss, agreeing = scan.level(np.array([0.0, 3.5]), 0.5)
+    assert (loss, agreeing) == (12.25, 1)
+    assert far in (0.0, 3.5)
+    # A session exactly as far as counts fully does not agree.
+    assert scan.level(np.array([0.0, 0.0, 0.0, 3.5]), 1.0) == (0.0, 12.25, 3)
+
+
+def test_the_best_of_two_levels_is_found_wherever_the_search_starts() -> None:
+    values = np.concatenate([np.full(30, 10.0), np.full(31, 0.0)])
+    assert scan.level(values, 1.0) == (0.0, 30 * 12.25, 31)
+
+
+def four_steps(values: Floats, sd: float) -> tuple[float, float, int]:
+    """Up to twelve beginnings, the mean of what is near four times over, and the least of the bounded losses."""
+    count = min(len(values), 12)
+    found = []
+    for start in range(count):
+        where = float(np.sort(values)[round(start * (len(values) - 1) / (count - 1))])
+        for _ in range(4):
+            where = float(np.mean([value for value in values if abs(value - where) < 3.5 * sd]))
+        far = [abs(value - where) / sd for value in values]
+        loss = sum(min(3.5, each) ** 2 for each in far)
+        found.append((loss, where, sum(each < 3.5 for each in far)))
+    loss, where, agreeing = min(found, key=lambda each: round(each[0], 9))
+    return where, loss, agreeing
+
+
+@pytest.mark.parametrize(("width", "count", "seed"), [(20, 30, 51), (10, 45, 48), (60, 45, 28), (1, 9, 1)])
+def test_a_level_is_looked_for_from_twelve_beginnings_in_four_steps(width: float, count: int, seed: int) -> None:
+    """Of these values one step or one beginning more or less makes another level."""
+    values = np.random.default_rng(seed).uniform(-width, width, count)
+    assert scan.level(values, 2.0) == pytest.approx(four_steps(values, 2.0))
+
+
+def test_residuals_are_about_each_segments_level_without_what_is_far_from_it() -> None:
+    values = np.full((4, 10), NAN)
+    values[0, :5] = [1.0, 2.0, 3.0, 2.0, 50.0]
+    values[1, :9] = [1.0, 2.0, 3.0, 2.0, 11.0, 12.0, 13.0, 12.0, 60.0]
+    values[3, :1] = [4.0]
+    segments = [((0, 5),), ((0, 4), (4, 9)), ((0, 0),), ((0, 1),)]
+    totals, df = scan.residuals(values, segments, np.ones(4))
+    assert totals == pytest.approx([2.0, 4.0, 0.0, 0.0])
+    assert df.tolist() == [3.0, 6.0, 0.0, 0.0]
+    totals, df = scan.residuals(values, segments, np.full(4, 100.0))
+    mean = (1 + 2 + 3 + 2 + 50) / 5
+    assert totals[0] == pytest.approx(sum((value - mean) ** 2 for value in values[0, :5]))
+    assert df[0] == 4.0
+
+
+def test_a_session_exactly_as_far_as_counts_fully_is_left_out_of_the_residuals() -> None:
+    row = [0.0, 0.0, 0.0, 3.5]
+    totals, df = scan.residuals(np.array([row, row]), [((0, 4),), ((0, 2), (2, 4))], np.array([1.0, 1e-3]))
+    assert (totals[0], df[0]) == (0.0, 2.0)
+    assert df[1] == 1.0  # of the last two, that differ by more, one agrees with the level
+
+
+STEP = np.array([0.0, 1.0, 0.0, -1.0, 0.0, 1.0, 4.0, 5.0, 4.0, 3.0, 4.0, 5.0, 4.0])
+
+
+def gain(values: Floats, first: int, cut: int, end: int) -> float:
+    """How much better two levels fit than one, in variances, where no session is far from any of them."""
+
+    def loss(part: Floats) -> float:
+        return float(((part - part.mean()) ** 2).sum())
+
+    return loss(values[first:end]) - loss(values[first:cut]) - loss(values[cut:end])
+
+
+def test_a_cut_stays_where_two_levels_fit_better_than_the_critical_value_allows() -> None:
+    strength = math.sqrt(gain(STEP, 0, 6, 13))
+    segments = ((0, 6), (6, 13))
+    assert scan.tested(STEP, segments, 1.0, 0.0, strength * 0.999) == segments
+    assert scan.tested(STEP, segments, 1.0, 0.0, strength * 1.001) == ((0, 13),)
+    assert scan.tested(2 * STEP, segments, 2.0, 0.0, strength * 0.999) == segments
+    assert scan.tested(STEP, ((0, 13),), 1.0, 0.0, 0.0) == ((0, 13),)
+
+
+def test_a_cut_of_exactly_the_critical_value_is_taken_out() -> None:
+    values = np.repeat([0.0, 1.0], 8)  # two levels explain 4 variances more than one
+    assert gain(values, 0, 8, 16) == 4.0
+    assert scan.tested(values, ((0, 8), (8, 16)), 1.0, 2.0, 2.0) == ((0, 16),)
+
+
+def test_a_cut_with_few_sessions_after_it_has_the_critical_value_of_the_newest() -> None:
+    values = STEP[:12]
+    segments = ((0, 6), (6, 12))
+    strength = math.sqrt(gain(values, 0, 6, 12))
+    assert scan.tested(values, segments, 1.0, strength * 0.999, math.inf) == segments
+    assert scan.tested(values, segments, 1.0, strength * 1.001, 1e-9) == ((0, 12),)
+    assert scan.tested(STEP, ((0, 6), (6, 13)), 1.0, 1e-9, math.inf) == ((0, 13),)  # seven after it
+    ended = ((0, 6), (6, 12), (12, 16))
+    assert scan.tested(np.append(values, [4.0, 5.0, 4.0, 3.0]), ended, 1.0, math.inf, 1e-9)[0] == (0, 6)
+
+
+def test_the_faintest_cut_goes_first_and_the_others_are_tested_anew() -> None:
+    values = np.concatenate([np.zeros(5), np.full(5, 0.4), np.full(5, 2.4), np.full(7, 2.4)])
+    cuts = ((0, 5), (5, 10), (10, 15), (15, 22))
+    strengths = [math.sqrt(gain(values, *ends)) for ends in ((0, 5, 10), (5, 10, 15))]
+    assert strengths[0] < 2.0 < strengths[1]
+    assert scan.tested(values, cuts, 1.0, 2.0, 2.0) == ((0, 10), (10, 22))
+
+
+def test_a_segment_with_which_three_sessions_agree_is_no_level() -> None:
+    values = np.array([0.0, 0.0, 0.0, 0.0, 9.0, 9.0, 9.0, 30.0])
+    segments = ((0, 4), (4, 8))
+    assert scan.tested(values, segments, 1.0, 1e-9, 1e-9) == ((0, 8),)
+    values[7] = 9.0
+    assert scan.tested(values, segments, 1.0, 1e-9, 1e-9) == segments
+
+
+def test_the_largest_of_many_z_statistics_is_siegmunds_approximation() -> None:
+    sessions, cuts, bounds = 20, np.array([4.0, 7.0, 16.0]), (0.5, 2.0, 3.5)
+    expected = []
+    for bound in bounds:
+        chance = 0.0
+        for cut in cuts:
+            rate = sessions / (cut * (sessions - cut))
+            step = bound * math.sqrt(rate) / 2
+            within = stats.norm.cdf(step)
+            chance += rate * (within - 0.5) / step / (step * within + stats.norm.pdf(step))
+        expected.append(chance * bound * stats.norm.pdf(bound))
+    assert scan._crossed(np.array(bounds), cuts, sessions) == pytest.approx(expected, rel=1e-12)
+    assert scan._crossed(np.array([1.5]), np.arange(4.0, 400.0), 404)[0] == 1.0
+
+
+@pytest.mark.parametrize(("position", "df"), [(2, 5.0), (5, 20.0), (9, 100.0)])
+def test_the_critical_value_averages_over_how_far_the_sd_may_be_off(position: int, df: float) -> None:
+    cuts = (4, 5, 6, 7, 8)
+    value = float(scan._critical(1e-3, 30, cuts)[position])
+
+    def crossed(ratio: float) -> float:
+        chance = scan._crossed(np.array([value * ratio]), np.array(cuts, dtype=float), 30)[0]
+        return float(chance * stats.chi.pdf(ratio * math.sqrt(df), df) * math.sqrt(df))
+
+    assert integrate.quad(crossed, 1e-6, 10.0, limit=200)[0] == pytest.approx(1e-3, rel=0.003)
+
+
+def test_most_of_the_error_is_spent_on_the_newest_sessions_and_all_series_share_it() -> None:
+    newest, older = scan.critical(10, 20, scan.DEGREES)
+    assert newest == pytest.approx(scan._critical(0.0035 * 0.8 / 10, 20, (14, 15, 16)), rel=1e-9)
+    assert older == pytest.approx(scan._critical(0.0035 * (1 - 0.8) / 10, 20, tuple(range(4, 14))), rel=1e-9)
+
+
+def test_critical_values_lie_between_those_of_the_nearest_degrees_of_freedom() -> None:
+    few, between, many = scan.critical(10, 20, np.array([20.0, math.sqrt(20.0 * 30.0), 30.0]))[0]
+    assert between == pytest.approx((few + many) / 2, rel=1e-9)
+    least, below, most, above = scan.critical(10, 20, np.array([2.0, 0.5, 1000.0, 1e6]))[1]
+    assert (least, most) == (below, above)
+
+
+def test_a_series_of_twice_the_fewest_sessions_can_be_cut_and_a_shorter_one_cannot() -> None:
+    eight, older = scan.critical(1, 8, np.array([5.0]))
+    assert np.isfinite(eight).all()
+    assert np.isinf(older).all()
+    for values in scan.critical(1, 7, np.array([5.0, 6.0])):
+        assert values.tolist() == [math.inf, math.inf]
