@@ -1,9 +1,10 @@
-"""Mutate the modules that judge and see whether the tests notice: ``nox -s mutation``, an hour on two processors.
+"""Mutate the modules that judge and see whether the tests notice: ``nox -s mutation``.
 
-mutmut changes one expression at a time and runs the tests that reach it. A survivor is a gap of the tests, or changes
-nothing that anybody can observe: then it stands in ``mutation-survivors.toml`` with the reason. Exit code 1 where less
-than 95 % of the mutants are killed, or a survivor is not explained. Decorated functions and constants of a module are
-not mutated.
+mutmut changes one expression at a time and finds the tests that reach it; ``mutation_loop.py`` runs these. A survivor
+is a gap of the tests, or changes nothing that anybody can observe: then it stands in ``mutation-survivors.toml`` with
+the reason. Results of unchanged functions are kept in build/mutation, so a run that was interrupted goes on. Exit code
+1 where less than 95 % of the mutants are killed or a survivor is not explained, 3 where some were not tried. Decorated
+functions and constants of a module are not mutated.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,45 +43,59 @@ TESTS = {
     ),
     "reports": (
         *("ab_decide", "ab_look", "compare", "compare_circumstances", "compare_figures", "compare_gpus"),
-        *("compare_library", "compare_properties", "compare_sessions", "compare_unpaired", "floors", "frame"),
-        *("history_*", "noise", "scan"),
+        *("compare_library", "compare_properties", "compare_sessions", "compare_unpaired", "compare_verdicts"),
+        *("floors", "frame", "history_*", "noise", "scan"),
     ),
 }
 
 KILLED = ("killed", "timeout", "caught by type check")
 MUTMUT = (sys.executable, "-m", "mutmut")
+ANY = "peakgate.judge.gate.x__against__mutmut_1"
 
 
 def main() -> int:
     """Run mutmut on a copy of this tree; write the record; the exit code."""
     _lay_out()
-    earlier = _survivors(_results()) if (TREE / "mutants").exists() else []
-    _run()
-    if earlier:
-        _run(*earlier)  # there may be new tests
-    results = _results()
-    if not results or "not checked" in results.values():
-        sys.stderr.write(f"mutmut did not finish; see {TREE}\n")
-        return 3
-    return _report(results)
+    # One mutant is enough for mutmut to make them all, and to time the tests and see which functions they reach.
+    subprocess.run([*MUTMUT, "run", ANY], cwd=TREE, env=_environment(), check=False)
+    before = _results()
+    _try([mutant for mutant, state in before.items() if state == "not checked"])
+    survived = [mutant for mutant, state in before.items() if state not in (*KILLED, "not checked")]
+    explained = Counter(function for function, _ in _explained())
+    known = {function for function, count in Counter(map(_function, survived)).items() if count <= explained[function]}
+    _try([mutant for mutant in survived if _function(mutant) not in known])  # there may be new tests
+    return _report(_results())
 
 
-def _run(*mutants: str) -> None:
-    """Try these mutants, or all that no earlier run has tried."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / ".ci")}
-    processes = str(len(os.sched_getaffinity(0)))
-    command = (*MUTMUT, "run", "--max-children", processes, *mutants)
-    subprocess.run(command, cwd=TREE, env=environment, check=False)
+def _try(mutants: Sequence[str]) -> None:
+    """Try these mutants, and put what becomes of them where mutmut keeps it."""
+    names = TREE / "mutants" / "names.txt"
+    found = names.with_suffix(".json")
+    found.unlink(missing_ok=True)
+    names.write_text("\n".join(mutants), encoding="utf-8")
+    settings = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = _environment() | {"MUTANTS": str(names), "PYTEST_DEBUG_TEMPROOT": temporary}
+        options = ("--rootdir=.", "--capture=sys", "--tb=native", "-q", "-o", "tmp_path_retention_policy=none")
+        command = (sys.executable, "-m", "pytest", *options, *settings["pytest_add_cli_args"])
+        tests = settings["pytest_add_cli_args_test_selection"]
+        subprocess.run([*command, *tests], cwd=TREE / "mutants", env=environment, check=False)
+    codes = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
+    for kept in (TREE / "mutants").rglob("*.meta"):
+        content = json.loads(kept.read_text(encoding="utf-8"))
+        content["exit_code_by_key"] |= {name: codes[name] for name in content["exit_code_by_key"] if name in codes}
+        kept.write_text(json.dumps(content, indent=4), encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    """The plugin and the mutated package are found before anything else."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / ".ci"), str(TREE / "mutants" / "src")])}
 
 
 def _results() -> dict[str, str]:
     """The state of each mutant by its name."""
     listed = subprocess.run([*MUTMUT, "results", "--all", "true"], cwd=TREE, check=True, capture_output=True, text=True)
     return dict(line.strip().rsplit(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
-
-
-def _survivors(results: Mapping[str, str]) -> list[str]:
-    return [mutant for mutant, state in results.items() if state not in (*KILLED, "not checked")]
 
 
 def _lay_out() -> None:
@@ -108,7 +124,7 @@ def _lay_out() -> None:
         "pytest_add_cli_args_test_selection": tests,
         "pytest_add_cli_args": [
             *("-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"),
-            *("-p", "mutation_order", "--hypothesis-profile", "mutation"),
+            *("-p", "mutation_loop", "--hypothesis-profile", "mutation"),
         ],
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in mutated.items()]
@@ -117,34 +133,47 @@ def _lay_out() -> None:
 
 def _report(results: dict[str, str]) -> int:
     """Print and record how many were killed, by module, and which survivors nobody explained."""
-    explained = {
-        (entry["function"], entry["becomes"]): entry["reason"]
-        for entry in tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
-    }
+    explained = _explained()
     counts: dict[str, Counter[str]] = {}
     survivors = []
     for mutant, status in results.items():
-        function = mutant.rsplit("__mutmut_", 1)[0]
-        module = function.rsplit(".", 1)[0].removeprefix("peakgate.")
-        counts.setdefault(module, Counter())["killed" if status in KILLED else "survived"] += 1
-        if status not in KILLED:
+        module = _function(mutant).rsplit(".", 1)[0]
+        outcome = "killed" if status in KILLED else "not tried" if status == "not checked" else "survived"
+        counts.setdefault(module, Counter())[outcome] += 1
+        if outcome == "survived":
             was, becomes = _change(mutant)
-            name = f"{module}.{function.rsplit('.', 1)[1]}"
-            reason = explained.pop((name, becomes), None)
-            survivors.append({"function": name, "was": was, "becomes": becomes, "reason": reason})
-    total = sum(sum(of.values()) for of in counts.values())
-    killed = sum(of["killed"] for of in counts.values()) / total
+            reason = explained.pop((_function(mutant), becomes), None)
+            survivors.append({"function": _function(mutant), "was": was, "becomes": becomes, "reason": reason})
+    every = sum(counts.values(), Counter())
+    killed = every["killed"] / max(1, every["killed"] + every["survived"])
     unexplained = [survivor for survivor in survivors if survivor["reason"] is None]
-    record = {"mutants": total, "killed": killed, "modules": counts, "survivors": survivors}
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    record = {"commit": commit.stdout.strip(), **every, "modules": dict(sorted(counts.items())), "survivors": survivors}
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for module, of in sorted(counts.items()):
-        sys.stdout.write(f"{module}: {of['killed']} of {sum(of.values())} killed\n")
+        sys.stdout.write(f"{module}: {of['killed']} killed, {of['survived']} survived, {of['not tried']} not tried\n")
     for survivor in unexplained:
         sys.stdout.write(f"\n{survivor['function']}\n- {survivor['was']}\n+ {survivor['becomes']}\n")
     for function, becomes in explained:
         sys.stdout.write(f"\n{EXPLAINED.name}: no such survivor: {function}: {becomes}\n")
-    sys.stdout.write(f"\n{100 * killed:.1f} % of {total} mutants killed, {len(unexplained)} survivors unexplained\n")
+    sys.stdout.write(
+        f"\n{100 * killed:.1f} % killed, {len(unexplained)} survivors unexplained, {every['not tried']} not tried\n"
+    )
+    if every["not tried"]:
+        return 3
     return int(killed < LEAST_KILLED or bool(unexplained) or bool(explained))
+
+
+def _explained() -> dict[tuple[str, str], str]:
+    """Function and line of each survivor that somebody explained, and the reason."""
+    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
+    return {(entry["function"], entry["becomes"]): entry["reason"] for entry in entries}
+
+
+def _function(mutant: str) -> str:
+    return mutant.rsplit("__mutmut_", 1)[0].removeprefix("peakgate.")
 
 
 def _change(mutant: str) -> tuple[str, str]:

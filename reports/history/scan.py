@@ -87,12 +87,8 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
     """Segments of each row of packed values that explain it at the price of PROPOSED squared a cut."""
     rows, columns = values.shape
     there: NDArray[np.bool_] = np.asarray(np.isfinite(values))
-    kept: NDArray[np.bool_] = there.copy()
-    kept[odd(values, sd)] = False
-    kept[kept.sum(axis=1) < FEWEST] = False
-    some = np.asarray(there.any(axis=1))
-    centre = np.where(some, np.nanmedian(np.where(some[:, None], values, 0.0), axis=1), 0.0)
-    scaled = np.where(kept, (values - centre[:, None]) / sd[:, None], 0.0)
+    kept = there & ~odd(values, sd)
+    scaled = np.where(kept, (values - values[:, :1]) / sd[:, None], 0.0)  # small numbers; cuts are the same about any
     # Session by row, so that one step of the recursion works on whole rows of memory.
     sums = np.vstack([np.zeros(rows), np.cumsum(scaled.T, axis=0)])
     counts = np.vstack([np.zeros(rows), np.cumsum(kept.T, axis=0)])
@@ -118,14 +114,14 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
             found = np.maximum(found, gain[chosen, every])
         best[end] = found - PROPOSED**2
     ends = there.sum(axis=1)
-    return [_traced(back[:, row], int(ends[row])) if kept[row].any() else ((0, int(ends[row])),) for row in every]
+    return [_traced(back[:, row], int(ends[row])) for row in every]
 
 
 def _traced(back: np.ndarray[tuple[int], np.dtype[np.intp]], end: int) -> Segments:
-    found = []
-    while end > 0:
+    found = [(int(back[end]), end)]
+    while found[-1][0] > 0:
+        end = found[-1][0]
         found.append((int(back[end]), end))
-        end = int(back[end])
     return tuple(reversed(found))
 
 
@@ -151,7 +147,7 @@ def residuals(values: Floats, segments: Sequence[Segments], sd: Floats) -> tuple
     totals, df = np.zeros(len(values)), np.zeros(len(values))
     whole = np.flatnonzero((np.array([len(each) for each in segments]) == 1) & there.any(axis=1))
     parts, far = values[whole], FARTHEST * sd[whole, None]
-    middle = np.nanmedian(parts, axis=1, keepdims=True) if len(whole) else np.zeros((0, 1))
+    middle = np.nanmedian(parts, axis=1, keepdims=True)
     near = np.abs(parts - middle) < far
     for _ in range(3):
         middle = np.nansum(parts * near, axis=1, keepdims=True) / np.maximum(near.sum(axis=1, keepdims=True), 1)

@@ -103,6 +103,12 @@ def test_short_rows_end_where_they_end_and_empty_ones_are_no_segment() -> None:
     assert found == [((0, 4), (4, 8)), ((0, 8),), ((0, 3),), ((0, 0),), ((0, 7), (7, 13))]
 
 
+def test_odd_sessions_are_not_in_the_sums() -> None:
+    odd_ones = 100.0 * np.arange(1, 41)
+    row = np.concatenate([np.zeros(40), np.column_stack([np.zeros(40), odd_ones]).ravel()])
+    assert scan.propose(row[None], np.ones(1)) == [((0, 120),)]
+
+
 def test_a_cut_costs_the_proposed_t_statistic_squared() -> None:
     for distance, segments in ((0.999, 1), (1.001, 2)):
         # Two levels of 4 sessions differ by d: 2 d² against one level, d = PROPOSED / sqrt(2) at its price.
@@ -174,6 +180,28 @@ def test_residuals_are_about_each_segments_level_without_what_is_far_from_it() -
     mean = (1 + 2 + 3 + 2 + 50) / 5
     assert totals[0] == pytest.approx(sum((value - mean) ** 2 for value in values[0, :5]))
     assert df[0] == 4.0
+
+
+@pytest.mark.parametrize(("width", "count", "seed"), [(6, 15, 1), (8, 12, 47), (6, 9, 39)])
+def test_the_level_of_a_whole_row_is_the_mean_of_what_is_near_from_the_median_on_in_three_steps(
+    width: float, count: int, seed: int
+) -> None:
+    """Of these values one step more or less leaves others out."""
+    values = np.random.default_rng(seed).uniform(-width, width, count)
+    level = float(np.median(values))
+    for _ in range(3):
+        level = float(np.mean([value for value in values if abs(value - level) < 3.5]))
+    own = [(value - level) ** 2 for value in values if abs(value - level) < 3.5]
+    rows = np.array([values + 100.0, values, values - 40.0])  # each about its own median
+    totals, df = scan.residuals(rows, [((0, count),)] * 3, np.ones(3))
+    assert totals == pytest.approx([sum(own)] * 3)
+    assert df.tolist() == [len(own) - 1] * 3
+
+
+def test_a_session_exactly_as_far_as_counts_fully_is_left_out_of_a_segments_residuals() -> None:
+    row = np.array([0.0, 0.0, 0.0, 0.0, 3.5, 9.0, 9.0, 9.0, 9.0])
+    totals, df = scan.residuals(row[None], [((0, 5), (5, 9))], np.ones(1))
+    assert (totals.tolist(), df.tolist()) == ([0.0], [6.0])
 
 
 def test_a_session_exactly_as_far_as_counts_fully_is_left_out_of_the_residuals() -> None:
