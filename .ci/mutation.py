@@ -9,6 +9,8 @@ functions and constants of a module are not mutated.
 
 from __future__ import annotations
 
+import ast
+import difflib
 import json
 import os
 import shutil
@@ -18,6 +20,7 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -178,14 +181,24 @@ def _function(mutant: str) -> str:
 
 def _change(mutant: str) -> tuple[str, str]:
     """The lines that a mutant removes and adds."""
-    shown = subprocess.run([*MUTMUT, "show", mutant], cwd=TREE, check=True, capture_output=True, text=True).stdout
-    was, becomes = (
-        " ".join(
-            line[1:].strip() for line in shown.splitlines() if line.startswith(sign) and not line.startswith(sign * 3)
-        )
-        for sign in "-+"
-    )
+    module, _, name = mutant.rpartition(".")
+    functions = _functions(module)
+    original = functions[f"{name.rsplit('__mutmut_', 1)[0]}__mutmut_orig"]
+    changed = list(difflib.ndiff(original, functions[name]))
+    was, becomes = (" ".join(line[2:].strip() for line in changed if line.startswith(sign)) for sign in "-+")
     return was, becomes
+
+
+@cache
+def _functions(module: str) -> dict[str, list[str]]:
+    """The lines of every original and mutated function of a module, under one name of their own."""
+    text = (TREE / "mutants" / "src" / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    return {
+        node.name: [line.replace(node.name, "") for line in lines[node.lineno - 1 : node.end_lineno]]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and "__mutmut_" in node.name
+    }
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def _too_few(case: str, window: Window, *, beside: bool) -> Finding:
 
 def _spread(windows: Sequence[Window]) -> tuple[Floats, Floats]:
     """Variance of one session's log time and its degrees of freedom, a window each."""
-    counts = np.array([len(window.older) for window in windows], dtype=float)
+    counts = np.array([len(window.older) for window in windows])
     deviations = np.array([np.median(np.abs(window.older - np.median(window.older))) for window in windows])
     # Of few values the median absolute deviation comes out low; the factor is Croux and Rousseeuw's (1992).
     sds = noise.MAD_TO_SD * deviations * counts / (counts - 0.8)

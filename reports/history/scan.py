@@ -68,8 +68,8 @@ def first_variance(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
 def packed(log_time: Floats) -> tuple[Floats, Floats]:
     """Each row's values moved to the front, NaN after them, and how many there are; no column without any value."""
     counts = np.isfinite(log_time).sum(axis=1)
-    order = np.argsort(~np.isfinite(log_time), axis=1, kind="stable")
-    values: Floats = np.take_along_axis(log_time, order, axis=1)[:, : max(1, int(counts.max(initial=0)))]
+    order = np.argsort(~np.isfinite(log_time), kind="stable")
+    values: Floats = np.take_along_axis(log_time, order, axis=1)[:, : int(counts.max(initial=1))]
     return values, counts.astype(float)
 
 
@@ -202,14 +202,12 @@ def critical(series: int, sessions: int, df: Floats) -> tuple[Floats, Floats]:
 
     ``series`` share the error; each has at most ``sessions``.
     """
-    if sessions < 2 * FEWEST:
-        return np.full(len(df), np.inf), np.full(len(df), np.inf)
     both = []
     cuts = range(FEWEST, sessions - FEWEST + 1)
     for share, near in ((NEWEST_SHARE, True), (1 - NEWEST_SHARE, False)):
         chosen = tuple(cut for cut in cuts if (sessions - cut <= NEWEST) == near)
         values = _critical(ERROR * share / series, sessions, chosen)
-        both.append(np.interp(np.log(np.clip(df, DEGREES[0], DEGREES[-1])), np.log(DEGREES), values))
+        both.append(np.interp(np.log(np.maximum(df, DEGREES[0])), np.log(DEGREES), values))
     return both[0], both[1]
 
 

@@ -131,20 +131,19 @@ def together(log_time: Floats, **parts: bool) -> Finding | None:
 
 def test_all_cases_together_are_the_median_of_what_each_differs_from_its_own_median() -> None:
     rng = np.random.default_rng(4)
-    log_time = rng.uniform(1, 8, (12, 1)) + 0.01 * rng.standard_normal((12, 14))
-    log_time[11, :7] = math.nan  # half of the sessions: not among those that speak for all
-    log_time[:6, 3] = math.nan  # 5 of 11 cases: this session does not speak for all
-    log_time[:5, 4] = math.nan  # 6 of 11 do
-    found = together(log_time, s13=False)
+    log_time = rng.uniform(1, 8, (13, 1)) + 0.01 * rng.standard_normal((13, 14))
+    log_time[12, :7] = math.nan  # in half of the sessions: not among those that speak for all
+    log_time[:6, 3] = math.nan  # 6 of 12 cases: this session does not speak for all
+    log_time[:5, 4] = math.nan  # 7 of 12 do
+    found = together(log_time)
     assert found is not None
-    known = log_time[:11, :13]
+    known = log_time[:12]
     relative = known - np.nanmedian(known, axis=1, keepdims=True)
-    kept = [number for number in range(13) if number != 3]
-    expected = np.exp(np.nanmedian(relative[:, kept], axis=0))
+    expected = np.exp(np.nanmedian(np.delete(relative, 3, axis=1), axis=0))
     assert found.case == ""
     assert found.recent_us == pytest.approx(expected.tolist())
-    assert together(log_time[:10], s13=False) is not None
-    assert together(log_time[:9], s13=False) is None
+    assert together(log_time[:10]) is not None
+    assert together(log_time[:9]) is None
 
 
 def test_all_cases_together_are_judged_by_the_last_thirty_five_whole_sessions() -> None:

@@ -20,6 +20,7 @@ def test_values_move_to_the_front_in_order_and_columns_without_any_go() -> None:
     assert counts.tolist() == [2.0, 0.0, 1.0]
     assert counts.dtype == np.float64
     assert scan.packed(np.empty((2, 0)))[0].shape == (2, 0)
+    assert scan.packed(np.empty((0, 3)))[0].shape == (0, 1)
     assert scan.packed(np.full((2, 3), NAN))[0].shape == (2, 1)
 
 
@@ -301,7 +302,7 @@ def test_most_of_the_error_is_spent_on_the_newest_sessions_and_all_series_share_
 def test_critical_values_lie_between_those_of_the_nearest_degrees_of_freedom() -> None:
     few, between, many = scan.critical(10, 20, np.array([20.0, math.sqrt(20.0 * 30.0), 30.0]))[0]
     assert between == pytest.approx((few + many) / 2, rel=1e-9)
-    least, below, most, above = scan.critical(10, 20, np.array([2.0, 0.5, 1000.0, 1e6]))[1]
+    least, below, most, above = scan.critical(10, 20, np.array([2.0, 0.0, 1000.0, 1e6]))[1]
     assert (least, most) == (below, above)
 
 
