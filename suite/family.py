@@ -1,4 +1,4 @@
-"""A family of one kernel in a few lines; families of several stages build their cases from ``peakgate.case`` instead.
+"""Families in a few lines each: of one kernel, or of several in one folder.
 
 ::
 
@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from peakgate.case import (
     Argument,
@@ -201,7 +201,7 @@ def kernel(
         more=kernels,
         options=tuple(options),
         include=tuple(folder / path for path in include),
-        constants=tuple(constants.items()),
+        constants=tuple((key, cast("Buffer", _in_folder(given, folder, "{size}"))) for key, given in constants.items()),
         cooperative=cooperative,
     )
     macros = tuple((key, str(value)) for key, value in defines.items())
@@ -238,10 +238,11 @@ def kernel(
         return made
 
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
+    of_every_size = {buffer.data for _, buffer in stage.constants}
 
     def probed() -> tuple[Size, ...]:
-        # A saved array is of one size, so that only sizes of which there is one can be problems.
-        return tuple(edges) or (() if case(sizes[0]).saved else EDGES[dimensions])
+        # A saved argument is of one size, so that only sizes of which there is one can be problems.
+        return tuple(edges) or (() if set(case(sizes[0]).saved) - of_every_size else EDGES[dimensions])
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:

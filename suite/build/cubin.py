@@ -77,7 +77,7 @@ class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
 
     @property
-    def lacks_file(self) -> bool:
+    def undecided(self) -> bool:
         """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
         return bool(_MISSING_FILE.search(str(self)))
 
