@@ -3,8 +3,8 @@
     python .ci/newcomer.py OUT [--device cpu] [--seconds 350] [PROJECT ...]
 
 Of `sgemm` and `norms`: five sessions, proposed floors, and `ab` between a commit and one in which one kernel is slower,
-on an H200 by 5 % and 2 %, which alone has to be flagged. Of the others a session, and the sanitizer where the kernels are
-files.
+on an H200 by 5 % and 2 %, which alone has to be flagged. Of the others a session, and the sanitizer where the kernels
+are files.
 OUT/<project>.json holds each command with its exit code, seconds and last lines as it ends; verdicts are beside it.
 Exits 1 where a command ended otherwise than expected, 3 where time ran out.
 """
