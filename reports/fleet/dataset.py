@@ -49,6 +49,7 @@ GATE_COLUMNS: Mapping[str, str] = {
     "started": TEXT,
     "outcome": TEXT,
     "reason": TEXT,
+    "exit_code": NUMBER,
     "emulated": FLAG,
     "wall_s": NUMBER,
     "temperature_before_c": NUMBER,
@@ -99,10 +100,10 @@ def write(table: pd.DataFrame, path: Path) -> None:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """A table that was written; a PeakgateError where the file is none."""
+    """A table that was written; a PeakgateError where the file is none. Earlier versions wrote no ``exit_code``."""
     try:
         found = pyarrow.parquet.read_table(path).to_pandas()
-        return _typed(found[list(COLUMNS)])
+        return _typed(found.assign(exit_code=found.get("exit_code", np.nan))[list(COLUMNS)])
     except (OSError, KeyError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {FILE}") from None
@@ -128,7 +129,7 @@ def _about(where: Place, gate: Mapping[str, Any]) -> dict[str, Any]:
     if where.emulated:
         about |= {"name": "emulator", "slug": "cpu-emulator"}
     about |= {"uuid": where.uuid, "node": where.node, "rack": where.rack, "emulated": where.emulated}
-    about |= {name: gate.get(name) for name in ("mode", "started", "outcome", "reason", "wall_s")}
+    about |= {name: gate.get(name) for name in ("mode", "started", "outcome", "reason", "exit_code", "wall_s")}
     for when, seen in (("before", before), ("after", after)):
         about |= {f"temperature_{when}_c": seen.get("temperature_c"), f"power_{when}_w": seen.get("power_w")}
     return about
