@@ -78,8 +78,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     """
     environments = [side_environment(folder.path) for folder in folders]
     for which, folder, environment in zip(Side, folders, environments, strict=True):
-        means.progress.show(f"building {which}: the project's own build")
-        build_side(which, folder, environment, means.out / f"{which}-build.log")
+        build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
     with _opened(folders, means) as (sides, scratch):
         means.progress.show("building both sides")
         codes = read_codes(folders, settings.tier, environments)

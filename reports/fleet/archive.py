@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.project import config
 from peakgate.project.config import Project
+from peakgate.reports.ab.build import build_side
+from peakgate.reports.ab.process import SideBroken
 from peakgate.run.inputs import ARCHIVE, file_digest, tree
 
 LARGEST_BYTES = 512_000_000
@@ -114,9 +115,6 @@ def build(project: Path, log: Path) -> None:
 
     A PeakgateError names the log of a build that failed.
     """
-    settings = config.find(project)
-    if settings is None or settings.build is None:
-        return
     done = project / ".peakgate" / "built"
     done.parent.mkdir(exist_ok=True)
     with (done.parent / "build.lock").open("w") as lock:
@@ -124,24 +122,10 @@ def build(project: Path, log: Path) -> None:
         if done.exists():
             return
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output:
-            try:
-                code = subprocess.run(  # noqa: S602  (the project's own command)
-                    settings.build,
-                    shell=True,
-                    cwd=project,
-                    stdout=output,
-                    stderr=output,
-                    stdin=subprocess.DEVNULL,
-                    timeout=settings.build_timeout_s,
-                    check=False,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                raise PeakgateError(
-                    f"build: `{settings.build}` took over {settings.build_timeout_s:.0f} s; see {log}"
-                ) from None
-        if code:
-            raise PeakgateError(f"build: `{settings.build}` ended with exit code {code}; see {log}")
+        try:
+            build_side("the project", project, os.environ, log)
+        except SideBroken as broken:
+            raise PeakgateError(str(broken)) from None
         done.touch()
 
 
