@@ -9,13 +9,13 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from peakgate.common import git
 from peakgate.common.errors import PeakgateError
 from peakgate.project.config import Project
 from peakgate.reports.ab.build import build_side
@@ -132,8 +132,8 @@ def build(project: Path, log: Path) -> None:
 def _top(root: Path) -> Path:
     """The repository that a project is in, or its own folder."""
     try:
-        return Path(_git(root, "rev-parse", "--show-toplevel").decode().strip())
-    except (OSError, subprocess.CalledProcessError):
+        return git.top_of(root)
+    except PeakgateError:
         return root
 
 
@@ -141,10 +141,10 @@ def _files(top: Path, project: Project) -> Iterator[Path]:
     """The regular files and links to pack, in a fixed order."""
     try:
         # git lists files of submodules and untracked files in two calls only.
-        listed = _git(top, "ls-files", "-z", "--recurse-submodules")
-        listed += _git(top, "ls-files", "-z", "--others", "--exclude-standard")
+        listed = git.ask(top, "ls-files", "-z", "--recurse-submodules")
+        listed += git.ask(top, "ls-files", "-z", "--others", "--exclude-standard")
         names = {top / os.fsdecode(name) for name in listed.split(b"\0") if name}
-    except (OSError, subprocess.CalledProcessError):
+    except PeakgateError:
         names = {path for path in top.rglob("*") if not NEVER & set(path.relative_to(top).parts)}
     saved = (project.runs, project.out)
     for path in sorted(names):
@@ -161,8 +161,3 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uname = entry.gname = ""
     entry.mtime = 0
     return entry
-
-
-def _git(folder: Path, *arguments: str) -> bytes:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
