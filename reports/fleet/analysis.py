@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.fleet import matrix, paired, statistics
+from peakgate.reports.fleet import dataset, paired, statistics
 from peakgate.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
 FIRST = ("exclusive", "together")
@@ -118,7 +118,7 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
         racks=pd.concat([part.racks for part in parts]) if parts else empty,
         effects=pd.concat([part.effects for part in parts]) if parts else pd.DataFrame(),
         deviations=pd.concat([part.deviations for part in parts]) if parts else pd.DataFrame(),
-        groups=matrix.groups(first),
+        groups=dataset.groups(first),
         failing=_failing(gates),
         notes=tuple(notes),
         faulty=tuple(_faulty_everywhere(first)),
@@ -144,11 +144,11 @@ def _cells(first: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
     about = cell.drop_duplicates("uuid").set_index(cell.drop_duplicates("uuid")["uuid"].astype(str))
-    times = matrix.log_times(cell)
-    groups = matrix.groups(cell)
+    times = dataset.log_times(cell)
+    groups = dataset.groups(cell)
     nodes, racks = about["node"].astype(str), about["rack"].astype(object)
     label = f"{about['slug'].iloc[0]}, driver {about['driver'].iloc[0]}"
-    fresh = matrix.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
+    fresh = dataset.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
     first = statistics.fleet(statistics.effects(times, groups), nodes, racks)
     final_times = times.copy()
     final_times.loc[fresh.index] = fresh

@@ -20,8 +20,10 @@ from peakgate.common.files import write_whole
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Store
 from peakgate.reports.runs.runfile import CaseResult, load_run
+from peakgate.verdict import FAULTY, Verdict
 
 FILE = "fleet.parquet"
+UNUSABLE = [each.value for each in (*FAULTY, Verdict.INCONCLUSIVE)]
 TEXT, NUMBER, FLAG = "category", "float64", "boolean"
 
 GPU_COLUMNS: Mapping[str, str] = {
@@ -88,6 +90,21 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as the documented table; what a row lacks is missing."""
     found = pd.DataFrame.from_records(list(rows), columns=list(COLUMNS))
     return _typed(found)
+
+
+def log_times(table: pd.DataFrame) -> pd.DataFrame:
+    """The log of the times in microseconds, a row per uuid and a column per case; missing where there is no figure."""
+    usable = table[table["time_us"].gt(0) & ~table["verdict"].isin(UNUSABLE)]
+    uuids, cases = (usable[name].astype("category").cat.remove_unused_categories() for name in ("uuid", "case"))
+    times = np.full((len(uuids.cat.categories), len(cases.cat.categories)), np.nan)
+    times[uuids.cat.codes, cases.cat.codes] = np.log(usable["time_us"].to_numpy())
+    return pd.DataFrame(times, index=uuids.cat.categories.astype(str), columns=cases.cat.categories.astype(str))
+
+
+def groups(table: pd.DataFrame) -> pd.Series:
+    """What limits each case, by case: ``memory``, ``compute`` or ``link``; missing where no peak is claimed."""
+    known = table.dropna(subset=["case"]).drop_duplicates("case")
+    return pd.Series(known["bound"].astype(object).to_numpy(), index=known["case"].astype(str))
 
 
 def write(table: pd.DataFrame, path: Path) -> None:

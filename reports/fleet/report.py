@@ -12,6 +12,7 @@ import pandas as pd
 from peakgate.common.text import cell, one_line
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
 from peakgate.reports.fleet.paired import Change
+from peakgate.reports.ladder.markers import table
 from peakgate.reports.render.markdown import code, escape
 from rich.console import Console
 from rich.text import Text
@@ -114,8 +115,8 @@ def markdown(found: Analysis) -> str:
     fine = found.gpus.drop(bad.index).sort_values("effect_percent", ascending=False)
     for title, rows in (("Not OK", bad), ("OK, slowest first", fine.head(MOST_ROWS))):
         if len(rows):
-            table = [_row(HEADINGS), _row(["---"] * len(HEADINGS)), *(_row(_cells(row)) for row in rows.itertuples())]
-            lines += [f"## {title} ({len(bad) if rows is bad else len(fine)})", "", *table, ""]
+            lines += [f"## {title} ({len(bad) if rows is bad else len(fine)})", ""]
+            lines += [table(HEADINGS, map(_cells, rows.itertuples())), ""]
     if commands := drain(found):
         lines += ["To take nodes out of service:", "", "```sh", *commands, "```", ""]
     return "\n".join(lines)
@@ -124,9 +125,8 @@ def markdown(found: Analysis) -> str:
 def csv(found: Analysis) -> str:
     """One row per GPU, worst first, with its effects in percent."""
     effects = (100 * (found.effects.apply(lambda column: column.map(math.expm1)))).add_suffix(" percent")
-    table = found.gpus[list(GPU_COLUMNS)].join(effects)
-    table = table.rename_axis("uuid").reset_index()
-    text: str = table.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    gpus = found.gpus[list(GPU_COLUMNS)].join(effects).rename_axis("uuid").reset_index()
+    text: str = gpus.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
     return text
 
 
@@ -174,10 +174,6 @@ def _cells(row: Any) -> Sequence[str]:
 
 def _percent(value: float, form: str) -> str:
     return MISSING if math.isnan(value) else f"{value:{form}} %"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

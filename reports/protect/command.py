@@ -15,7 +15,7 @@ from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
-from peakgate.reports.protect import acknowledged, changes, contracts, tree
+from peakgate.reports.protect import acknowledged, changes, tree
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runs.runfile import load_run
@@ -155,8 +155,8 @@ def _contract_changes(ref: str, commit: str, root: Path) -> list[changes.Change]
             or not (copy / project.kernels.resolve().relative_to(root.resolve())).is_dir()
         ):
             return []
-        before = contracts.read(copy / within, ref)
-        return changes.contract_changes(before, contracts.read(project.root, "the working tree"))
+        before = tree.contracts(copy / within, ref)
+        return changes.contract_changes(before, tree.contracts(project.root, "the working tree"))
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:

@@ -1,15 +1,27 @@
-"""What the working tree changes against a commit, as git lists it."""
+"""A tree against a commit: files that changed, as git lists them, and the contracts of its cases.
+
+Contracts are read in a process of its own: a project's Python never runs in the judge's.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from peakgate.common import git
+from peakgate.common.errors import PeakgateError
 from peakgate.reports.protect.changes import NONE, FileChange
 
 LINK_MODE = "120000"
 ID_DIGITS = 12
+
+TIMEOUT_S = 300.0
+Contracts = Mapping[str, Mapping[str, Any]]
 
 
 def changed(commit: str, root: Path) -> list[FileChange]:
@@ -37,6 +49,27 @@ def files(commit: str, folder: Path) -> list[str]:
 def text(commit: str, folder: Path, name: str) -> str:
     """The file ``name``, relative to ``folder``, as of ``commit``."""
     return _text(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
+
+
+def contracts(tree: Path, name: str) -> Contracts:
+    """Case id to the terms of ``peakgate.run.contract``, of the project at ``tree``; errors call it ``name``."""
+    command = [sys.executable, "-m", "peakgate.run.contract"]
+    try:
+        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise PeakgateError(
+            f"{name}: its cases were not listed within {TIMEOUT_S:.0f} s; see its family files"
+        ) from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(terms, dict) for terms in found.values()):
+        raise PeakgateError(f"{name}: its cases were listed as something else than JSON; a family file prints")
+    return found
 
 
 def _change(root: Path, state: str, path: str, link: bool, before: str) -> FileChange:
