@@ -72,7 +72,7 @@ class Means:
 
 
 def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: Choice, means: Means) -> Record:
-    """Measure both sides, base and head, in turns; the record says how far it got.
+    """Measure both sides, base and head, alternately; the record says how far it got.
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """

@@ -25,8 +25,8 @@ def test_a_run_against_itself_passes_and_writes_every_face(tmp_path: Path, capsy
     run = save(tmp_path, "run", document())
     assert main(["compare", str(run), str(run)]) == 0
     out = tmp_path / ".peakgate" / "out"
-    faces = ("csv", "html", "json", "junit.xml", "md")
-    assert sorted(path.name for path in out.iterdir()) == [f"compare.{face}" for face in faces]
+    formats = ("csv", "html", "json", "junit.xml", "md")
+    assert sorted(path.name for path in out.iterdir()) == [f"compare.{suffix}" for suffix in formats]
     captured = capsys.readouterr()
     assert captured.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/compare.md")
     assert captured.err == ""
@@ -152,7 +152,7 @@ def test_half_a_surrogate_pair_in_a_name_does_not_stop_the_report(tmp_path: Path
 
 
 def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None:
-    """In a fresh interpreter, where no other test has imported anything: both sub-commands, all faces."""
+    """In a fresh interpreter, where no other test has imported anything: both sub-commands, all formats."""
     runs = [str(save(tmp_path, f"run{day}", document(LADDER, day=day))) for day in (1, 2)]
     script = (
         "import sys\n"

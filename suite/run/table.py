@@ -45,7 +45,7 @@ class Row:
 
     @property
     def badness(self) -> float:
-        """How far below its floor a case lies, from 0 to 1; a case without figures outranks all."""
+        """How far below its floor a case is, from 0 to 1; a case without figures outranks all."""
         if self.peak_fraction is None or self.floor is None:
             return 1.0
         return 1.0 - self.peak_fraction / self.floor
