@@ -121,14 +121,12 @@ def test_a_reader_that_has_gone_changes_neither_verdict_nor_files(tmp_path: Path
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["exit_code"] == code
 
 
-@pytest.mark.parametrize("command", [["ladder"], ["protect", "--base", "HEAD"], ["history"]])
-def test_nor_do_other_commands_end_otherwise_when_nobody_reads(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nor_does_another_command_end_otherwise_when_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    asked = [*command, *(["--out", str(tmp_path)] if command == ["history"] else [])]
-    done = read_by_nobody(asked, tmp_path)
-    assert (done.returncode, done.stderr) == (main(asked), b"")
+    done = read_by_nobody(["ladder"], tmp_path)
+    assert (done.returncode, done.stderr) == (main(["ladder"]), b"")
 
 
 def test_strict_makes_a_missing_floor_undecided(tmp_path: Path) -> None:

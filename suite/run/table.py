@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -77,11 +76,6 @@ def render(rows: Sequence[Row], closing_lines: Sequence[str], *, width: int, col
     for line in closing_lines:
         console.print(Text(one_line(line)), soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
-
-
-def counts(verdicts: Sequence[Verdict]) -> str:
-    """``12 PASS, 1 BELOW_FLOOR``: most frequent first."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())
 
 
 def bar(fraction: float | None) -> str:
