@@ -176,7 +176,8 @@ def kernel(
     ``tolerance`` is the largest
     ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
-    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables.
+    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
+    and come last among the reference's inputs.
     """
     caller = inspect.currentframe()
     assert caller is not None
