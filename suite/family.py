@@ -311,12 +311,7 @@ def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], na
     )
     shape = described.shape(numbers)
     takes = KernelLaunch(stage.kernel, shape, _positions(described, names, case.arguments))
-    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=_nothing)
-
-
-def _nothing(_: Any, __: Sequence[Array]) -> Sequence[Array]:
-    """Nothing is expected of a reference kernel."""
-    return ()
+    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None)
 
 
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:

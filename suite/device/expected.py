@@ -37,10 +37,12 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     """The OUT and INOUT buffers as they must be after a run, in argument order.
 
     ``prepare`` puts a reference kernel's arguments in place, with the same data as the launchable's. Raises
-    ReferenceFault where that kernel fails, PeakgateError where a saved array does not fit or the function raises an
-    error of Python.
+    ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not fit, or
+    the function raises an error of Python.
     """
     case = launchable.case
+    if case.reference is None:
+        raise PeakgateError(f"{case.id}: no reference; expected a function, saved arrays or another kernel's case")
     if callable(case.reference):
         try:
             return case.reference(xp, launchable.inputs)

@@ -1,6 +1,7 @@
 """A family of one kernel in a few lines, as ``peakgate.family`` offers it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -239,3 +240,5 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
     np.save(folder / "bins-100.npy", bins[:9])
     with pytest.raises(PeakgateError, match=r"bins-100\.npy: holds int32 \(9,\), expected int32 \(64,\)"):
         expected(np, CpuLaunchable(case), CpuLaunchable)
+    with pytest.raises(PeakgateError, match="no reference; expected a function, saved arrays or another kernel"):
+        expected(np, CpuLaunchable(replace(case, reference=None)), CpuLaunchable)
