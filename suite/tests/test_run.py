@@ -214,9 +214,9 @@ def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_fre
 
 @pytest.mark.gpu
 def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tmp_path):
-    from peakgate.device.choose import device_slug  # noqa: PLC0415
+    from peakgate.device import driver  # noqa: PLC0415
 
-    folder = tmp_path / "baselines" / device_slug("gpu")
+    folder = tmp_path / "baselines" / driver.slug(driver.gpu_name(0))
     folder.mkdir(parents=True)
     floor = '"defects.smem_pad-8192-32x8-unpadded" = 0.6'
     (folder / "floors.toml").write_text(f'schema = 1\ngpu = "{folder.name}"\n\n[floors]\n{floor}\n')
