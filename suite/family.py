@@ -1,4 +1,4 @@
-"""A family of one kernel in a few lines; families of several stages build their cases from ``peakgate.case`` instead.
+"""Families in a few lines each: of one kernel, or of several in one folder.
 
 ::
 
@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from peakgate.case import (
     Argument,
@@ -176,7 +176,8 @@ def kernel(
     ``tolerance`` is the largest
     ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
-    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables.
+    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
+    and come last among the reference's inputs.
     """
     caller = inspect.currentframe()
     assert caller is not None
@@ -201,7 +202,7 @@ def kernel(
         more=kernels,
         options=tuple(options),
         include=tuple(folder / path for path in include),
-        constants=tuple(constants.items()),
+        constants=tuple((key, cast("Buffer", _in_folder(given, folder, "{size}"))) for key, given in constants.items()),
         cooperative=cooperative,
     )
     macros = tuple((key, str(value)) for key, value in defines.items())
@@ -238,10 +239,11 @@ def kernel(
         return made
 
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
+    of_every_size = {buffer.data for _, buffer in stage.constants}
 
     def probed() -> tuple[Size, ...]:
-        # A saved array is of one size, so that only sizes of which there is one can be problems.
-        return tuple(edges) or (() if case(sizes[0]).saved else EDGES[dimensions])
+        # A saved argument is of one size, so that only sizes of which there is one can be problems.
+        return tuple(edges) or (() if set(case(sizes[0]).saved) - of_every_size else EDGES[dimensions])
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:
@@ -309,12 +311,7 @@ def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], na
     )
     shape = described.shape(numbers)
     takes = KernelLaunch(stage.kernel, shape, _positions(described, names, case.arguments))
-    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=_nothing)
-
-
-def _nothing(_: Any, __: Sequence[Array]) -> Sequence[Array]:
-    """Nothing is expected of a reference kernel."""
-    return ()
+    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None)
 
 
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:

@@ -44,7 +44,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What ptxas allots a kernel: registers, stack and spilled bytes a thread; static shared bytes a block."""
+    """What ptxas allots a kernel: registers, stack and spilled bytes per thread; static shared bytes per block."""
 
     registers: int
     stack_bytes: int
@@ -77,7 +77,7 @@ class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
 
     @property
-    def lacks_file(self) -> bool:
+    def undecided(self) -> bool:
         """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
         return bool(_MISSING_FILE.search(str(self)))
 
@@ -85,7 +85,7 @@ class BuildError(PeakgateError):
 def cache_folder() -> Path:
     """Where all that can be made again is kept: cubins, the emulator's builds, the index of saved runs.
 
-    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` lies too; absolute.
+    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
     """
     return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
@@ -155,7 +155,7 @@ def without_internal_names(machine_code: bytes) -> bytes:
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
     """What the compiler gives a stage this time, whatever is in the cache, which is left as it is.
 
-    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to lie.
+    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to be.
     Raises BuildError as ``cubin`` does.
     """
     return _Unit.of(stage, defines, capability).compiled()[1][0]
@@ -293,7 +293,9 @@ def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
     """What to do about an error of a compiler, where that is known; either nothing or "; do this"."""
     if missing := _MISSING_FILE.search(message):
         header = missing[1] or missing[2]
-        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma", "crt/")):
+        if wheel := next((wheel for start, wheel in headers.FURTHER_WHEELS.items() if header.startswith(start)), None):
+            return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
+        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
             return f"; a header of CUDA: {headers.INSTALL}"
         return f"; add its folder to the stage's `include`; if only host code needs it, put it under `#ifndef {MACRO}`"
     text = next((file.text for file in files if file.path.name == name), "")

@@ -124,7 +124,7 @@ def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., 
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
-    reference = function if case.reference is _no_reference else case.reference
+    reference = function if case.reference is None else case.reference
     if isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
@@ -208,7 +208,7 @@ def _case(entry: Mapping[str, Any]) -> Case:
         sequence=tuple(KernelLaunch(str(name), _launch(of), tuple(map(int, at))) for name, of, at in entry["sequence"]),
         arguments=tuple(map(_argument, entry["arguments"])),
         work=Work(**entry["work"]),
-        reference=saved or (_case(reference) if reference else _no_reference),
+        reference=saved or (_case(reference) if reference else None),
         **{name: str(entry[name]) for name in ("size", "block", "variant", "dtype", "roof")},
         defines=tuple((str(name), str(value)) for name, value in entry["defines"]),
         tolerance=float(entry["tolerance"]),
@@ -253,10 +253,6 @@ def _whole(numbers: Sequence[Any]) -> list[int]:
 def _three(numbers: Sequence[Any]) -> tuple[int, int, int]:
     x, y, z = numbers
     return int(x), int(y), int(z)
-
-
-def _no_reference(_: Any, __: Sequence[Array]) -> Sequence[Array]:
-    raise NotImplementedError("a case that was listed as data has no reference")
 
 
 def _of_function(_: Any, __: tuple[int, ...]) -> Array:
