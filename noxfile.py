@@ -203,7 +203,7 @@ def speed(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def mutation(session: nox.Session) -> None:
-    """Mutate the modules that judge, and see whether the tests notice. An hour."""
+    """Mutate the modules that judge, and see whether the tests notice; the record is .ci/mutation.json."""
     install(session, "tests")
     requirements(session, "mutation")
     session.run("python", ".ci/mutation.py")

@@ -179,7 +179,7 @@ def upper_tail(statistic: float, df: float) -> float:
 
 def holm(p_values: Floats) -> Floats:
     """Holm's step-down adjusted p-values: rejecting below alpha keeps the error of the whole family below alpha."""
-    order = np.argsort(p_values, kind="stable")
+    order = np.argsort(p_values)
     steps = (len(p_values) - np.arange(len(p_values))) * p_values[order]
     adjusted = np.empty(len(p_values))
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
@@ -189,20 +189,22 @@ def holm(p_values: Floats) -> Floats:
 def _fit_prior(variance: Floats, df: Floats, log_time: Floats) -> Prior:
     """Fit the scaled inverse chi-square prior by the moments of the log variances."""
     count = len(variance)
-    typical = float(np.median(variance)) if count else 0.0
-    if count < FEWEST_CASES_TO_SQUEEZE or typical == 0:
+    if count < FEWEST_CASES_TO_SQUEEZE or (typical := float(np.median(variance))) == 0:
         return Prior(np.zeros(count), 0.0)
     centred = np.log(np.maximum(variance, LEAST_OF_TYPICAL * typical)) - special.digamma(df / 2) + np.log(df / 2)
     trended = count >= FEWEST_CASES_FOR_TREND and float(np.ptp(log_time)) > 0
     fitted = np.polyval(np.polyfit(log_time, centred, 1), log_time) if trended else np.full(count, centred.mean())
     scatter = float(np.sum((centred - fitted) ** 2)) / (count - (2 if trended else 1))
     excess = scatter - float(np.mean(special.polygamma(1, df / 2)))
-    prior_df = min(MOST_PRIOR_DF, 2 * _inverse_trigamma(excess)) if excess > 0 else MOST_PRIOR_DF
+    prior_df = min(MOST_PRIOR_DF, 2 * _inverse_trigamma(excess))
     return Prior(np.exp(fitted + special.digamma(prior_df / 2) - np.log(prior_df / 2)), prior_df)
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Solve ``trigamma(x) = value`` for ``x``; bisection on a logarithmic scale, trigamma falls steadily."""
+    """Solve ``trigamma(x) = value`` for ``x`` up to MOST_PRIOR_DF, which is the answer where no ``x`` is small enough.
+
+    Bisection on a logarithmic scale: trigamma falls steadily.
+    """
     low, high = 1e-4, MOST_PRIOR_DF
     for _ in range(60):
         middle = float(np.sqrt(low * high))

@@ -212,7 +212,7 @@ def _finding(case: str, window: Window, shift: Shift, sd: float, history: Histor
 def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
     newest, older = f"{NEWEST} sessions{window.of_gpu}", len(window.older)
     if step is not None:
-        assert shift.p_value is not None, "a step is looked for where a shift was called"
+        assert shift.p_value is not None
         text = f"{shift} in the last {newest} than in {older} before, {probability(shift.p_value)}"
         verdict = Verdict.SLOWER if shift.log_ratio > 0 else Verdict.FASTER
         return Judgement(verdict, "; ".join([text, *step.facts]))

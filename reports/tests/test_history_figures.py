@@ -11,6 +11,7 @@ from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import detect
 from peakgate.reports.history.detect import Finding, Window
+from peakgate.reports.history.steps import locate
 from peakgate.reports.result import Shift
 from peakgate.verdict import Judgement, Verdict
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
@@ -85,6 +86,23 @@ def test_a_finding_has_the_times_of_its_window_and_both_medians() -> None:
         still,
         None,
     )
+
+
+def test_a_flagged_case_has_its_step_and_the_facts_of_it_in_the_reason() -> None:
+    values = np.concatenate([OLDER, NEWER])
+    kept = [
+        session(number, driver=f"58{number // 7}", fingerprints={"a.b": f"code {number // 7}"}) for number in range(12)
+    ]
+    whole = history(values[None], kept)
+    shift = Shift(0.06, 0.01, called=True, p_value=1e-4)
+    found = detect._finding("a.b", window(), shift, 0.01, whole)
+    step = locate("a.b", whole.sessions, values, 0.01)
+    assert found.step == step
+    assert step != locate("c.d", whole.sessions, values, 0.01)
+    assert len(step.facts) > 1
+    facts = "; ".join(step.facts)
+    text = f"1.06x slower in the last 5 sessions than in 7 before, p = 0.0001; {facts}"
+    assert found.judgement == Judgement(Verdict.SLOWER, text)
 
 
 def test_a_window_is_the_last_thirty_five_sessions_of_the_newest_gpu_that_has_the_case() -> None:

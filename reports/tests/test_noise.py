@@ -31,7 +31,13 @@ LOG_TIME = np.array([1.0, 2.5, 3.0, 4.5, 2.0, 6.0, 5.5, 7.0, 1.5, 3.5, 8.0, 0.5]
 
 @pytest.mark.parametrize(
     ("cases", "log_time", "trend"),
-    [(12, LOG_TIME, True), (11, LOG_TIME, False), (3, LOG_TIME, False), (12, np.full(12, 3.0), False)],
+    [
+        (12, LOG_TIME, True),
+        (12, LOG_TIME / 10, True),
+        (11, LOG_TIME, False),
+        (3, LOG_TIME, False),
+        (12, np.full(12, 3.0), False),
+    ],
 )
 def test_the_prior_is_smyths_with_a_trend_where_there_are_cases_enough_of_several_durations(
     cases: int, log_time: Floats, trend: bool
