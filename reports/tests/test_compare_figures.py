@@ -146,6 +146,8 @@ def test_a_p_value_of_exactly_alpha_or_a_shift_of_exactly_the_smallest_is_not_fl
     monkeypatch.undo()
     monkeypatch.setattr(judge, "SMALLEST_SHIFT", shift.log_ratio)
     assert not judge._shifts([case], np.array([9.0]), spread, ONE_GPU)[0].called
+    monkeypatch.setattr(judge, "_fixed_resolvable", lambda _: shift.log_ratio)
+    assert not judge._shifts([case], np.array([0.0]), None, ONE_GPU)[0].called
 
 
 def test_one_run_against_one_is_held_to_the_shorter_time_and_the_samples_of_both(measured: CaseResult) -> None:

@@ -9,9 +9,10 @@ import peakgate.reports
 import pytest
 from comparing import Saved
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.comparison import judge
+from peakgate.reports.comparison import judge, noise
 from peakgate.reports.comparison.evidence import CaseEvidence, Measured
 from peakgate.reports.comparison.judge import Rules
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import Row, Shift
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.frame import to_frame
@@ -170,6 +171,19 @@ def test_notes_are_told_once_each_and_only_where_they_hold(saved: Saved) -> None
         "2 other saved sessions give the spread between sessions",
     )
     assert notes(base, new, df=(1.0, 0.0, 0.0)) == ("2 of 3 cases were never repeated: the single-run rule applies",)
+
+
+def test_noise_is_sought_over_the_mean_log_time_of_both_sides(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Floats] = []
+
+    def no_noise(residuals: Floats, df: Floats, log_time: Floats) -> None:
+        asked.append(log_time)
+
+    monkeypatch.setattr(noise, "session_noise", no_noise)
+    base, new = saved.side({"a.b": 100.0, "a.c": 10.0}), saved.side({"a.b": 400.0, "a.c": 10.0})
+    found = judge.compare(base, new)
+    assert asked[0] == pytest.approx(np.log([200.0, 10.0]))
+    assert (found.base, found.new) == (base, new)
 
 
 def test_frames_have_the_verdict_of_the_suite_and_compare_two_models_only_where_asked(saved: Saved) -> None:
