@@ -62,11 +62,11 @@ def main() -> int:
     # One mutant is enough for mutmut to make them all, and to time the tests and see which functions they reach.
     subprocess.run([*MUTMUT, "run", ANY], cwd=TREE, env=_environment(), check=False)
     before = _results()
-    _try([mutant for mutant, state in before.items() if state == "not checked"])
+    untried = [mutant for mutant, state in before.items() if state == "not checked"]
     survived = [mutant for mutant, state in before.items() if state not in (*KILLED, "not checked")]
     explained = Counter(function for function, _ in _explained())
     known = {function for function, count in Counter(map(_function, survived)).items() if count <= explained[function]}
-    _try([mutant for mutant in survived if _function(mutant) not in known])  # there may be new tests
+    _try(untried + [mutant for mutant in survived if _function(mutant) not in known])  # there may be new tests
     return _report(_results())
 
 
