@@ -121,7 +121,12 @@ def test_a_repeated_case_is_held_to_its_p_value_and_to_what_its_spread_resolves(
 
 @pytest.mark.parametrize(
     ("df", "rules", "least"),
-    [(4.0, ONE_GPU, SMALLEST_SHIFT), (3.0, ONE_GPU, noise.SINGLE_RUN_RESOLVABLE), (9.0, TWO_GPUS, 0.0295588)],
+    [
+        (4.0, ONE_GPU, SMALLEST_SHIFT),
+        (3.0, ONE_GPU, noise.SINGLE_RUN_RESOLVABLE),
+        (1.0, ONE_GPU, noise.SINGLE_RUN_RESOLVABLE),
+        (9.0, TWO_GPUS, 0.0295588),
+    ],
 )
 def test_few_degrees_of_freedom_or_several_gpus_need_the_rule_of_single_runs_as_well(
     measured: CaseResult, df: float, rules: Rules, least: float
@@ -131,6 +136,7 @@ def test_few_degrees_of_freedom_or_several_gpus_need_the_rule_of_single_runs_as_
         case = evidence(measured, (100.0,), (100.0 * math.exp(factor * least),), 0.0)
         (shift,) = judge._shifts([case], np.array([df]), spread, rules)
         assert shift.called is called
+        assert shift.p_value is not None
         assert shift.resolvable == pytest.approx(least, rel=1e-5)
 
 
