@@ -40,7 +40,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
-    """Leave one run file a session below ``folder``.
+    """Leave one run file per session below ``folder``.
 
     A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
     first session that is emulated.
@@ -80,8 +80,8 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     """Judge saved sessions: ``RUN... [options]``."""
     parser = verb_parser(
         "selftest",
-        "Judge sessions of one commit on one runner against each other: how often the gate calls unchanged code "
-        "slower, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+        "Judge sessions of one commit on one runner against each other: how often the gate flags unchanged "
+        "code, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
         f"{FORMS}.",
         "exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
     )
