@@ -209,7 +209,7 @@ def table(record: dict[str, Any]) -> str:
     for name, part in record.items():
         if "cells" in part:
             shares = [
-                " / ".join(f"{100 * c['found'] / c['of']:.0f}" for c in part["cells"] if c["step"] == step) + " %"
+                " / ".join(f"{100 * c['found'] / c['of']:.1f}" for c in part["cells"] if c["step"] == step) + " %"
                 for step in STEPS
             ]
             lines.append(f"| {name} | {part['false_positives']} of {part['histories']} | {' | '.join(shares)} |")

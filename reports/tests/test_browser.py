@@ -117,7 +117,7 @@ def test_every_kind_of_page_of_a_site_fits_the_screen_and_is_reached_by_keyboard
         follow(page, name)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             assert page.evaluate("getComputedStyle(document.body).color") not in {"", BACKGROUNDS[scheme]}
     page.close()
     assert errors == []
@@ -295,5 +295,5 @@ def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) ->
         ("columnheader", "change"),
         ("rowheader", PAD),
     ):
-        assert opened.get_by_role(role, name=name).count() >= 1, (role, name)  # type: ignore[arg-type]
+        assert opened.get_by_role(role, name=name).count() >= 1, (role, name)
     assert opened.get_by_role("img", name="4 runs since 2026-11-01").count() > 1
