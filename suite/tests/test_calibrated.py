@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from calibrated.emulated import RECORD, counts, judged, passes, run
-from calibrated.kernels import BOUNDS, CLEAN, DIVERGENT, RACY, kernels
-from calibrated.on_gpu import MEANT_FOR, disagreements, read
+from calibrated.kernels import kernels
+from calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY
+from calibrated.sanitized import MEANT_FOR, disagreements, read
 
 EVERY = 13
 

@@ -41,11 +41,12 @@ HEADERS = (
     "cuda_narrow.h",
     "cuda_sync.h",
     "cuda_ptx.h",
+    "cuda_textures.h",
     "runtime_api.h",
 )
 RUNTIME_SOURCES = (
     *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
-    *("memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
+    *("memory.cpp", "checks.cpp", "async_copy.cpp", "textures.cpp", "watchdog.cpp", "faults.cpp"),
 )
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
