@@ -100,15 +100,16 @@ def run(out: Path) -> None:
     wanted = jobs() if program else []
     order = dict.fromkeys(name for _, names in wanted for name in names)
     # NVRTC compiles one program at a time in a process.
-    spawned = ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn"))
-    with spawned as compilers, ThreadPoolExecutor(PROCESSES) as pool:
+    compilers = ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn"))
+    with ThreadPoolExecutor(PROCESSES) as pool:
         builds = {name: compilers.submit(built, by_name[name], capability) for name in order}
         end(real, deadline - time.monotonic())
         print(f"outputs: {time.monotonic() - start:.0f} s", flush=True)  # noqa: T201
 
         def job(tool: str, names: Sequence[str]) -> str:
             assert program is not None
-            wait([builds[name] for name in names])  # one that does not build is a fault in the journal
+            # One that does not build is a fault in the journal.
+            wait([builds[name] for name in names], deadline - time.monotonic())
             try:
                 run_tool(program, tool, names, out, deadline)
             except OSError as error:
@@ -118,6 +119,7 @@ def run(out: Path) -> None:
         running: list[Future[str]] = [pool.submit(job, *each) for each in wanted]
         for done in as_completed(running):
             print(f"{time.monotonic() - start:.0f} s: {done.result()}", flush=True)  # noqa: T201
+    compilers.shutdown(cancel_futures=True)
     end(emulated, deadline - time.monotonic())
 
 
