@@ -1,5 +1,6 @@
 // Textures and surfaces. How coordinates become texels, and what lies outside, is what the CUDA C++ Programming Guide says
-// under "Texture Fetching": floor for points; linear filtering with weights of 8 fractional bits.
+// under "Texture Fetching": floor for points; linear filtering with weights of 8 fractional bits. How these and the result
+// are rounded, and which layer one beyond the last is, it does not say: that is as an H200 does (tests/calibrated/digests).
 #include "runtime.h"
 
 #include <math.h>
@@ -107,29 +108,60 @@ void read_texel(const Texture& texture, const int* at, int layer, bool floats, v
     }
 }
 
-// Two neighbours along each dimension, weighted by how near they are.
+// Shares of the 2, 4 or 8 neighbours, ONE in all: bit `i` of a neighbour's number says whether it is the second one along
+// dimension `i`. Products are rounded to FRACTION_BITS such that the shares of a pair keep their sum.
+void share_out(const int* fraction, int* shares) {
+    const int both = (fraction[1] * fraction[2] + ONE / 2) >> FRACTION_BITS;
+    const int pairs[4] = {ONE - fraction[1] - fraction[2] + both, fraction[1] - both, fraction[2] - both, both};
+    for (int pair = 0; pair < 4; ++pair) {
+        const int tie = pair & 1 ? ONE / 2 : ONE / 2 - 1;
+        shares[2 * pair + 1] = (pairs[pair] * fraction[0] + tie) >> FRACTION_BITS;
+        shares[2 * pair] = pairs[pair] - shares[2 * pair + 1];
+    }
+}
+
+// To so many significant bits, ties away from zero.
+double rounded(double value, int bits) {
+    int exponent;
+    frexp(value, &exponent);
+    return ldexp(round(ldexp(value, bits - exponent)), exponent - bits);
+}
+
+// Filtered integers have 16 bits, filtered halves those of a half.
+float filtered_value(const Texture& texture, double sum) {
+    if (texture.kind == FLOATING_TEXEL) return static_cast<float>(rounded(sum, texture.channel_bytes == 4 ? 24 : 11));
+    const double largest = texture.kind == SIGNED_TEXEL ? 32767 : 65535;
+    const double largest_texel = (1 << (8 * texture.channel_bytes - (texture.kind == SIGNED_TEXEL))) - 1;
+    return static_cast<float>(fmax(round(sum * (largest / largest_texel)) / largest, -1));
+}
+
 void filter(const Texture& texture, const double* at, int layer, float* result, uintptr_t caller) {
-    int first[3] = {0, 0, 0}, weight[3] = {0, 0, 0};
+    int first[3] = {0, 0, 0}, fraction[3] = {0, 0, 0}, shares[8];
     for (int i = 0; i < texture.dimensions; ++i) {
         const auto fixed = static_cast<long>(floor((at[i] - 0.5) * ONE + 0.5));
         first[i] = static_cast<int>(fixed >> FRACTION_BITS);
-        weight[i] = static_cast<int>(fixed & (ONE - 1));
+        fraction[i] = static_cast<int>(fixed & (ONE - 1));
+        if (texture.address == CLAMP && placed(texture, first[i], texture.size[i]) ==
+                                            placed(texture, first[i] + 1, texture.size[i]))
+            fraction[i] = 0; // one texel, whose share is rounded once
     }
+    share_out(fraction, shares);
     double sums[MAX_CHANNELS] = {0, 0, 0, 0};
     for (int corner = 0; corner < 1 << texture.dimensions; ++corner) {
+        if (shares[corner] == 0) continue;
         int tap[3] = {0, 0, 0};
-        double share = 1;
-        for (int i = 0; i < texture.dimensions; ++i) {
-            const int second = corner >> i & 1;
-            tap[i] = placed(texture, first[i] + second, texture.size[i]);
-            share *= static_cast<double>(second ? weight[i] : ONE - weight[i]) / ONE;
-        }
-        if (share == 0) continue;
-        float texel[MAX_CHANNELS];
-        read_texel(texture, tap, layer, true, texel, caller);
-        for (int i = 0; i < MAX_CHANNELS; ++i) sums[i] += share * static_cast<double>(texel[i]);
+        for (int i = 0; i < texture.dimensions; ++i)
+            tap[i] = placed(texture, first[i] + (corner >> i & 1), texture.size[i]);
+        union {
+            float floats[MAX_CHANNELS];
+            int integers[MAX_CHANNELS];
+        } texel;
+        const bool floats = texture.kind == FLOATING_TEXEL;
+        read_texel(texture, tap, layer, floats, &texel, caller);
+        for (int i = 0; i < MAX_CHANNELS; ++i)
+            sums[i] += shares[corner] * (floats ? static_cast<double>(texel.floats[i]) : texel.integers[i]) / ONE;
     }
-    for (int i = 0; i < MAX_CHANNELS; ++i) result[i] = static_cast<float>(sums[i]);
+    for (int i = 0; i < MAX_CHANNELS; ++i) result[i] = filtered_value(texture, sums[i]);
 }
 
 } // namespace
@@ -159,7 +191,8 @@ void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller
     } else {
         double at[3] = {0, 0, 0};
         int nearest[3] = {0, 0, 0};
-        const int layer = clamped(fetch->texel, texture.layers ? texture.layers : 1);
+        const bool beyond = fetch->texel < 0 || fetch->texel >= texture.layers; // the last one, on either side
+        const int layer = beyond && texture.layers ? texture.layers - 1 : fetch->texel;
         for (int i = 0; i < texture.dimensions; ++i) {
             const auto size = static_cast<float>(texture.size[i]);
             const auto scaled = static_cast<double>(texture.normalized_coordinates ? fetch->at[i] * size : fetch->at[i]);

@@ -1,7 +1,7 @@
 """Textures and surfaces: every address mode, filter and kind of texel.
 
-The texels are small integers, the places multiples of 1/1024: sums of products with weights of 8 fractional bits are
-then exact in float32, in whatever order they are added.
+The reference is the guide's, with the rounding of an H200: products of weights have 8 bits, ties of a result go away
+from zero, filtered bytes have 16 bits. Places are multiples of 1/1024, exact in float32.
 """
 
 import itertools
@@ -14,15 +14,24 @@ SIZES = {1: (64,), 2: (32, 64), 3: (8, 16, 32)}
 
 
 def taps(how, size, at):
-    """Pairs of indices and weights along a dimension; an index of -1 is outside."""
+    """Along a dimension: the first of the texels that count, and the weight of the next one in 1/256."""
     at = np.float32(at * np.float32(size)) if how.normalized_coords else at
     if how.linear:
         fixed = np.floor((at.astype(np.float64) - 0.5) * 256 + 0.5).astype(int)
-        first, weight = fixed >> 8, (fixed & 255) / 256
-        found = [(first, 1 - weight), (first + 1, weight)]
-    else:
-        found = [(np.floor(at).astype(int), np.ones(at.shape))]
-    return [(placed(how, size, index), weight) for index, weight in found]
+        first = fixed >> 8
+        alone = (how.address == "clamp") & ((first < 0) | (first >= size - 1))
+        return first, np.where(alone, 0, fixed & 255)
+    return np.floor(at).astype(int), np.zeros(at.shape, int)
+
+
+def share_of(corner, weights):
+    """The share in 1/256 of the texel that is the second along the dimensions ``corner`` names, x last."""
+    *further, x = ((0, 0), (0, 0), *zip(corner, weights, strict=True))[-3:]
+    both = (further[0][1] * further[1][1] + 128) >> 8
+    (z, in_z), (y, in_y) = further
+    pair = {(0, 0): 256 - in_z - in_y + both, (0, 1): in_y - both, (1, 0): in_z - both, (1, 1): both}[z, y]
+    second = (pair * x[1] + 127 + y) >> 8
+    return second if x[0] else pair - second
 
 
 def placed(how, size, index):
@@ -40,17 +49,23 @@ def placed(how, size, index):
 
 def sampled(how, texels, places):
     """What a texture gives at the places along each of its dimensions, the slowest first."""
-    values = texels.astype(np.float64)
-    if how.normalized_read:
-        values = np.maximum(texels.astype(np.float32) / np.float32(np.iinfo(texels.dtype).max), np.float32(-1))
     along = [taps(how, size, at) for size, at in zip(texels.shape, places, strict=True)]
-    total = np.zeros([len(at) for at in places])
-    for corner in itertools.product(*along):
-        indices = np.meshgrid(*(index for index, _ in corner), indexing="ij")
-        weights = np.meshgrid(*(weight for _, weight in corner), indexing="ij")
-        outside = np.any([index < 0 for index in indices], axis=0)
-        total += np.prod(weights, axis=0) * np.where(outside, 0, values[tuple(indices)])
-    return total.astype(np.float32)
+    first = np.meshgrid(*(index for index, _ in along), indexing="ij")
+    weights = np.meshgrid(*(weight for _, weight in along), indexing="ij")
+    total = np.zeros(first[0].shape)
+    for corner in itertools.product((0, 1), repeat=len(along)):
+        moved = zip(texels.shape, first, corner, strict=True)
+        indices = tuple(placed(how, size, index + second) for size, index, second in moved)
+        values = np.where(np.any([index < 0 for index in indices], axis=0), 0, texels.astype(np.float64)[indices])
+        total += share_of(corner, weights) * values / 256
+    if how.normalized_read:
+        most = np.iinfo(texels.dtype).max
+        filtered = {255: 65535, 65535: 65535}.get(most, 32767) if how.linear else most
+        return np.maximum(np.floor(total * (filtered / most) + 0.5) / filtered, -1).astype(np.float32)
+    bits = 11 if texels.dtype == np.float16 and how.linear else 24
+    _, exponent = np.frexp(total)
+    scaled = np.ldexp(total, bits - exponent)
+    return np.ldexp(np.copysign(np.floor(np.abs(scaled) + 0.5), total), exponent - bits).astype(np.float32)
 
 
 def on_host(array):
@@ -95,7 +110,7 @@ def of_layers(how):
     def reference(xp, texels, sizes):
         places = [np.float32(-1.25) + np.arange(size, dtype=np.float32) * np.float32(0.875) for size in sizes[1:]]
         each = [sampled(how, layer, places) for layer in on_host(texels)]
-        return xp.asarray(np.stack([each[0], *each, each[-1]]))
+        return xp.asarray(np.stack([each[-1], *each, each[-1]]))  # a layer that is not there is the last
 
     def arguments(layers, height, width):
         texels = In(layers - 2, 32, 64, data=(0, 256), texture=how)
