@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.files import write_whole
-from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.reports.ladder.markers import fill, read_document, table
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "baselines" / "nvidia-h200" / "lab" / "tool"
@@ -29,7 +28,7 @@ def newcomers() -> str:
             judged = _read(f"newcomer-{name}-ab-5b392c5.json")["rows"]
             flagged = ", ".join(f"`{row['case']}` {row['change']}" for row in judged if row["verdict"] == "SLOWER")
         rows.append([name, lines, commands, f"{sum(step['seconds'] for step in ours):.1f}", flagged])
-    return _table(["project", "lines written", "commands", "seconds in all", "flagged by `ab`"], rows)
+    return table(["project", "lines written", "commands", "seconds in all", "flagged by `ab`"], rows)
 
 
 def tools() -> str:
@@ -42,7 +41,7 @@ def tools() -> str:
         stuck = sum(each["fault"] == "did not end" for each in entries)
         rows.append([tool, len(entries), len(content["not_run"]), *counts, stuck])
     head = ["tool", "kernels run", "not come to", "with errors", "with warnings", "did not end in time"]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def disagreements() -> str:
@@ -51,7 +50,7 @@ def disagreements() -> str:
     kinds = Counter(_kind(each) for each in differ)
     warned = Counter(_kind(each) for each in differ if each["warned"])
     rows = [[*kind, count, warned[kind]] for kind, count in kinds.most_common()]
-    return _table(["kernels are", "emulator", "tools, as errors", "kernels", "of these with a warning"], rows)
+    return table(["kernels are", "emulator", "tools, as errors", "kernels", "of these with a warning"], rows)
 
 
 def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -67,10 +66,6 @@ PAGES = {
 def _read(name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((RECORDS / name).read_text(encoding="utf-8"))
     return content
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))
 
 
 def filled(name: str) -> str:

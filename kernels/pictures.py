@@ -40,7 +40,7 @@ def pictures(shown: Shown) -> dict[str, Picture]:
 
 
 def _access_stride(measured: Sequence[Timed], note: str) -> Curves:
-    """Useful bytes a second at each stride, against the best copy of the same size, beside the sector model."""
+    """Useful bytes per second at each stride, against the best copy of the same size, beside the sector model."""
     curves = []
     for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
         found = _by_knob(measured, "stride", dtype)
@@ -90,7 +90,7 @@ def _access_offset(measured: Sequence[Timed], note: str) -> Curves:
 
 
 def _occupancy(measured: Sequence[Timed], note: str, roof: tuple[str, float] | None) -> Curves:
-    """Bandwidth (GB/s) against theoretical occupancy, held down by shared memory, for float and float4 a thread."""
+    """Bandwidth (GB/s) against theoretical occupancy, held down by shared memory, for float and float4 per thread."""
     curves = []
     for colour, (stage, name) in enumerate((("shared_limited", "one float"), ("shared_limited_float4", "one float4"))):
         points = (
@@ -102,7 +102,7 @@ def _occupancy(measured: Sequence[Timed], note: str, roof: tuple[str, float] | N
     return Curves(
         title="Bandwidth against occupancy: bytes in flight decide",
         note=note,
-        x_label="theoretical occupancy (% of the warps an SM can hold)",
+        x_label="theoretical occupancy (% of the warps a SM can hold)",
         y_label="bandwidth (GB/s)",
         curves=tuple(curves),
         x_ticks=tuple(eighth / 8 for eighth in range(9)),

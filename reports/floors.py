@@ -1,7 +1,7 @@
 """Propose floors from saved sessions; people decide which they take.
 
 A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
-below the measured sessions it lies. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
+below the measured sessions it is. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
 its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. Transfers
 between host and device depend on the host: they get no floor.
 """

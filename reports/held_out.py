@@ -1,12 +1,11 @@
-"""Try floors on GPUs they were not set from: ``python -m peakgate.reports.held_out RUN... [--new RUN...]``.
+"""Try floors on GPUs they were not set from: ``python -m peakgate.reports.held_out --page FOLDER``.
 
 Floors are set from some GPUs of a model and tried on the runs of the others, for every split of the GPUs. All code is
 unchanged, so every case below its floor is a false failure. A run fails when any case is below its floor; *after
-remeasuring*, when the case also is by the median of three sessions, this one and the next two of its GPU. With
-``--new`` the floors from all of RUN are tried on the runs named there as well. Runs of one GPU resemble each other, so
-the upper confidence limit, which takes them as independent, is optimistic.
+remeasuring*, when the case also is by the median of three sessions, this one and the next two of its GPU. Runs
+of one GPU resemble each other, so the upper confidence limit, which takes them as independent, is optimistic.
 
-``--page FOLDER`` reads all of a GPU model's folder of baselines: its kept gates, and below ``lab/`` gates of unchanged
+FOLDER is a GPU model's folder of baselines; read are its kept gates, and below ``lab/`` gates of unchanged
 code on other GPUs and kernels with slowdown mutants (``.ci/floors.py``). Both are judged anew by the committed floors;
 where the floors of their day decided otherwise, the page says so.
 """
@@ -29,8 +28,8 @@ from peakgate.judge.floors import load_floors
 from peakgate.reports import margins
 from peakgate.reports.comparison import noise
 from peakgate.reports.floors import evidence_of, rounded_down
+from peakgate.reports.ladder.markers import table as markdown_table
 from peakgate.reports.render.console import say
-from peakgate.reports.runs.find import Archive, find_side, without_copies
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 
@@ -118,27 +117,20 @@ def tried(known: Sequence[Run], others: Sequence[Run], rule: Rule) -> Tried:
     return Tried(len({run.uuid for run in known}), len(others), failed, failed_remeasured, tuple(sorted(cases)))
 
 
-def table(runs: Sequence[Run], new: Sequence[Run] = ()) -> str:
+def table(runs: Sequence[Run]) -> str:
     """Both rules as a Markdown table, with the cases that failed."""
-    lines = [
-        "| rule | GPUs known | runs on other GPUs | runs that fail | after remeasuring | upper 95 % limit |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    notes = []
+    head = ("rule", "GPUs known", "runs on other GPUs", "runs that fail", "after remeasuring", "upper 95 % limit")
+    rows, notes = [], []
     for name, rule in (("previous", previous_rule), ("present", present_rule)):
-        every = held_out(runs, rule)
-        if new:
-            every.append(tried(runs, new, rule))
-        for each in every:
+        for each in held_out(runs, rule):
             limit = 100 * margins.upper_limit(each.failed_remeasured, each.runs)
-            lines.append(
-                f"| {name} | {each.known} | {each.runs} | {each.failed} | {each.failed_remeasured} | {limit:.1f} % |"
-            )
+            rows.append((name, each.known, each.runs, each.failed, each.failed_remeasured, f"{limit:.1f} %"))
             if each.cases:
                 more = len(each.cases) - MOST_NAMED
                 named = ", ".join(each.cases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
                 notes.append(f"- {name} rule, GPUs known: {each.known}: {named}")
-    page = ["# Floors tried on GPUs they were not set from", "", *lines, "", "Cases below their floor:", "", *notes]
+    text = markdown_table(head, rows)
+    page = ["# Floors tried on GPUs they were not set from", "", text, "", "Cases below their floor:", "", *notes]
     return "\n".join(page) + "\n"
 
 
@@ -200,6 +192,8 @@ def rooms(floors: str) -> dict[str, float]:
 def page(baselines: Path) -> str:
     """The whole table of a GPU model: floors on GPUs they were not set from, and kernels with slowdown mutants."""
     kept = [load_run(path) for path in sorted((baselines / "runs").glob("*-gate.json"))]
+    if not kept:
+        raise PeakgateError(f"{baselines}: no kept gates (runs/*-gate.json) in it; name baselines/<gpu>")
     known = {run.uuid for run in kept}
     lab = baselines / "lab"
     tried_on = [load_run(path) for path in sorted([*lab.glob(GATES), *lab.glob(EARLIER_GATES)])]
@@ -260,37 +254,17 @@ def _below(sessions: Sequence[Run], case: str, floor: float) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table; exit 1 when the present rule has a false failure, 2 on bad input."""
+    """Write the page of a GPU model and print it; exit 2 where that folder is none."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.held_out", description=__doc__)
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="runs of unchanged code on two GPUs or more")
-    parser.add_argument("--page", type=Path, metavar="FOLDER", help="all that baselines/<gpu> holds, instead of RUNs")
-    parser.add_argument("--new", nargs="+", default=[], metavar="RUN", help="runs of further GPUs to try the floors on")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table there, as Markdown")
-    options = parser.parse_args(arguments)
-    if not options.page and not options.runs:
-        parser.error("no runs: name some, or the folder of a GPU model with --page")
+    parser.add_argument("--page", type=Path, required=True, metavar="FOLDER", help="the GPU model's baselines/<gpu>")
+    folder = parser.parse_args(arguments).page
     try:
-        if options.page:
-            say(text := page(options.page))
-            write_whole(options.page / PAGE, text)
-            return ExitCode.OK
-        runs, new = _runs(options.runs), _runs(options.new)
-        text = table(runs, new)
-        say(text)
-        if options.write:
-            write_whole(options.write, text)
+        text = page(folder)
+        write_whole(folder / PAGE, text)
     except PeakgateError as error:
         return refused(error)
-    every = [*held_out(runs, present_rule), *([tried(runs, new, present_rule)] if new else [])]
-    return ExitCode.REGRESSION if any(each.failed_remeasured for each in every) else ExitCode.OK
-
-
-def _runs(names: Sequence[str]) -> list[Run]:
-    archive = Archive()
-    runs = without_copies(run for name in names for run in find_side(name, archive).runs)
-    if len({run.slug for run in runs}) > 1:
-        raise PeakgateError("runs of several GPU models; name the runs of one")
-    return runs
+    say(text)
+    return ExitCode.OK
 
 
 if __name__ == "__main__":

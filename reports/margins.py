@@ -1,4 +1,4 @@
-"""How far below its measured fraction of peak the floor of a case must lie to hold on every GPU of the model.
+"""How far below its measured fraction of peak the floor of a case must be to hold on every GPU of the model.
 
 The fraction of peak of one session on one GPU is modelled, in logarithms, as
 

@@ -210,7 +210,7 @@ class Case:
     together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
     that numpy.save left of each output, or a case of another kernel on the same arguments; ``tolerance`` is the
     largest allowed ``max|out - ref| / max|ref|``, and 0 asks for equal bits. ``roof`` names the measured roof the case
-    is compared with. ``predicted`` carries what a model expects of this case, by the name under which the run file
+    is compared with. ``predicted`` has what a model expects of this case, by the name under which the run file
     reports it.
     """
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -63,3 +64,8 @@ def exit_code(verdicts: Iterable[Verdict], *, strict: bool = False) -> ExitCode:
     if seen & UNDECIDED or (strict and Verdict.NO_FLOOR in seen):
         return ExitCode.UNDECIDED
     return ExitCode.OK
+
+
+def counts(verdicts: Sequence[Verdict]) -> str:
+    """``12 PASS, 1 BELOW_FLOOR``: most frequent first."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())

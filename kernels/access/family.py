@@ -35,7 +35,7 @@ TILE, OBLONG_TILE = (32, 32), (32, 16)
 OFFSETS, ALL_OFFSETS, GATE_OFFSETS = (0, 1, 2, 4, 8, 16, 31, 32), tuple(range(33)), (0, 1, 16)
 STRIDES, ALL_STRIDES, GATE_STRIDES = (1, 2, 4, 8, 16, 32), (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32), (1, 2, 4, 8, 32)
 GRIDS, GATE_GRIDS = (264, 528, 1056, 2112, 4224), (1056,)
-"""Blocks of a grid-stride launch. A case does not know its chip, so the grids are fixed: 2 to 32 blocks for each of 132
+"""Blocks of a grid-stride launch. A case does not know its GPU, so the grids are fixed: 2 to 32 blocks for each of 132
 SMs, of which 8 of 256 threads are resident at once."""
 
 TRANSFERS = {"64KiB": 64 << 10, "1MiB": 1 << 20, "16MiB": 16 << 20, "256MiB": 256 << 20}

@@ -1,4 +1,4 @@
-"""What an access pattern asks of memory: whole sectors from DRAM, one word a turn from each shared-memory bank."""
+"""What an access pattern asks of memory: whole sectors from DRAM, one word per cycle from each shared-memory bank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BANKS = 32
 def sector_useful_fraction(stride: int, element_bytes: int) -> float:
     """Useful part of the bytes memory moves for every ``stride``-th element, when each sector is moved once.
 
-    Memory moves whole sectors of 32 bytes, and elements lie ``stride * e`` bytes apart. Up to 32 bytes apart every
+    Memory moves whole sectors of 32 bytes, and elements are ``stride * e`` bytes apart. Up to 32 bytes apart every
     sector of the span is touched: e useful of stride * e bytes, 1 / stride. Further apart each element pulls a sector
     of its own, in which it lies wholly because e divides 32: e / 32.
     """

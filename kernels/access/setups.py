@@ -1,7 +1,7 @@
 """How each access pattern is launched and judged: its grid, its arguments, its reference, what is predicted of it.
 
 Useful bytes of a kernel that changes values in place are ``2 * n * e``: n values of e bytes, each read once and written
-once. What memory moves beside them, the unused rest of each sector, is not work; ``predicted`` carries what the sector
+once. What memory moves beside them, the unused rest of each sector, is not work; ``predicted`` has what the sector
 model expects of it.
 """
 
@@ -181,7 +181,7 @@ def _matrix(problem: Problem, span: tuple[int, int], asked: int) -> Setup:
 
 
 def stride_column(problem: Problem) -> Setup:
-    """Neighbouring threads take neighbouring rows: a block lies across the matrix turned around."""
+    """Neighbouring threads take neighbouring rows: a block is across the matrix turned around."""
     threads_down, threads_along = problem.block
     return _matrix(problem, (threads_along, threads_down), asked=problem.extent[1])
 
@@ -194,7 +194,7 @@ def stride_smem(problem: Problem) -> Setup:
 def shared_tile(problem: Problem, write: str, read: str, *, dynamic: bool = False) -> Setup:
     """``kernel(out, in, n[, pad])``, a block for each tile; the last may be partly filled."""
     (columns, rows), pad = problem.block, problem.knob
-    # What is written by columns lies in the tile transposed already: as a (columns, rows) tile, row after row.
+    # What is written by columns is in the tile transposed already: as a (columns, rows) tile, row after row.
     shape = (rows, columns) if write == "row" else (columns, rows)
     buffers = (Buffer(Role.OUT, problem.extent), Buffer(Role.IN, problem.extent))
     shared_bytes = rows * (columns + pad) * problem.element_bytes if dynamic else 0

@@ -1,4 +1,4 @@
-"""Bandwidth against occupancy, for one float and for four floats a thread: occupancy is a means, not the goal.
+"""Bandwidth against occupancy, for one float and for four floats per thread: occupancy is a means, not the goal.
 
 By Little's law a SM draws bandwidth in proportion to the bytes it has in flight: resident threads times the bytes each
 has asked for. The stages vary the first by block size, registers and shared memory, and the second by float4. A size
@@ -48,17 +48,17 @@ GATE_BLOCKS, SMALL_BLOCKS = (32, 128, 256, 1024), (64, 256)
 
 REGISTER_VALUES = 64
 MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 8)
-"""Blocks of 256 threads a SM that `registers` is built for: 8 are all its threads where it holds 2048."""
+"""Blocks of 256 threads per SM that `registers` is built for: 8 are all its threads where it holds 2048."""
 GATE_MIN_BLOCKS, SMALL_MIN_BLOCKS = (1, 4, 5, 8), (1, 8)
 
 SHARED_KIB = (4, 16, 32, 48, 64, 96, 200, 227)
-"""Dynamic shared memory a block. 4 is what float4 uses, 227 the most there is; above 48 a launch has to opt in, and a
-chip with less skips the case."""
+"""Dynamic shared memory per block. 4 is what float4 uses, 227 the most there is; above 48 a launch has to opt in, and a
+GPU with less skips the case."""
 GATE_SHARED_KIB, SMALL_SHARED_KIB = (4, 32, 64, 96, 227), (4, 64)
 
 STAGED_ELEMENTS = (4, 32)
 PROPOSED_FOR = (9, 0)
-"""Compute capability for which a block size is proposed; the proposal is timed on every chip."""
+"""Compute capability for which a block size is proposed; the proposal is timed on every GPU."""
 PROPOSED_REGISTERS = 32
 """At least what `square` (8) and `staged` (27 to 32) use a thread. A SM has 32 for each of 2048 threads, so proposals
 do not depend on the exact figure, which moves with the compiler."""
@@ -104,7 +104,7 @@ def squared(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG00
 def minus_largest(xp: Any, inputs: Sequence[Array], *, block: int, values: int) -> Sequence[Array]:
     """Each float minus the largest of its thread's, one rounding in float32.
 
-    A block of ``block`` threads covers ``block * values`` floats; a thread's lie ``block`` apart.
+    A block of ``block`` threads covers ``block * values`` floats; a thread's are ``block`` apart.
     """
     (floats,) = inputs
     blocks = ceil(floats.size / (block * values))
@@ -156,7 +156,7 @@ def _shared_steps(elements: int) -> tuple[Shape, ...]:
 
 
 def _staged_shapes(*, shared: bool) -> tuple[Shape, ...]:
-    """Few and many floats a thread; many also with the block proposed for shared memory that grows with the block."""
+    """Few and many floats per thread; many also with the block proposed for shared memory that grows with the block."""
     few, many = STAGED_ELEMENTS
     proposed = max_potential_block_size(
         PROPOSED_FOR, PROPOSED_REGISTERS, dynamic_shared=lambda block: _staged_bytes(block, many)
@@ -179,13 +179,13 @@ def _staged_bytes(block: int, elements: int) -> int:
 
 ENTRIES = (
     Entry(
-        _stage("multiply", "One float a thread: bandwidth follows occupancy."),
+        _stage("multiply", "One float per thread: bandwidth follows occupancy."),
         _block_steps(1),
         product_of_inputs,
         (Role.OUT, Role.IN, Role.IN),
     ),
     Entry(
-        _stage("multiply_float4", "Four floats a thread: half the occupancy is enough."),
+        _stage("multiply_float4", "Four floats per thread: half the occupancy is enough."),
         _block_steps(4),
         product_of_inputs,
         (Role.OUT, Role.IN, Role.IN),
@@ -204,12 +204,12 @@ ENTRIES = (
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
     Entry(
-        _stage("shared_limited", "One float a thread, fewer and fewer blocks a SM."),
+        _stage("shared_limited", "One float per thread, fewer and fewer blocks per SM."),
         _shared_steps(1),
         squared,
     ),
     Entry(
-        _stage("shared_limited_float4", "Four floats a thread, fewer and fewer blocks a SM."),
+        _stage("shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM."),
         _shared_steps(4),
         squared,
     ),

@@ -1,4 +1,4 @@
-"""What this chip reaches at best: copies, one-way traffic and fused multiply-adds.
+"""What this GPU reaches at best: copies, one-way traffic and fused multiply-adds.
 
 A size label is the bytes of the array that is read (or, where nothing is read, written). The sizes from 16MiB to 1GiB
 are those of square float32 matrices with sides from 2048 to 16384, so each such matrix has a copy of its own size.
@@ -49,7 +49,7 @@ FMA_PROBES = (1, 3, 127, 1003)
 QUADS_PER_THREAD = 4
 """float4 that copy_float4_x4 moves a thread, and that a thread of a grid-stride launch moves at least."""
 MAX_GRID_STRIDE_BLOCKS = 16_384
-"""15 waves of full SMs on a chip with 132: whatever the number of SMs is, the last wave's idle ones cost little."""
+"""15 waves of full SMs on a GPU with 132: whatever the number of SMs is, the last wave's idle ones cost little."""
 
 CHAINS = 8
 ROUND_PAIRS = 32
@@ -185,10 +185,10 @@ _memory = partial(Entry, sizes=MEMORY_SIZES, gate=MEMORY_GATE, probe_counts=MEMO
 _arithmetic = partial(Entry, sizes=FMA_SIZES, gate=FMA_GATE, probe_counts=FMA_PROBES)
 
 ENTRIES: tuple[Entry, ...] = (
-    _memory(_stage("copy_float", "One float a thread: too few bytes in flight."), "copy", _one_float, _copy),
-    _memory(_stage("copy_float4", "One float4 a thread: the flat copy."), "copy", _one_quad, _copy),
+    _memory(_stage("copy_float", "One float per thread: too few bytes in flight."), "copy", _one_float, _copy),
+    _memory(_stage("copy_float4", "One float4 per thread: the flat copy."), "copy", _one_quad, _copy),
     _memory(
-        _stage("copy_float4_x4", "Four float4 in flight a thread."),
+        _stage("copy_float4_x4", "Four float4 in flight per thread."),
         "copy",
         _some_quads,
         _copy,
@@ -196,7 +196,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     _memory(_stage("copy_float4_grid", "A fixed grid strides over the array."), "copy", _grid_stride, _copy),
     _memory(Stage("memcpy", "The driver's device-to-device copy.", operation="memcpy"), "copy", _one_block, _memcpy),
-    _memory(_stage("read_float4", "Reads alone; a sum a block comes out."), "read", _grid_stride, _read),
+    _memory(_stage("read_float4", "Reads alone; a sum per block comes out."), "read", _grid_stride, _read),
     _memory(_stage("write_float4", "Writes alone."), "write", _grid_stride, _write),
     _arithmetic(
         _stage("fma_chains", "Independent chains of fused multiply-adds."),
@@ -243,7 +243,7 @@ def probes(case: Case) -> Iterator[Case]:
 
 FAMILY = Family(
     name=NAME,
-    summary="what the chip reaches at best: copy, read, write and fused multiply-add",
+    summary="what the GPU reaches at best: copy, read, write and fused multiply-add",
     stages=tuple(entry.stage for entry in ENTRIES),
     cases=cases,
     probes=probes,

@@ -21,7 +21,7 @@ BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
 GATE_SIDES = (256, 1024, 4096)
 """One side where latency rules, one where the number of blocks does, one where the FMA units do."""
 BLOCKS_OF_A_FULL_CHIP = 132
-"""About one block for each SM of a large chip."""
+"""About one block for each SM of a large GPU."""
 BEST = {
     128: "split_k",  # 32 tiles of 16 x 32: nothing but latency, so as many warps on a tile as help
     192: "split_k",
@@ -39,7 +39,7 @@ BEST = {
     12288: "barrier_ring",  # 34.9 waves
     16384: "barrier_ring",  # 62.1 waves
 }
-"""The stage to take for a square problem of that side on a chip of 132 SMs, and the tiles that decide it."""
+"""The stage to take for a square problem of that side on a GPU of 132 SMs, and the tiles that decide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Tiling:
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
-        """Room for one tile of sums a block; a flag a block, and a counter."""
+        """Room for one tile of sums per block; a flag per block, and a counter."""
         if not self.persistent:
             return ()
         return (
@@ -124,7 +124,7 @@ class Entry:
     in_bands: bool = False
 
     def tiling(self, problem: Problem) -> Tiling | None:
-        """The smallest tiling that does not give more blocks than a full chip takes at once, or else the largest."""
+        """The smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest."""
         for tiling in self.tilings[:-1]:
             across, down = tiling.blocks(problem)
             if across * down <= BLOCKS_OF_A_FULL_CHIP:
@@ -174,13 +174,13 @@ _STREAM_K = (_stream_k(8), _stream_k(16))
 
 ENTRIES = (
     Entry(_stage("naive", "One thread an element."), _ELEMENTS, largest=8192, largest_in_gate=1024),
-    Entry(_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements a thread."), _TILE_128),
+    Entry(_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."), _TILE_128),
     Entry(_stage("vectorized", "float4 loads and stores."), _TILE_128),
     Entry(_stage("moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
     Entry(_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
     Entry(_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
     Entry(_stage("double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
-    Entry(_stage("warp_tiled", "A sub-tile a warp, 8 x 16 elements a thread, operands reused."), _TILE_256),
+    Entry(_stage("warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused."), _TILE_256),
     Entry(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _COPY_RING),
     Entry(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
     Entry(
@@ -228,7 +228,7 @@ def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Ti
         launch=launch,
         arguments=arguments,
         # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
-        # at least once and C is written once, 4 bytes an element.
+        # at least once and C is written once, 4 bytes per element.
         work=Work(bytes=4 * (m * k + k * n + m * n), flops=2 * m * n * k),
         reference=product,
         size=problem.label,

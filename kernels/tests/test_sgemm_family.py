@@ -22,7 +22,7 @@ probes = sgemm.probes
 
 SOURCES = sorted(FOLDER.glob("*.cu"))
 SMALLEST_OPT_IN_BYTES = 99 * 1024
-"""Dynamic shared memory a block may have on every chip that has asynchronous copies."""
+"""Dynamic shared memory a block may have on every GPU that has asynchronous copies."""
 
 
 def test_every_kernel_file_belongs_to_a_stage() -> None:

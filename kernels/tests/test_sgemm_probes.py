@@ -29,7 +29,7 @@ def test_probes_have_odd_and_even_numbers_of_tiles_ragged_k_and_unaligned_rows(d
 
 
 def whole_tiles(case: Case, probe: Case) -> bool:
-    """Whether a tile lies inside C and k is a whole number of slices, which kernels ask before reading four at once."""
+    """Whether a tile is inside C and k is a whole number of slices, which kernels ask before reading four at once."""
     tile = macros(case)
     m, n, k = shape_of(probe)
     depth = tile.get("SLICE_DEPTH", tile.get("TILE_DEPTH", 1))

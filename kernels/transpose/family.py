@@ -1,4 +1,4 @@
-"""Out-of-place transpose of a float32 matrix: from one float a thread to the copy's own speed.
+"""Out-of-place transpose of a float32 matrix: from one float per thread to the copy's own speed.
 
 ``in`` has ``ny`` rows of ``nx`` columns; a size label is ``<rows>x<columns>``, or the side alone of a square matrix.
 """
@@ -26,7 +26,7 @@ PROBE_SHAPES = ((1, 1), (31, 33), (127, 129), (128, 127), (3, 1030), (1030, 3), 
 multiple of four; and (132, 196), whose rows are 16-byte aligned: full tiles go in float4, edge tiles cannot."""
 
 GATE_SIDES = (8192, 16384)
-"""A 2048 x 2048 matrix fits the L2 of large chips and 4096 x 4096 scatters from run to run: both are for the record."""
+"""A 2048 x 2048 matrix fits the L2 of large GPUs and 4096 x 4096 scatters from run to run: both are for the record."""
 GATE_BLOCKS = 2
 """The gate takes the first blocks of each stage: those that set it beside its neighbours best, mostly the fastest."""
 
@@ -37,7 +37,7 @@ class Entry:
 
     ``span(block)`` is the part of the input one block covers, as (columns, rows). ``down`` says that the grid's x axis
     counts spans down the rows of the input instead of along its columns. ``pads`` are the paddings a tile stage is
-    built with, in floats a tile row, the usual one first; a stage with pads is built anew for each block shape.
+    built with, in floats per tile row, the usual one first; a stage with pads is built anew for each block shape.
     """
 
     stage: Stage
@@ -57,7 +57,7 @@ class Entry:
 def tile_side(block: Block) -> int:
     """The side of the shared tile a block moves: its longer side; a block shorter in one direction walks it in steps.
 
-    So 32x8, 8x32 and 32x32 threads all move 32 x 32 tiles, with 4, 4 and 1 elements a thread.
+    So 32x8, 8x32 and 32x32 threads all move 32 x 32 tiles, with 4, 4 and 1 elements per thread.
     """
     return max(block)
 
@@ -110,14 +110,14 @@ ENTRIES = (
     ),
     Entry(_stage("naive_row", "Reads rows, writes columns: scattered stores."), _TALL, _by_row),
     Entry(_stage("naive_col", "Reads columns, writes rows: scattered loads."), _TALL, _by_column, down=True),
-    Entry(_stage("unroll4_row", "naive_row, four elements a thread."), _TALL, _four_by_row),
-    Entry(_stage("unroll4_col", "naive_col, four elements a thread."), _TALL, _four_by_column, down=True),
+    Entry(_stage("unroll4_row", "naive_row, four elements per thread."), _TALL, _four_by_row),
+    Entry(_stage("unroll4_col", "naive_col, four elements per thread."), _TALL, _four_by_column, down=True),
     Entry(_stage("diagonal_row", "naive_row, blocks dealt along diagonals."), _TALL, _by_row),
     Entry(_stage("diagonal_col", "naive_col, blocks dealt along diagonals."), _TALL, _by_column, down=True),
     Entry(_stage("smem", "Rows to rows through a shared tile, with bank conflicts."), _WIDE, _tile, pads=_UNPADDED),
     Entry(_stage("smem_pad", "A padded tile: no bank conflicts."), _WIDE, _tile, pads=(1, 2)),
-    Entry(_stage("smem_unroll2", "Two tiles a block, with bank conflicts."), _WIDE, _two_tiles, pads=_UNPADDED),
-    Entry(_stage("smem_unroll2_pad", "Two padded tiles a block."), _WIDE, _two_tiles, pads=(1, 2)),
+    Entry(_stage("smem_unroll2", "Two tiles per block, with bank conflicts."), _WIDE, _two_tiles, pads=_UNPADDED),
+    Entry(_stage("smem_unroll2_pad", "Two padded tiles per block."), _WIDE, _two_tiles, pads=(1, 2)),
     Entry(_stage("vectorized", "A 64 x 64 tile, float4 on both sides."), _THREADS_256, _tile64),
     Entry(_stage("swizzled", "float4 in shared memory too, swizzled."), _THREADS_256, _tile64),
     Entry(_stage("ordered", "Blocks walk along the output's rows."), _THREADS_256, _tile64, down=True),

@@ -1,1 +1,1 @@
-"""Two commits on one GPU, measured in turns, fresh process by fresh process, and decided on their pairs."""
+"""Two commits on one GPU, measured alternately, fresh process by fresh process, and decided on their pairs."""

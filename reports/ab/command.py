@@ -131,7 +131,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
             for which, folder, environment in zip(Side, placed, environments, strict=True):
-                build_side(which, folder, environment, Path(scratch, f"{which}-build.log"))
+                build_side(which, folder.path, environment, Path(scratch, f"{which}-build.log"))
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError(str(broken)) from None

@@ -3,7 +3,7 @@
 A pair is one process of each side, run one after the other, and gives each case one number: ln(median of head /
 median of base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
 no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that what the screen picked
-for its luck has no luck left; of the first stage they take the variance only. Variances are steadied across cases
+for its luck has no luck left; of the first stage they take the variance only. Variances are moderated across cases
 (``reports.noise.squeeze``).
 
 Nothing is subtracted from the cases: where everything slowed, everything is slower.
@@ -24,7 +24,7 @@ from peakgate.reports.comparison.noise import Floats
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
 TO_BE_FOUND = math.log1p(0.005)
-"""The effect that is looked for: a suspect whose fresh pairs rule it out is done with."""
+"""The effect that is looked for: a suspect whose fresh pairs rule it out is dropped."""
 
 RULED_OUT_P = 0.001
 """The chance, at each look, of giving up on a slowdown that is just as large as what is looked for."""
@@ -35,7 +35,7 @@ second one of its size."""
 
 HOPELESS_P = 0.3
 HOPELESS_PAIRS = 10
-"""A suspect that after so many fresh pairs does not even lean its way, at this unadjusted p, is done with."""
+"""Futility stop: a suspect is dropped when its unadjusted p-value exceeds this after so many fresh pairs."""
 
 LEANING_P = 0.01
 """A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""
@@ -116,31 +116,31 @@ def hodges_lehmann(values: Floats) -> float:
 def estimates(
     log_ratios: Floats,
     log_time: Floats,
-    steadied_by: tuple[Floats, Floats, Floats] | None = None,
+    others: tuple[Floats, Floats, Floats] | None = None,
     other_pairs: Floats | None = None,
 ) -> list[Estimate | None]:
-    """One estimate a case (row) over its finite pairs (columns); None with fewer than two.
+    """One estimate per case (row) over its finite pairs (columns); None with fewer than two.
 
-    ``steadied_by`` are variances, degrees of freedom and log times of other cases, which help to steady the variances
-    of these. ``other_pairs`` are log ratios of the same cases, used for their variance only.
+    ``others`` are variances, degrees of freedom and log times of other cases, by which those of these are moderated.
+    ``other_pairs`` are log ratios of the same cases, used for their variance only.
     """
     counts = np.isfinite(log_ratios).sum(axis=1)
     variance, df = spread(log_ratios)
     if other_pairs is not None:
         variance, df = _pooled(variance, df, *spread(other_pairs))
-    if steadied_by is not None:
-        variance, df, times = (np.concatenate(both) for both in zip((variance, df, log_time), steadied_by, strict=True))
+    if others is not None:
+        variance, df, times = (np.concatenate(both) for both in zip((variance, df, log_time), others, strict=True))
     else:
         times = log_time
-    steadied, steadied_df = noise.squeeze(variance, df, times)
+    moderated, total_df = noise.squeeze(variance, df, times)
     found: list[Estimate | None] = []
     for row, count in enumerate(counts):
         if count < 2:
             found.append(None)
             continue
         values = log_ratios[row][np.isfinite(log_ratios[row])]
-        error = math.sqrt(steadied[row] / count)
-        found.append(Estimate(int(count), hodges_lehmann(values), float(values.mean()), error, float(steadied_df[row])))
+        error = math.sqrt(moderated[row] / count)
+        found.append(Estimate(int(count), hodges_lehmann(values), float(values.mean()), error, float(total_df[row])))
     return found
 
 
@@ -194,14 +194,14 @@ def decide(
         decided[row] = Decision(Status.OPEN, estimate, _resolvable(estimate, looks, len(suspected)), direction)
     others = [row for row, estimate in enumerate(screened) if estimate is not None and row not in suspected]
     variance, df = spread(screen[others])
-    steadied_by = variance, df, log_time[others]
+    rest = variance, df, log_time[others]
     taken = int(np.isfinite(confirm).any(axis=0).sum())
     open_rows = sorted(suspected)
     uncalled = len(suspected)
     for look in looks:
         if not open_rows or taken < look.pairs:
             break
-        fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], steadied_by, screen[open_rows])
+        fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], rest, screen[open_rows])
         known = {row: estimate for row, estimate in zip(open_rows, fresh, strict=True) if estimate is not None}
         verdicts = _look(known, suspected, look, uncalled)
         uncalled -= sum(decision.status is Status.CALLED for decision in verdicts.values())

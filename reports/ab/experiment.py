@@ -72,14 +72,13 @@ class Means:
 
 
 def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: Choice, means: Means) -> Record:
-    """Measure both sides, base and head, in turns; the record says how far it got.
+    """Measure both sides, base and head, alternately; the record says how far it got.
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
     environments = [side_environment(folder.path) for folder in folders]
     for which, folder, environment in zip(Side, folders, environments, strict=True):
-        means.progress.show(f"building {which}: the project's own build")
-        build_side(which, folder, environment, means.out / f"{which}-build.log")
+        build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
     with _opened(folders, means) as (sides, scratch):
         means.progress.show("building both sides")
         codes = read_codes(folders, settings.tier, environments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.git import ask
 from peakgate.project import config
 
 WORKING_TREE = "."
@@ -114,11 +114,6 @@ def _complete(worktree: Path) -> None:
 def git(*arguments: str) -> str:
     """Run git here and return what it prints; a PeakgateError quotes git's own message."""
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise PeakgateError(f"git cannot be run ({error.strerror}); install it, or give two folders") from None
-    if done.returncode != 0:
-        reported = " ".join(done.stderr.split()) or f"exit {done.returncode}"
-        said = " ".join(word for word in arguments if word not in ("-C", "-c"))
-        raise PeakgateError(f"git {said[:120]}: {reported}; run it in a git repository, or give two folders")
-    return done.stdout.strip()
+        return ask(Path(), *arguments).decode("utf-8", "replace").strip()
+    except PeakgateError as error:
+        raise PeakgateError(f"{error}; run it in a git repository, or give two folders") from None

@@ -1,4 +1,4 @@
-"""From the record of an experiment to the comparison that every face of the reports can show."""
+"""From the record of an experiment to the comparison that every output format can show."""
 
 from __future__ import annotations
 

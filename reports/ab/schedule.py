@@ -11,7 +11,7 @@ ALPHA = 0.01
 
 LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
 """(share of the confirming pairs, share of ALPHA). What doubled is plain after a fifth of them; what the last pair
-leaves open is measured once more. The shares of ALPHA add up to one, so looking often costs no false alarm."""
+leaves open is measured once more. The shares of ALPHA add up to one, so looking often costs no false positive."""
 
 FEWEST_PAIRS = 4
 
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 class Look:
     """Decide when so many confirming pairs are in, at this share of ALPHA.
 
-    ``final`` once the pairs that were asked for are in: a suspect that then leans nowhere is done with.
+    ``final`` once the pairs that were asked for are in: a suspect that then leans nowhere is dropped.
     """
 
     pairs: int

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: a manifest and a run file a process, enough to decide again without measuring."""
+"""What an experiment leaves behind: a manifest and a run file per process, enough to decide again without measuring."""
 
 from __future__ import annotations
 

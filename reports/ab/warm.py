@@ -3,7 +3,7 @@
 Started as a script in that folder. It imports what a run needs and the side's families, waits for one line of JSON and
 is the run from then on. Before that line it finds the driver, a tenth of a second of each run, and makes no CUDA
 context, so it can wait beside a run that is being measured. It is not forked: its address space, and with it where
-its arrays lie, is laid out anew, which is a part of what makes processes differ and must not be the same in all
+its arrays are, is laid out anew, which is a part of what makes processes differ and must not be the same in all
 processes of a side.
 """
 

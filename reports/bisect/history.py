@@ -84,7 +84,7 @@ def _built(commit: str, subject: str, target: Target, logs: Path) -> Commit:
     try:
         with placed(name, Wanted(commit)) as folder:
             environment = side_environment(folder.path)
-            build_side(name, folder, environment, logs / f"{name}-build.log")
+            build_side(name, folder.path, environment, logs / f"{name}-build.log")
             cases = read_code(target.tier, target.capability, name, folder, environment, case=target.case)
     except SideBroken as broken:
         return Commit(commit, subject, {}, broken.reason)

@@ -81,7 +81,7 @@ class Rig:
         if commit not in self._folders:
             name = commit[:SHORT]
             folder = self._stack.enter_context(placed(name, Wanted(commit)))
-            build_side(name, folder, side_environment(folder.path), self._means.out / f"{name}-build.log")
+            build_side(name, folder.path, side_environment(folder.path), self._means.out / f"{name}-build.log")
             self._folders[commit] = folder
         return self._folders[commit]
 

@@ -8,20 +8,18 @@ itself (``same``), in random order with sides swapped at random, plus the slowdo
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
 from peakgate.reports.bisect.search import Effort, End, search
 from peakgate.reports.injected.record import Experiment, read_times
 from peakgate.reports.injected.resample import Medians, Pairing, medians, unchanged
-from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.reports.ladder.markers import fill_page, table
 from peakgate.verdict import ExitCode
 
 
@@ -82,62 +80,41 @@ def simulate(
     return found
 
 
-def summary(found: Sequence[Simulated]) -> str:
-    """One line: how many named the right commit, a wrong one and none, and what that took."""
-    commits, pairs = (np.median([getattr(each, name) for each in found]) for name in ("commits", "pairs"))
-    right, wrong = sum(each.right for each in found), sum(each.wrong for each in found)
-    return (
-        f"{len(found)} histories: right commit {right} ({100 * right / len(found):.1f} %), wrong {wrong}, "
-        f"none named {len(found) - right - wrong}; median {commits:g} commits and {pairs:g} pairs measured"
-    )
-
-
 ROWS = ((0.01, 40), (0.01, 300), (0.004, 300))
 """What the page's table has: slowdown and number of histories."""
 
 BLOCK = "bisect-simulated"
 
 
-def table(measured: Medians, commits: int, seed: int) -> str:
+COMMITS, SEED = 64, 1
+
+
+def simulated(measured: Medians) -> str:
     """The page's table: a row per entry of ROWS."""
-    lines = [
-        "| slowdown | histories | right commit | wrong commit | none named | median commits measured | median pairs |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for slowdown, histories in ROWS:
-        found = simulate(measured, histories, commits, slowdown, effort=Effort(), seed=seed)
+        found = simulate(measured, histories, COMMITS, slowdown, effort=Effort(), seed=SEED)
         right, wrong = sum(each.right for each in found), sum(each.wrong for each in found)
         middle = [f"{np.median([getattr(each, name) for each in found]):g}" for name in ("commits", "pairs")]
         cells = [f"{100 * slowdown:g} %", histories, f"{right} ({100 * right / histories:.1f} %)", wrong]
-        lines.append(f"| {' | '.join(map(str, [*cells, histories - right - wrong, *middle]))} |")
-    return "\n".join(lines)
+        rows.append([*cells, histories - right - wrong, *middle])
+    head = ("slowdown", "histories", "right commit", "wrong commit", "none named", "median commits measured")
+    return table((*head, "median pairs"), rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate and print the summary, or fill a page's table; with ``--out`` also write every history as JSON."""
+    """Simulate, and print the table or fill a page with it; 2 where there is no record or no page."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.bisect.simulate", description=__doc__)
     parser.add_argument("record", type=Path, metavar="RECORD", help="the folder of a campaign's record")
-    parser.add_argument("--histories", type=int, default=40)
-    parser.add_argument("--commits", type=int, default=64)
-    parser.add_argument("--slowdown", type=float, default=0.01, help="0.01 is 1 %% (default)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write every history as JSON")
     parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")
     options = parser.parse_args(arguments)
     try:
-        measured = medians(read_times(options.record, Experiment.SAME))
+        text = simulated(medians(read_times(options.record, Experiment.SAME)))
         if options.page:
-            filled = table(measured, options.commits, options.seed)
-            text = fill(read_document(options.page), options.page, lambda _: filled, (BLOCK,))
-            write_whole(options.page, text)
-            return ExitCode.OK
+            fill_page(options.page, {BLOCK: text})
     except PeakgateError as error:
         return refused(error)
-    found = simulate(measured, options.histories, options.commits, options.slowdown, effort=Effort(), seed=options.seed)
-    sys.stdout.write(summary(found) + "\n")
-    if options.out:
-        rows = [asdict(each) for each in found]
-        write_whole(options.out, json.dumps({"seed": options.seed, "histories": rows}, indent=1) + "\n")
+    sys.stdout.write(f"{options.page}: written\n" if options.page else f"{text}\n")
     return ExitCode.OK
 
 

@@ -31,10 +31,9 @@ import numpy as np
 import pandas as pd
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.contract import changed_terms
 from peakgate.reports.comparison.evidence import CaseEvidence, gather, in_scope, repeated_sessions
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.comparison.reasons import below_floor, moved, several_gpus, unmoved
+from peakgate.reports.comparison.reasons import below_floor, changed_terms, moved, several_gpus, unmoved
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side

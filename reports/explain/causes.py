@@ -14,12 +14,13 @@ before the caches' figures, and stalls, which are symptoms, come last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from peakgate.build.cubin import Resources
+from peakgate.build.sass import Instruction, loops, mix
 from peakgate.counters.ncu import STALLS, Counters
-from peakgate.reports.explain.sides import Side
 
 NOTABLE = 0.1
 """A change of less than this, relative, is not mentioned."""
@@ -28,6 +29,28 @@ NOTABLE_SHARE = 0.2
 """Extra cycles below this share of the lost ones do not explain the change; they are listed behind what may."""
 
 SECTOR_CYCLES, INSTRUCTION_CYCLES = 0.5, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The machine code: instructions by class, loop bodies in instructions, longest first, barriers and divisions."""
+
+    instructions: int
+    classes: Mapping[str, int]
+    loops: tuple[int, ...]
+
+    @staticmethod
+    def of(code: Sequence[Instruction]) -> Code:
+        return Code(len(code), mix(code), tuple(loops(code)))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One case on one side; ``code`` is None where no disassembler is on PATH, ``counters`` are empty without ncu."""
+
+    resources: Resources
+    code: Code | None = None
+    counters: Counters = field(default_factory=dict)
 
 
 class Cause(StrEnum):

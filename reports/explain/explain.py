@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,9 +18,7 @@ from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.counters import ncu
-from peakgate.reports.explain.causes import Finding, findings
-from peakgate.reports.explain.place import Place, place
-from peakgate.reports.explain.sides import Code, Side
+from peakgate.reports.explain.causes import Code, Finding, Side, findings
 
 MOST_CASES = 12
 SIDE_NAMES = ("base", "head")
@@ -32,12 +32,21 @@ NO_DISASSEMBLER = (
 )
 NO_NCU = "no ncu on PATH: no hardware counters"
 
+_COMMENT = re.compile(r"\s*(//|/\*|\*|$)")
 _FACTS = (
     ("registers", "registers"),
     ("spill_bytes", "spilled bytes"),
     ("stack_bytes", "stack bytes"),
     ("static_shared_bytes", "static shared bytes"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file, relative to its repository, and a line from 1."""
+
+    file: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +241,33 @@ def _described(project: Project, cases: Sequence[str], capability: str | None) -
         reported = done.stderr.strip().splitlines() or ["it ended without a message"]
         return {case: {"problem": f"its machine code cannot be had: {reported[-1][:300]}"} for case in cases}
     return found
+
+
+def place(folder: Path, base: str | None, head: str | None) -> Place | None:
+    """Where head's source differs from base's; None for a source outside head's project in ``folder``, or none."""
+    if head is None or not Path(head).is_relative_to(folder):
+        return None
+    inside = Path(head).relative_to(folder)
+    done = subprocess.run(
+        ["git", "rev-parse", "--show-prefix"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    texts = [_text(Path(name)) if name else "" for name in (base, head)]
+    return Place(f"{done.stdout.strip()}{inside.as_posix()}", changed_line(*texts))
+
+
+def changed_line(before: str, after: str) -> int:
+    """The first changed line of code in ``after``, comments passed over; without one, the first kernel's line."""
+    old, new = before.splitlines(), after.splitlines()
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, first, last, start, end in matcher.get_opcodes():
+        if tag != "equal" and not all(_COMMENT.match(line) for line in (*old[first:last], *new[start:end])):
+            code = next((at for at in range(start, end) if not _COMMENT.match(new[at])), start)
+            return max(1, min(code + 1, len(new)))
+    return next((number for number, line in enumerate(new, 1) if "__global__" in line), 1)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

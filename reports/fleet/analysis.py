@@ -1,4 +1,4 @@
-"""From the table of a fleet to what became of every GPU: OK, OUTLIER, UNFIT, CRASHED or LOST, and the exit code."""
+"""From the table of a fleet to what became of every GPU, in one word (``Status``), and the exit code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.fleet import matrix, paired, statistics
-from peakgate.verdict import FAULTY, ExitCode, Verdict
+from peakgate.reports.fleet import dataset, paired, statistics
+from peakgate.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
 FIRST = ("exclusive", "together")
 AGAIN = "again"
+MOST_WORDS = 3
+"""So many cases are named in a GPU's reason."""
 
 
 class Status(StrEnum):
@@ -21,9 +23,15 @@ class Status(StrEnum):
 
     OUTLIER = "OUTLIER"
     CRASHED = "CRASHED"
+    FAILED = "FAILED"
     LOST = "LOST"
     UNFIT = "UNFIT"
+    UNDECIDED = "UNDECIDED"
     OK = "OK"
+
+
+OUT_OF_SERVICE = (Status.OUTLIER, Status.CRASHED, Status.LOST, Status.UNFIT)
+"""What speaks against the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +57,9 @@ class Analysis:
     ``group``, ``effect_percent``, ``p``, ``threshold_percent``, ``cases``, ``below_floor``, ``faults``, ``wall_s``,
     ``temperature_after_c``, ``open`` (a suspect that was not measured again). ``nodes`` and ``racks`` are as
     ``statistics.judge`` gives them, with ``slug`` and ``driver``. ``effects`` has the GPU's effects, ``deviations``
-    what each case (columns) differs from the fleet's median on each GPU (rows), both in log time. ``together`` and
-    ``changes`` compare by uuid (``paired``); None where there is nothing to compare with.
+    what each case (columns) differs from the fleet's median on each GPU (rows), both in log time. ``failing`` is on how
+    many GPUs the gate failed by each case, most first. ``together`` and ``changes`` compare by uuid (``paired``); None
+    where there is nothing to compare with.
     """
 
     fleet: str
@@ -61,6 +70,7 @@ class Analysis:
     effects: pd.DataFrame
     deviations: pd.DataFrame
     groups: pd.Series
+    failing: pd.Series
     notes: tuple[str, ...]
     faulty: tuple[str, ...] = ()
     together: paired.Change | None = None
@@ -73,11 +83,11 @@ class Analysis:
 
     @property
     def exit_code(self) -> ExitCode:
-        named = self.gpus["status"].isin([Status.OUTLIER, Status.CRASHED]).any()
+        named = self.gpus["status"].isin([Status.OUTLIER, Status.CRASHED, Status.FAILED]).any()
         if named or self.faulty or self.nodes["named"].any() or self.racks["named"].any():
             return ExitCode.REGRESSION
-        undecided = self.gpus["status"].isin([Status.LOST, Status.UNFIT]).any() or self.gpus["open"].any()
-        return ExitCode.UNDECIDED if undecided else ExitCode.OK
+        passed = (self.gpus["status"] == Status.OK).all() and not self.gpus["open"].any()
+        return ExitCode.OK if passed else ExitCode.UNDECIDED
 
 
 def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
@@ -88,7 +98,9 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     parts = [_judged(cell, again) for cell in _cells(first)]
     for part in parts:
         gpus.loc[part.gpus.index, part.gpus.columns] = part.gpus
-    gpus = _with_status(gpus, _faults(first))
+    gpus["group"] = gpus["group"].where(gpus["group"].notna(), None)
+    gates = pd.concat([first, again])
+    gpus = _with_status(gpus, _faults(first), _gate_words(gates))
     notes = [note for part in parts for note in part.notes]
     empty = statistics.fleet(pd.DataFrame(), pd.Series(dtype=str), pd.Series(dtype=str))["node"]
     changes = paired.against_past(first, past) if past is not None else ()
@@ -106,7 +118,8 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
         racks=pd.concat([part.racks for part in parts]) if parts else empty,
         effects=pd.concat([part.effects for part in parts]) if parts else pd.DataFrame(),
         deviations=pd.concat([part.deviations for part in parts]) if parts else pd.DataFrame(),
-        groups=matrix.groups(first),
+        groups=dataset.groups(first),
+        failing=_failing(gates),
         notes=tuple(notes),
         faulty=tuple(_faulty_everywhere(first)),
         together=paired.together(first, past) if both and past is not None else None,
@@ -131,11 +144,11 @@ def _cells(first: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
     about = cell.drop_duplicates("uuid").set_index(cell.drop_duplicates("uuid")["uuid"].astype(str))
-    times = matrix.log_times(cell)
-    groups = matrix.groups(cell)
+    times = dataset.log_times(cell)
+    groups = dataset.groups(cell)
     nodes, racks = about["node"].astype(str), about["rack"].astype(object)
     label = f"{about['slug'].iloc[0]}, driver {about['driver'].iloc[0]}"
-    fresh = matrix.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
+    fresh = dataset.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
     first = statistics.fleet(statistics.effects(times, groups), nodes, racks)
     final_times = times.copy()
     final_times.loc[fresh.index] = fresh
@@ -163,7 +176,8 @@ def _gpus(first: pd.DataFrame) -> pd.DataFrame:
     """A row per uuid with what is known without comparing."""
     once = first.drop_duplicates("uuid")
     names = ["node", "rack", "slug", "driver", "vbios", "outcome", "reason", "wall_s", "temperature_after_c"]
-    gpus = pd.DataFrame({name: once[name].astype(object).to_numpy() for name in names}, index=once["uuid"].astype(str))
+    known = once[names].astype(object)
+    gpus = known.where(known.notna(), None).set_axis(once["uuid"].astype(str), axis="index")
     below = first["verdict"] == Verdict.BELOW_FLOOR.value
     for name, flags in (("cases", first["time_us"].notna()), ("below_floor", below)):
         counted = flags.groupby(first["uuid"], observed=True).sum()
@@ -193,7 +207,28 @@ def _faulty_everywhere(first: pd.DataFrame) -> Iterator[str]:
             yield f"{case}: {verdicts} on {count} of {measured} GPUs: the kernel's fault, not a GPU's"
 
 
-def _with_status(gpus: pd.DataFrame, faults: pd.Series) -> pd.DataFrame:
+def _failing(gates: pd.DataFrame) -> pd.Series:
+    """By case on how many GPUs the gate failed by it, most first."""
+    failed = gates[gates["verdict"].isin([each.value for each in REGRESSIONS])]
+    return failed.groupby(failed["case"].astype(str))["uuid"].nunique().sort_values(ascending=False, kind="stable")
+
+
+def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[Status, str]]:
+    """By uuid whether a gate of the GPU failed or could not decide, by ``bench``'s own exit code, and why."""
+    found = {}
+    measured = gates[(gates["outcome"] == "measured") & gates["exit_code"].gt(0)]
+    for uuid, rows in measured.groupby(measured["uuid"].astype(str)):
+        failed = (rows["exit_code"] == ExitCode.REGRESSION).any()
+        why = rows[rows["verdict"].isin([each.value for each in (REGRESSIONS if failed else UNDECIDED)])]
+        cases = dict(zip(why["case"].astype(str), why["verdict"].astype(str), strict=True))
+        words = [f"{case}: {verdict}" for case, verdict in cases.items()]
+        more = [f"{len(words) - MOST_WORDS} more"] if len(words) > MOST_WORDS else []
+        reason = "; ".join([*words[:MOST_WORDS], *more]) or f"its gate exited {rows['exit_code'].max():.0f}"
+        found[str(uuid)] = (Status.FAILED if failed else Status.UNDECIDED, reason)
+    return found
+
+
+def _with_status(gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[Status, str]]) -> pd.DataFrame:
     gpus = gpus.copy()
     gpus["faults"] = [len(faults.get(uuid, [])) for uuid in gpus.index]
     statuses, reasons = [], []
@@ -202,9 +237,12 @@ def _with_status(gpus: pd.DataFrame, faults: pd.Series) -> pd.DataFrame:
         own = faults.get(row.Index)
         if status is Status.OK and own:
             wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in own)
-            status, reason = Status.OUTLIER if wrong else Status.CRASHED, f"{'; '.join(own[:3])}; other GPUs run it"
+            status = Status.OUTLIER if wrong else Status.CRASHED
+            reason = f"{'; '.join(own[:MOST_WORDS])}; other GPUs run it"
         elif status is Status.OK and row.named:
             status, reason = Status.OUTLIER, f"{_slower(row)}, measured twice"
+        elif status is Status.OK and str(row.Index) in gates:
+            status, reason = gates[str(row.Index)]
         elif status is Status.OK and row.open:
             reason = f"{_slower(row)}: a suspect, not measured again; --resume does"
         statuses.append(status)

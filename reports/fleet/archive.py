@@ -9,16 +9,17 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from peakgate.common import git
 from peakgate.common.errors import PeakgateError
-from peakgate.project import config
 from peakgate.project.config import Project
+from peakgate.reports.ab.build import build_side
+from peakgate.reports.ab.process import SideBroken
 from peakgate.run.inputs import ARCHIVE, file_digest, tree
 
 LARGEST_BYTES = 512_000_000
@@ -114,9 +115,6 @@ def build(project: Path, log: Path) -> None:
 
     A PeakgateError names the log of a build that failed.
     """
-    settings = config.find(project)
-    if settings is None or settings.build is None:
-        return
     done = project / ".peakgate" / "built"
     done.parent.mkdir(exist_ok=True)
     with (done.parent / "build.lock").open("w") as lock:
@@ -124,32 +122,18 @@ def build(project: Path, log: Path) -> None:
         if done.exists():
             return
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output:
-            try:
-                code = subprocess.run(  # noqa: S602  (the project's own command)
-                    settings.build,
-                    shell=True,
-                    cwd=project,
-                    stdout=output,
-                    stderr=output,
-                    stdin=subprocess.DEVNULL,
-                    timeout=settings.build_timeout_s,
-                    check=False,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                raise PeakgateError(
-                    f"build: `{settings.build}` took over {settings.build_timeout_s:.0f} s; see {log}"
-                ) from None
-        if code:
-            raise PeakgateError(f"build: `{settings.build}` ended with exit code {code}; see {log}")
+        try:
+            build_side("the project", project, os.environ, log)
+        except SideBroken as broken:
+            raise PeakgateError(str(broken)) from None
         done.touch()
 
 
 def _top(root: Path) -> Path:
     """The repository that a project is in, or its own folder."""
     try:
-        return Path(_git(root, "rev-parse", "--show-toplevel").decode().strip())
-    except (OSError, subprocess.CalledProcessError):
+        return git.top_of(root)
+    except PeakgateError:
         return root
 
 
@@ -157,10 +141,10 @@ def _files(top: Path, project: Project) -> Iterator[Path]:
     """The regular files and links to pack, in a fixed order."""
     try:
         # git lists files of submodules and untracked files in two calls only.
-        listed = _git(top, "ls-files", "-z", "--recurse-submodules")
-        listed += _git(top, "ls-files", "-z", "--others", "--exclude-standard")
+        listed = git.ask(top, "ls-files", "-z", "--recurse-submodules")
+        listed += git.ask(top, "ls-files", "-z", "--others", "--exclude-standard")
         names = {top / os.fsdecode(name) for name in listed.split(b"\0") if name}
-    except (OSError, subprocess.CalledProcessError):
+    except PeakgateError:
         names = {path for path in top.rglob("*") if not NEVER & set(path.relative_to(top).parts)}
     saved = (project.runs, project.out)
     for path in sorted(names):
@@ -177,8 +161,3 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uname = entry.gname = ""
     entry.mtime = 0
     return entry
-
-
-def _git(folder: Path, *arguments: str) -> bytes:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout

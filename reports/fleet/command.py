@@ -28,7 +28,7 @@ OURS = ("--out", "--benchmark-json", "--benchmark-storage", "--commit", "--resum
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Measure and report; 0 nothing found, 1 an outlier or a crash, 2 bad input, 3 not every GPU could be judged."""
+    """Measure and report; 0 all passed, 1 an outlier, a crash or a failed gate, 2 bad input, 3 not all were judged."""
     options, for_bench = _parser(verb).parse_known_args(arguments)
     root = options.out / "fleet"
     if options.report is None:
@@ -131,7 +131,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         prog=f"peakgate {verb}",
         description="Run the project's gate on every GPU of this machine, or of the Dask cluster whose scheduler is "
         "named, and report which GPUs, nodes and racks are slow. Other options go to `peakgate bench`: -k, --tier, ...",
-        epilog="exit codes: 0 no outlier, 1 an outlier or a crash, 2 bad input, 3 not all judged, 130 interrupted",
+        epilog="exit codes: 0 every gate passed and no GPU is slow, 1 a failed gate, an outlier or a crash, "
+        "2 bad input, 3 not all judged, 130 interrupted",
         allow_abbrev=False,
     )
     parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster, tcp://HOST:8786 (default: this machine)")

@@ -20,8 +20,10 @@ from peakgate.common.files import write_whole
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Store
 from peakgate.reports.runs.runfile import CaseResult, load_run
+from peakgate.verdict import FAULTY, Verdict
 
 FILE = "fleet.parquet"
+UNUSABLE = [each.value for each in (*FAULTY, Verdict.INCONCLUSIVE)]
 TEXT, NUMBER, FLAG = "category", "float64", "boolean"
 
 GPU_COLUMNS: Mapping[str, str] = {
@@ -49,6 +51,7 @@ GATE_COLUMNS: Mapping[str, str] = {
     "started": TEXT,
     "outcome": TEXT,
     "reason": TEXT,
+    "exit_code": NUMBER,
     "emulated": FLAG,
     "wall_s": NUMBER,
     "temperature_before_c": NUMBER,
@@ -89,6 +92,21 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return _typed(found)
 
 
+def log_times(table: pd.DataFrame) -> pd.DataFrame:
+    """The log of the times in microseconds, a row per uuid and a column per case; missing where there is no figure."""
+    usable = table[table["time_us"].gt(0) & ~table["verdict"].isin(UNUSABLE)]
+    uuids, cases = (usable[name].astype("category").cat.remove_unused_categories() for name in ("uuid", "case"))
+    times = np.full((len(uuids.cat.categories), len(cases.cat.categories)), np.nan)
+    times[uuids.cat.codes, cases.cat.codes] = np.log(usable["time_us"].to_numpy())
+    return pd.DataFrame(times, index=uuids.cat.categories.astype(str), columns=cases.cat.categories.astype(str))
+
+
+def groups(table: pd.DataFrame) -> pd.Series:
+    """What limits each case, by case: ``memory``, ``compute`` or ``link``; missing where no peak is claimed."""
+    known = table.dropna(subset=["case"]).drop_duplicates("case")
+    return pd.Series(known["bound"].astype(object).to_numpy(), index=known["case"].astype(str))
+
+
 def write(table: pd.DataFrame, path: Path) -> None:
     """Write the table as Parquet, whole or not at all."""
     buffer = io.BytesIO()
@@ -99,10 +117,10 @@ def write(table: pd.DataFrame, path: Path) -> None:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """A table that was written; a PeakgateError where the file is none."""
+    """A table that was written; a PeakgateError where the file is none. Earlier versions wrote no ``exit_code``."""
     try:
         found = pyarrow.parquet.read_table(path).to_pandas()
-        return _typed(found[list(COLUMNS)])
+        return _typed(found.assign(exit_code=found.get("exit_code", np.nan))[list(COLUMNS)])
     except (OSError, KeyError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {FILE}") from None
@@ -128,7 +146,7 @@ def _about(where: Place, gate: Mapping[str, Any]) -> dict[str, Any]:
     if where.emulated:
         about |= {"name": "emulator", "slug": "cpu-emulator"}
     about |= {"uuid": where.uuid, "node": where.node, "rack": where.rack, "emulated": where.emulated}
-    about |= {name: gate.get(name) for name in ("mode", "started", "outcome", "reason", "wall_s")}
+    about |= {name: gate.get(name) for name in ("mode", "started", "outcome", "reason", "exit_code", "wall_s")}
     for when, seen in (("before", before), ("after", after)):
         about |= {f"temperature_{when}_c": seen.get("temperature_c"), f"power_{when}_w": seen.get("power_w")}
     return about

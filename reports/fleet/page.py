@@ -58,7 +58,7 @@ def page(found: Analysis) -> str:
 
 
 def _number(value: Any, digits: int = 1) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+    return report.MISSING if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _ordered(found: Analysis) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.fleet import matrix, statistics
+from peakgate.reports.fleet import dataset, statistics
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no type information
 
 FEWEST_PAIRS = 4
@@ -69,12 +69,12 @@ def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> Change | None
         return None
     newest = before.groupby(before["uuid"].astype(str))["started"].transform(lambda started: started.astype(str).max())
     before = before[before["started"].astype(str) == newest]
-    old, new = matrix.log_times(before), matrix.log_times(now)
+    old, new = dataset.log_times(before), dataset.log_times(now)
     uuids, cases = old.index.intersection(new.index), _same_code(before, now, old.columns.intersection(new.columns))
     shift = new.loc[uuids, cases] - old.loc[uuids, cases]
     if shift.empty:
         return None
-    return _change(what, shift, matrix.groups(now))
+    return _change(what, shift, dataset.groups(now))
 
 
 def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> Change:

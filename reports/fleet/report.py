@@ -10,15 +10,17 @@ from typing import Any
 
 import pandas as pd
 from peakgate.common.text import cell, one_line
-from peakgate.reports.fleet.analysis import Analysis, Status
+from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
 from peakgate.reports.fleet.paired import Change
+from peakgate.reports.ladder.markers import table
 from peakgate.reports.render.markdown import code, escape
 from rich.console import Console
 from rich.text import Text
 
 SCHEMA = 1
-MOST_ROWS = 20
-STYLES = {Status.OK: "green", Status.UNFIT: "yellow", Status.LOST: "yellow"}
+MOST_ROWS, MOST_CASES = 20, 5
+STYLES = {Status.OK: "green"} | dict.fromkeys((Status.UNFIT, Status.LOST, Status.UNDECIDED), "yellow")
+MISSING = "–"
 HEADINGS = ("status", "GPU", "node", "slower by", "in", "below floor", "reason")
 GPU_COLUMNS = (
     *("status", "reason", "node", "rack", "slug", "driver", "vbios", "group", "effect_percent", "p"),
@@ -61,14 +63,17 @@ def units(found: Analysis) -> list[str]:
 
 def sentences(found: Analysis) -> list[str]:
     """The spread of the fleet, its gates' floors, and what changed against other measurements."""
-    said = []
+    lines = []
+    if len(found.failing):
+        most = ", ".join(f"{case} on {count} GPUs" for case, count in found.failing.head(MOST_CASES).items())
+        lines.append(f"gates failed by {len(found.failing)} cases, most by {most}")
     if len(found.effects) > 1:
-        spread = ", ".join(f"{name} {100 * value:.2f} %" for name, value in found.effects.std().items())
-        said.append(f"spread between GPUs (SD): {spread}")
+        spread = ", ".join(f"{name} {_percent(100 * value, '.2f')}" for name, value in found.effects.std().items())
+        lines.append(f"spread between GPUs (SD): {spread}")
     if (below := int((found.gpus["below_floor"] > 0).sum())) > 0:
-        said.append(f"{below} GPUs have cases below their floor, {int(found.gpus['below_floor'].sum())} cases in all")
+        lines.append(f"{below} GPUs have cases below their floor, {int(found.gpus['below_floor'].sum())} cases in all")
     changes = [*([found.together] if found.together else []), *found.changes]
-    return said + [line for change in changes for line in change_lines(change)]
+    return lines + [line for change in changes for line in change_lines(change)]
 
 
 def change_lines(change: Change) -> list[str]:
@@ -78,17 +83,18 @@ def change_lines(change: Change) -> list[str]:
         bounds = (
             "" if math.isnan(row["low_percent"]) else f" ({row['low_percent']:+.2f} to {row['high_percent']:+.2f} %)"
         )
-        parts.append(f"{name} {row['shift_percent']:+.2f} %{bounds}")
+        parts.append(f"{name} {_percent(row['shift_percent'], '+.2f')}{bounds}")
     lines = [f"{change.what}, {change.pairs} GPUs, time: {', '.join(parts)}"]
     if len(change.cases):
-        most = ", ".join(f"{case} {row['shift_percent']:+.1f} %" for case, row in change.cases.head(5).iterrows())
+        shifts = change.cases["shift_percent"].head(MOST_CASES)
+        most = ", ".join(f"{case} {shift:+.1f} %" for case, shift in shifts.items())
         lines.append(f"{change.what}: {len(change.cases)} cases moved, most {most}")
     return lines
 
 
 def drain(found: Analysis) -> list[str]:
     """Commands for Slurm and Kubernetes that take nodes with bad GPUs out of service; they are never run here."""
-    bad = found.gpus[found.gpus["status"] != Status.OK]
+    bad = found.gpus[found.gpus["status"].isin(OUT_OF_SERVICE)]
     nodes = dict.fromkeys([*bad["node"].astype(str), *found.nodes.index[found.nodes["named"].to_numpy(bool)]])
     commands = []
     for node in list(nodes)[:MOST_ROWS]:
@@ -109,8 +115,8 @@ def markdown(found: Analysis) -> str:
     fine = found.gpus.drop(bad.index).sort_values("effect_percent", ascending=False)
     for title, rows in (("Not OK", bad), ("OK, slowest first", fine.head(MOST_ROWS))):
         if len(rows):
-            table = [_row(HEADINGS), _row(["---"] * len(HEADINGS)), *(_row(_cells(row)) for row in rows.itertuples())]
-            lines += [f"## {title} ({len(bad) if rows is bad else len(fine)})", "", *table, ""]
+            lines += [f"## {title} ({len(bad) if rows is bad else len(fine)})", ""]
+            lines += [table(HEADINGS, map(_cells, rows.itertuples())), ""]
     if commands := drain(found):
         lines += ["To take nodes out of service:", "", "```sh", *commands, "```", ""]
     return "\n".join(lines)
@@ -119,9 +125,8 @@ def markdown(found: Analysis) -> str:
 def csv(found: Analysis) -> str:
     """One row per GPU, worst first, with its effects in percent."""
     effects = (100 * (found.effects.apply(lambda column: column.map(math.expm1)))).add_suffix(" percent")
-    table = found.gpus[list(GPU_COLUMNS)].join(effects)
-    table = table.rename_axis("uuid").reset_index()
-    text: str = table.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    gpus = found.gpus[list(GPU_COLUMNS)].join(effects).rename_axis("uuid").reset_index()
+    text: str = gpus.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
     return text
 
 
@@ -134,6 +139,7 @@ def as_json(found: Analysis) -> str:
         "mode": found.mode,
         "exit_code": int(found.exit_code),
         "counts": {status.value: count for status, count in found.counts.items()},
+        "failing": {str(case): int(count) for case, count in found.failing.items()},
         "notes": [*found.faulty, *found.notes],
         "gpus": _records(found.gpus[list(GPU_COLUMNS)], "uuid"),
         "nodes": _records(found.nodes, "node"),
@@ -161,13 +167,13 @@ def _records(table: pd.DataFrame, name: str) -> list[dict[str, Any]]:
 
 
 def _cells(row: Any) -> Sequence[str]:
-    effect = "" if math.isnan(row.effect_percent) else f"{row.effect_percent:.1f} %"
-    texts = (str(row.status), code(str(row.Index)), escape(str(row.node)), effect, escape(str(row.group or "")))
+    effect, group = _percent(row.effect_percent, ".1f"), escape(row.group or MISSING)
+    texts = (str(row.status), code(str(row.Index)), escape(str(row.node)), effect, group)
     return (*texts, str(int(row.below_floor)), escape(row.reason))
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _percent(value: float, form: str) -> str:
+    return MISSING if math.isnan(value) else f"{value:{form}} %"
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

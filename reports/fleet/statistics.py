@@ -235,7 +235,7 @@ def _isf(p: float, df: float) -> float:
 
 @cache
 def _tails() -> tuple[Matrix, Matrix]:
-    """Degrees of freedom, and how far the tail's quantile lies beyond the middle one's."""
+    """Degrees of freedom, and how far the tail's quantile is beyond the middle one's."""
     grid = np.geomspace(3.0, LIGHTEST, 60)
     return grid, np.asarray(special.stdtrit(grid, (1 - TAIL) / 2) / special.stdtrit(grid, 0.25))
 

@@ -94,15 +94,6 @@ class _Trial:
         began = time.monotonic()
         found = run()
         self._summary[name] = {"wall_s": round(time.monotonic() - began, 1), **found}
-        if "alone" in self._summary and name == "together":
-            alone = self._summary["alone"]["wall_s"]
-            self._summary["together_over_alone"] = round(self._summary[name]["wall_s"] / alone, 3)
-            gates = [gate["wall_s"] for gate in found["gates"].values() if gate["wall_s"]]
-            singles = [gate["wall_s"] for gate in self._summary["exclusive"]["gates"].values() if gate["wall_s"]]
-            if gates and singles:
-                self._summary["slowest_gate_together_over_mean_exclusive"] = round(
-                    max(gates) * len(singles) / sum(singles), 3
-                )
         write_whole(self._folder / "summary.json", json.dumps(self._summary, indent=1))
         sys.stdout.write(f"{name}: {json.dumps(self._summary[name])[:600]}\n")
         sys.stdout.flush()

@@ -14,13 +14,12 @@ from typing import Any
 
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
 from peakgate.reports.ab import decide
 from peakgate.reports.ab.schedule import ALPHA
 from peakgate.reports.injected import rates
 from peakgate.reports.injected.record import MUTANTS, Cell, Experiment, Gate, read_facts, read_json, read_times
 from peakgate.reports.injected.resample import Pairing, medians
-from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.reports.ladder.markers import fill_page, percent, table
 from peakgate.reports.render.console import say
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
@@ -62,9 +61,9 @@ def rule() -> str:
     suspect = f"p < {decide.SCREEN_P:g}, over {_percent_of_shift(decide.SCREEN_SHIFT)}"
     confirming = f"up to {rates.gate_pairs() - rates.SCREENING_PAIRS}"
     flagged = f"over {_percent_of_shift(decide.SMALLEST_SHIFT)}"
-    return _table(
+    return table(
         ("screening pairs", "suspect", "confirming pairs", "flagged", "error of all cases together"),
-        [(str(rates.SCREENING_PAIRS), suspect, confirming, flagged, _percent(ALPHA))],
+        [(str(rates.SCREENING_PAIRS), suspect, confirming, flagged, percent(ALPHA))],
     )
 
 
@@ -81,16 +80,16 @@ def false_positives(unchanged: Mapping[str, tuple[pd.DataFrame, int]]) -> str:
             continue
         slower, faster, left_open = (int(gates[column].sum()) for column in rates.COLUMNS[:3])
         rate = slower / len(gates)
-        bounds = [_percent(rate_at_most(rate, count) if count else 1.0) for count in (len(gates), disjoint)]
-        row = (name, str(len(gates)), f"{slower} ({_percent(rate)})", bounds[0], f"{bounds[1]} ({disjoint})")
+        bounds = [percent(rate_at_most(rate, count) if count else 1.0) for count in (len(gates), disjoint)]
+        row = (name, str(len(gates)), f"{slower} ({percent(rate)})", bounds[0], f"{bounds[1]} ({disjoint})")
         rows.append((*row, str(faster), str(left_open), f"{gates['confirming_pairs'].mean():.1f}"))
-    return _table((*head, "confirming pairs (mean)"), rows)
+    return table((*head, "confirming pairs (mean)"), rows)
 
 
 def detected(whole: Mapping[Cell, tuple[int, int]], resampled: Mapping[Cell, float]) -> str:
     """Slowed copies that whole runs of ``ab`` flagged slower; in brackets the detection rate of resampled gates."""
     texts = {cell: f"{slower} of {judged}" for cell, (slower, judged) in whole.items()}
-    return _by_cell(texts | {cell: f"{texts[cell]} ({_percent(rate)})" for cell, rate in resampled.items()})
+    return _by_cell(texts | {cell: f"{texts[cell]} ({percent(rate)})" for cell, rate in resampled.items()})
 
 
 def shifts(measured: Mapping[Cell, float], truth: Mapping[Cell, float]) -> str:
@@ -109,7 +108,7 @@ def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
         slower, counted = cases[0]["change_percent"] or 0.0, f"{flagged} of {len(mutant['cases'])}"
         rows.append((slower, (mutant["name"], mutant["reason"], cases[0]["case"], f"{slower:.1f} %", counted)))
     rows.sort(key=lambda row: row[0], reverse=True)
-    return _table(
+    return table(
         ("mutant", "what it is", "most slowed case", "slower by", "cases flagged"),
         (row for _, row in rows),
     )
@@ -122,12 +121,12 @@ def explained(record: Path) -> str:
         (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
         for each in cases
     ]
-    return _table(("mutant", "injected", "named first", "first sentence"), rows)
+    return table(("mutant", "injected", "named first", "first sentence"), rows)
 
 
 def walls(gates: Iterable[Gate]) -> str:
     """The wall time of whole runs of ``ab``."""
-    return _table(
+    return table(
         ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds"),
         (
             (HEADS[gate.experiment], *map(str, counts), f"{gate.seconds:.0f}")
@@ -140,19 +139,10 @@ def walls(gates: Iterable[Gate]) -> str:
 def _by_cell(texts: Mapping[Cell, str]) -> str:
     """A row per duration and a column per injected slowdown."""
     durations, shares = (sorted({getattr(cell, name) for cell in texts}) for name in ("duration_us", "permille"))
-    return _table(
+    return table(
         ("duration", *(f"{share / 10:g} %" for share in shares)),
         ((f"{duration} µs", *(texts.get(Cell(duration, share), "–") for share in shares)) for duration in durations),
     )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
-
-
-def _percent(share: float) -> str:
-    """At most three significant digits: ``0.4 %``."""
-    return f"{100 * share:.3g} %"
 
 
 def _percent_of_shift(log_shift: float) -> str:
@@ -169,10 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
-        document = read_document(options.page) if options.page else ""
         found = tables(options.record, options.gates)
         if options.page:
-            write_whole(options.page, fill(document, options.page, found.__getitem__, found))
+            fill_page(options.page, found)
     except PeakgateError as error:
         return refused(error)
     say(f"{options.page}: written\n" if options.page else "\n\n".join(found.values()) + "\n")

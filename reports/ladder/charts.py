@@ -50,7 +50,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar a stage, from the first to the last of the ladder, against a roof."""
+    """A bar per stage, from the first to the last of the ladder, against a roof."""
 
     title: str
     note: str

@@ -8,12 +8,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
 
 MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
 
@@ -70,6 +71,21 @@ def fill(text: str, path: Path, content: Callable[[str], str], known: Collection
             _refuse(path, block.opening, f"there is no ladder named {block.name}{meant}; there are {blocks}")
         lines[block.opening + 1 : block.closing] = ["", *content(block.name).split("\n"), ""]
     return "\n".join(lines)
+
+
+def fill_page(path: Path, content: Mapping[str, str]) -> None:
+    """Write a document anew with these contents in its blocks, which must all be known."""
+    write_whole(path, fill(read_document(path), path, content.__getitem__, content))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown; the cells are taken as they are."""
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def percent(share: float) -> str:
+    """At most three significant digits: ``0.4 %``."""
+    return f"{100 * share:.3g} %"
 
 
 def inside(text: str, path: Path) -> dict[str, str]:

@@ -12,8 +12,8 @@ from peakgate.reports.ladder.charts import Groups
 from peakgate.reports.ladder.markers import link
 from peakgate.reports.ladder.stages import Entry, Timed, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.run.table import Row, counts, render
-from peakgate.verdict import Verdict
+from peakgate.run.table import Row, render
+from peakgate.verdict import Verdict, counts
 
 HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
 

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from peakgate.common import git
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
-from peakgate.reports.protect import acknowledged, changes, contracts, git
+from peakgate.reports.protect import acknowledged, changes, tree
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runs.runfile import load_run
@@ -53,10 +54,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         )
     if options.out is not None:
         (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
-    commit = git.commit_of(options.base, folder.parent)
-    root = git.root_of(folder.parent)
+    commit = git.commit_of(options.base, folder.parent, "--base")
+    root = git.top_of(folder.parent)
     name = folder.resolve().relative_to(root.resolve()).as_posix()
-    files = git.changed(commit, root)
+    files = tree.changed(commit, root)
     inside = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
@@ -105,10 +106,10 @@ def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
 
 def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
     found = []
-    for name in git.files(commit, folder):
+    for name in tree.files(commit, folder):
         gpu, _, file = name.partition("/")
         if file == FLOORS:
-            before = _floors_then(f"{ref}:{folder.name}/{name}", git.text(commit, folder, name))
+            before = _floors_then(f"{ref}:{folder.name}/{name}", tree.text(commit, folder, name))
             found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
     return found
 
@@ -146,16 +147,16 @@ def _contract_changes(ref: str, commit: str, root: Path) -> list[changes.Change]
     if project is None or not project.kernels.is_dir():
         return []
     with tempfile.TemporaryDirectory() as scratch:
-        tree = Path(scratch) / "base"
-        git.export(commit, root, tree)
+        copy = Path(scratch) / "base"
+        git.export(commit, root, copy)
         within = project.root.resolve().relative_to(root.resolve())
         if (
-            config.find(tree / within) is None
-            or not (tree / project.kernels.resolve().relative_to(root.resolve())).is_dir()
+            config.find(copy / within) is None
+            or not (copy / project.kernels.resolve().relative_to(root.resolve())).is_dir()
         ):
             return []
-        before = contracts.read(tree / within, ref)
-        return changes.contract_changes(before, contracts.read(project.root, "the working tree"))
+        before = tree.contracts(copy / within, ref)
+        return changes.contract_changes(before, tree.contracts(project.root, "the working tree"))
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
@@ -166,11 +167,11 @@ def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
 
 def _of_base(commit: str, folder: Path, today: date) -> list[changes.Acknowledgement]:
     found = []
-    for name in git.files(commit, folder):
+    for name in tree.files(commit, folder):
         gpu, _, file = name.rpartition("/")
         if file == acknowledged.FILE and "/" not in gpu:
             with tempfile.TemporaryDirectory() as scratch:
-                found += acknowledged.load(_scratch(scratch, git.text(commit, folder, name)), gpu, today)
+                found += acknowledged.load(_scratch(scratch, tree.text(commit, folder, name)), gpu, today)
     return found
 
 

@@ -105,7 +105,7 @@ def roofline(page: Page) -> Chart | None:
 
 
 def _ladder(page: Page, family: str) -> Chart | None:
-    """A bar a stage, in the order of the lessons: the best case's share of the peak that binds it."""
+    """A bar per stage, in the order of the lessons: the best case's share of the peak that binds it."""
     best_of_stage: dict[str, Line] = {}
     for line in page.lines:
         if line.family == family and line.now and line.now.peak_fraction is not None:

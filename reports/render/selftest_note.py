@@ -26,7 +26,7 @@ class SavedSelftest:
     taken: datetime
     sessions: int
     gates: int
-    alarms: int
+    flagged: int
     sees_percent: float
     tight_floors: int
 
@@ -47,7 +47,7 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
     where = f" on another {' and '.join(differs)}" if differs else ""
     sees = f"; one session against one detects {percent(found.sees_percent)} in the median case"
     tight = f"; {found.tight_floors} floors are tighter than this runner repeats" if found.tight_floors else ""
-    failed = f"{found.alarms} of {found.gates} gates failed on unchanged code"
+    failed = f"{found.flagged} of {found.gates} gates failed on unchanged code"
     return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {failed}{sees}{tight}",)
 
 
@@ -63,7 +63,7 @@ def _load(path: Path) -> SavedSelftest:
             taken=datetime.fromisoformat(record["taken"]),
             sessions=len(record["sessions"]),
             gates=sum(each["gates"] for each in designs),
-            alarms=sum(each["alarms"] for each in designs),
+            flagged=sum(each["alarms"] for each in designs),
             sees_percent=float(designs[0]["smallest_detectable_change_percent"]["median"]),
             tight_floors=len(record["floors_too_tight"]),
         )

@@ -111,7 +111,7 @@ class Archive:
                 raise PeakgateError(f"a newer run than {chosen.path} cannot be read: {error}") from None
 
     def notes(self) -> tuple[str, ...]:
-        """One line a file that was met and passed over."""
+        """One line per file that was met and passed over."""
         errors = [f"passed over: {error}" for error in self._read.values() if isinstance(error, PeakgateError)]
         return tuple(dict.fromkeys([*self._notes, *errors]))
 

@@ -40,7 +40,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
-    """Leave one run file a session below ``folder``.
+    """Leave one run file per session below ``folder``.
 
     A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
     first session that is emulated.

@@ -73,11 +73,11 @@ def _design(measured: Measured, runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "design": measured.design,
         "gates": measured.gates,
-        "alarms": measured.alarms,
+        "alarms": measured.flagged,
         "false_alarm_rate": measured.rate,
         "false_alarm_rate_at_most": measured.at_most,
-        "alarming_cases": dict(measured.alarming_cases),
-        "alarming_sessions": {runs[index].path.name: count for index, count in measured.alarming_sessions.items()},
+        "alarming_cases": dict(measured.flagged_cases),
+        "alarming_sessions": {runs[index].path.name: count for index, count in measured.flagged_sessions.items()},
         "smallest_detectable_change_percent": {
             "median": _rounded(median(changes)) if changes else None,
             "worst": _rounded(changes[-1]) if changes else None,
@@ -128,17 +128,17 @@ def _design_lines(found: Selftest, measured: Measured) -> list[str]:
         rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"
     if measured.at_most is not None:
         rate += f"; at most {100 * measured.at_most:.0f} % with 95 % confidence"
-    lines = [f"{measured.design}: {measured.alarms} of {measured.gates} gates failed on unchanged code, {rate}"]
+    lines = [f"{measured.design}: {measured.flagged} of {measured.gates} gates failed on unchanged code, {rate}"]
     changes = sorted(measured.detectable_percent.values())
     if changes:
         lines.append(
             f"    detects {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
         )
-    if measured.alarms:
-        cases = [f"{case} ({count})" for case, count in measured.alarming_cases.items()][:MOST_LISTED]
+    if measured.flagged:
+        cases = [f"{case} ({count})" for case, count in measured.flagged_cases.items()][:MOST_LISTED]
         lines.append(f"    falsely flagged as slower: {', '.join(cases) or 'the suite as a whole'}")
-        session, count = next(iter(measured.alarming_sessions.items()))
-        lines.append(f"    {found.runs[session].path.name} is in {count} of the {measured.alarms}")
+        session, count = next(iter(measured.flagged_sessions.items()))
+        lines.append(f"    {found.runs[session].path.name} is in {count} of the {measured.flagged}")
     return lines
 
 

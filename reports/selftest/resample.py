@@ -50,7 +50,7 @@ class Resample:
     suite: bool
 
     @property
-    def alarm(self) -> bool:
+    def flagged(self) -> bool:
         return bool(self.cases) or self.suite
 
 
@@ -58,24 +58,24 @@ class Resample:
 class Measured:
     """What one design did on unchanged code.
 
-    ``gates`` were judged, ``alarms`` of them false positives. The resamples share their sessions, so they count for
+    ``gates`` were judged, ``flagged`` of them false positives. The resamples share their sessions, so they count for
     less than their number: ``at_most`` is the upper bound of the false-positive rate, with 95 % confidence
     by as many gates as there are pairs of sessions that share none; None where there is but one such pair.
-    ``alarming_cases`` and ``alarming_sessions`` (by number) were in so many alarms. ``detectable_percent`` is, for each
+    ``flagged_cases`` and ``flagged_sessions`` (by number) were in so many of them. ``detectable_percent`` is, for each
     case, the smallest change that the median resample would have called.
     """
 
     design: Design
     gates: int
-    alarms: int
+    flagged: int
     at_most: float | None
-    alarming_cases: Mapping[str, int]
-    alarming_sessions: Mapping[int, int]
+    flagged_cases: Mapping[str, int]
+    flagged_sessions: Mapping[int, int]
     detectable_percent: Mapping[str, float]
 
     @property
     def rate(self) -> float:
-        return self.alarms / self.gates
+        return self.flagged / self.gates
 
 
 def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> Measured:
@@ -90,16 +90,16 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> Measured:
         for row in comparison.rows:
             if row.shift:
                 detectable[row.case].append(row.shift.resolvable_percent)
-    alarms = [resample for resample in resamples if resample.alarm]
+    flagged = [resample for resample in resamples if resample.flagged]
     apart = 1 if design is Design.HALVES else len(runs) // 2
     return Measured(
         design=design,
         gates=len(resamples),
-        alarms=len(alarms),
-        at_most=rate_at_most(len(alarms) / len(resamples), apart) if apart > 1 else None,
-        alarming_cases=dict(Counter(case for resample in alarms for case in resample.cases).most_common()),
-        alarming_sessions=dict(
-            Counter(i for resample in alarms for i in (*resample.base, *resample.new)).most_common()
+        flagged=len(flagged),
+        at_most=rate_at_most(len(flagged) / len(resamples), apart) if apart > 1 else None,
+        flagged_cases=dict(Counter(case for resample in flagged for case in resample.cases).most_common()),
+        flagged_sessions=dict(
+            Counter(i for resample in flagged for i in (*resample.base, *resample.new)).most_common()
         ),
         detectable_percent={case: median(values) for case, values in sorted(detectable.items())},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,27 +10,32 @@ import pytest
 from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.common.errors import PeakgateError
+from peakgate.common.progress import Progress
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.experiment import _refuse_foreign
-from peakgate.reports.ab.folders import Folder, Wanted, folders
+from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
 
 Captured = pytest.CaptureFixture[str]
 
 
-def built(tmp_path: Path, settings: str) -> float:
+def built(tmp_path: Path, settings: str, progress: Progress | None = None) -> None:
     (tmp_path / "peakgate.toml").write_text(settings)
-    return build_side(Side.HEAD, Folder("head", tmp_path, None), {"PATH": "/usr/bin:/bin"}, tmp_path / "log")
+    build_side(Side.HEAD, tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "log", progress)
 
 
 def test_a_build_runs_in_its_side_with_its_temporary_files_inside(tmp_path: Path) -> None:
-    assert built(tmp_path, 'build = "pwd > where && echo $TMPDIR >> where"') > 0
+    shown = io.StringIO()
+    built(tmp_path, 'build = "pwd > where && echo $TMPDIR >> where"', Progress(shown))
+    assert "building head: pwd > where" in shown.getvalue()
     assert (tmp_path / "where").read_text().split() == [str(tmp_path), str(tmp_path / ".peakgate" / "tmp")]
 
 
-def test_a_project_without_a_build_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert built(tmp_path, "") == 0.0
+def test_a_project_without_a_build_is_taken_as_it_is_and_no_build_is_reported(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    built(tmp_path, "", Progress(shown))
+    assert (shown.getvalue(), (tmp_path / "log").exists()) == ("", False)
 
 
 def test_a_build_that_fails_or_does_not_end_breaks_its_side(tmp_path: Path) -> None:

@@ -147,7 +147,6 @@ def test_simulated_histories_name_the_right_commit() -> None:
     measured = Medians(tuple("abcd"), base, head)
     found = simulate.simulate(measured, 4, 16, 0.02, effort=Effort(), seed=1)
     assert all(each.right and not each.wrong and each.commits <= 8 for each in found)
-    assert simulate.summary(found).startswith("4 histories: right commit 4 (100.0 %), wrong 0, none named 0")
 
 
 def decision(percent: float, status: Status = Status.CALLED) -> Decision:

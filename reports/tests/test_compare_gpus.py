@@ -1,4 +1,4 @@
-"""GPUs of one model: what lies between them is not taken for a change of the code."""
+"""GPUs of one model: what is between them is not taken for a change of the code."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_on_one_gpu_nothing_is_added(saved: Saved) -> None:
 
 
 def test_two_gpu_models_that_are_compared_on_request_are_judged_as_sessions_are(saved: Saved) -> None:
-    """Their difference is what was asked for, whoever made it."""
+    """Their difference is what was asked for, whatever caused it."""
     other = saved.side(slower(PAD, 1.045), slug="nvidia-l4", **OTHER)
     result = compare(saved.side(**ONE), other, across_gpus=True)
     assert row(result).verdict is Verdict.SLOWER

@@ -13,9 +13,8 @@ from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.counters import ncu
 from peakgate.reports.explain import explain as module
-from peakgate.reports.explain.causes import Cause, findings
+from peakgate.reports.explain.causes import Cause, Code, Side, findings
 from peakgate.reports.explain.explain import Explained, Known, compared, saved
-from peakgate.reports.explain.sides import Code, Side
 from peakgate.reports.injected.explained import EXPECTED, figures
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)

@@ -8,7 +8,7 @@ import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.fleet import analysis, dataset, page, report
 from peakgate.reports.fleet.analysis import Status
-from peakgate.verdict import ExitCode
+from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
 
@@ -19,6 +19,7 @@ def rows(uuid, seed, *, slow=0.0, mode="exclusive", driver="580", started="2026-
     about = {"uuid": uuid, "node": f"node{seed // 8}", "slug": "nvidia-h200", "driver": driver, "mode": mode}
     about |= {"fleet": "f", "outcome": "measured", "emulated": False, "started": started}
     judged = dict(verdicts)
+    about["exit_code"] = exit_code(Verdict(verdict) for verdict in judged.values())
     return [
         about | {"case": f"case{at}", "bound": bound, "time_us": time, "verdict": judged.get(at, "PASS")}
         for at, (bound, time) in enumerate(zip(BOUND, times, strict=True))
@@ -70,9 +71,40 @@ def test_a_wrong_result_that_others_get_right_names_the_gpu_and_one_of_all_the_k
     every = analysis.analyse(
         dataset.frame([row for at in range(4) for row in rows(f"GPU-{at}", at, verdicts=[(0, "WRONG")])])
     )
-    assert every.counts == {Status.OK: 4}
+    assert every.counts == {Status.FAILED: 4}
     assert "case0: WRONG on 4 of 4 GPUs" in every.faulty[0]
     assert every.exit_code is ExitCode.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict", "status", "code"),
+    [
+        ("exclusive", "BELOW_FLOOR", Status.FAILED, ExitCode.REGRESSION),
+        ("again", "MISSING", Status.FAILED, ExitCode.REGRESSION),
+        ("exclusive", "INCONCLUSIVE", Status.UNDECIDED, ExitCode.UNDECIDED),
+        ("exclusive", "NO_FLOOR", Status.OK, ExitCode.OK),
+    ],
+)
+def test_a_gate_that_fails_in_either_pass_decides_the_exit_code_and_is_reported(mode, verdict, status, code):
+    first = fleet(8).to_dict("records")
+    if mode == "exclusive":
+        first = [row for row in first if row["uuid"] != "GPU-2"]
+    judged = rows("GPU-2", 2, verdicts=[(7, verdict)], mode=mode)
+    found = analysis.analyse(dataset.frame([*first, *judged]))
+    assert (found.gpus.loc["GPU-2", "status"], found.exit_code) == (status, code)
+    assert found.gpus.loc["GPU-2", "reason"] == ("" if status is Status.OK else f"case7: {verdict}")
+    counted = f"1 {status}" if status is not Status.OK else "8 OK"
+    assert counted in report.counts(found)
+    assert ("case7 on 1 GPU" in report.markdown(found)) == (status is Status.FAILED)
+    assert report.drain(found) == []
+
+
+def test_a_gate_that_exits_1_fails_whatever_its_cases_are():
+    table = fleet(8)
+    table.loc[table["uuid"] == "GPU-2", "exit_code"] = 1
+    found = analysis.analyse(table)
+    assert found.gpus.loc["GPU-2", "reason"] == "its gate exited 1"
+    assert found.exit_code is ExitCode.REGRESSION
 
 
 def test_gpus_of_another_driver_are_not_compared():
@@ -122,6 +154,13 @@ def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path):
     assert html.index("GPU-3") < html.index("GPU-1<")
     assert html.count("data:image/png") == 2
     assert "scontrol update NodeName=node0 State=DRAIN" in "\n".join(report.drain(found))
+
+
+def test_a_figure_that_is_missing_is_a_dash_in_the_report():
+    found = analysis.analyse(fleet(2, more=[lone("GPU-lost", "lost")]))
+    text = report.markdown(found)
+    assert "nan" not in text
+    assert "\n| OK | `GPU-1` | node0 | – | – | 0 |" in text
 
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():

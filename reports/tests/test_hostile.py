@@ -1,4 +1,4 @@
-"""Names that were never meant to be names: every command survives them, on every face."""
+"""Names that were never meant to be names: every command survives them, in every output format."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Page(HTMLParser):
             self.scripts.append(data)
 
 
-def check(captured: str, names: tuple[str, ...], faces: dict[str, int]) -> None:
-    """Every written face is whole and nothing in it is obeyed; ``faces``: how many files of each kind there are."""
+def check(captured: str, names: tuple[str, ...], formats: dict[str, int]) -> None:
+    """Every written file is whole and nothing in it is obeyed; ``formats``: how many files of each kind there are."""
     assert "\x1b" not in captured
     assert "\x00" not in captured
     found = sorted(path for path in Path("out").iterdir() if path.is_file())
-    assert {kind: sum(path.name.endswith(kind) for path in found) for kind in faces} == faces
+    assert {kind: sum(path.name.endswith(kind) for path in found) for kind in formats} == formats
     for path in found:
         text = path.read_bytes().decode("utf-8")
         if path.suffix == ".md":

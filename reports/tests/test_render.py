@@ -31,7 +31,7 @@ HOSTILE = (
 
 
 def comparison(tmp_path: Path, factor: float = 1.22, *, unchanged: bool = False) -> Comparison:
-    """A comparison with a hostile name for every face, each of them slower unless ``unchanged``."""
+    """A comparison with a hostile name for every output format, each of them slower unless ``unchanged``."""
     base = {**LADDER, **dict.fromkeys(HOSTILE, 100.0)}
     new = base if unchanged else {**slower(PAD, factor, base), **dict.fromkeys(HOSTILE, 122.0)}
     sides = []

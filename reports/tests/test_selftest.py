@@ -42,9 +42,9 @@ def load(folder: Path) -> list[Run]:
 
 
 @pytest.mark.parametrize("design", Design)
-def test_quiet_sessions_raise_no_alarm(design: Design, tmp_path: Path) -> None:
+def test_quiet_sessions_give_no_false_positive(design: Design, tmp_path: Path) -> None:
     found = measure(design, load(unchanged(tmp_path)))
-    assert (found.alarms, found.alarming_cases) == (0, {})
+    assert (found.flagged, found.flagged_cases) == (0, {})
     assert set(found.detectable_percent) == set(LADDER)
 
 
@@ -58,8 +58,8 @@ def test_of_many_sessions_no_more_pairs_are_drawn_than_of_ten(tmp_path: Path) ->
 
 def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
     found = measure(Design.SINGLE, load(unchanged(tmp_path, odd=3, by=0.06)))
-    assert (found.alarms, found.alarming_cases) == (5, {PAD: 5})
-    assert next(iter(found.alarming_sessions.items())) == (2, 5)
+    assert (found.flagged, found.flagged_cases) == (5, {PAD: 5})
+    assert next(iter(found.flagged_sessions.items())) == (2, 5)
 
 
 def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_the_same_seed_draws_the_same_sides(tmp_path: Path) -> None:
 
 @settings(max_examples=5, deadline=None)
 @given(st.floats(0.5, 20))
-def test_scaling_all_times_changes_no_alarm(tmp_path_factory: pytest.TempPathFactory, scale: float) -> None:
+def test_scaling_all_times_changes_no_false_positive(tmp_path_factory: pytest.TempPathFactory, scale: float) -> None:
     """All cases stay longer than the short kernels that have a rule of their own."""
     base = measure(Design.HALVES, load(unchanged(tmp_path_factory.mktemp("base"), odd=2, by=0.05)))
     scaled = measure(Design.HALVES, load(unchanged(tmp_path_factory.mktemp("scaled"), odd=2, by=0.05, scale=scale)))
-    assert (scaled.alarms, scaled.alarming_cases) == (base.alarms, base.alarming_cases)
+    assert (scaled.flagged, scaled.flagged_cases) == (base.flagged, base.flagged_cases)
 
 
 @given(st.floats(0, 1), st.integers(2, 50))
@@ -128,7 +128,7 @@ def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(tmp_path: Pa
     assert set(reported["smallest_detectable_change_percent"]) == set(LADDER)
 
 
-def test_too_many_false_alarms_exit_3_and_name_case_and_session(tmp_path: Path, capsys: Captured) -> None:
+def test_too_many_false_positives_exit_3_and_name_case_and_session(tmp_path: Path, capsys: Captured) -> None:
     unchanged(tmp_path / "aa", odd=3, by=0.06)
     assert main(["selftest", "aa"]) == 3
     shown = capsys.readouterr().out

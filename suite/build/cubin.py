@@ -44,7 +44,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What ptxas allots a kernel: registers, stack and spilled bytes a thread; static shared bytes a block."""
+    """What ptxas allots a kernel: registers, stack and spilled bytes per thread; static shared bytes per block."""
 
     registers: int
     stack_bytes: int
@@ -85,7 +85,7 @@ class BuildError(PeakgateError):
 def cache_folder() -> Path:
     """Where all that can be made again is kept: cubins, the emulator's builds, the index of saved runs.
 
-    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` lies too; absolute.
+    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
     """
     return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
@@ -155,7 +155,7 @@ def without_internal_names(machine_code: bytes) -> bytes:
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
     """What the compiler gives a stage this time, whatever is in the cache, which is left as it is.
 
-    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to lie.
+    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to be.
     Raises BuildError as ``cubin`` does.
     """
     return _Unit.of(stage, defines, capability).compiled()[1][0]

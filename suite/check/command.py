@@ -121,6 +121,11 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
             f"no barrier, guard or clamp to delete in the files of {config.near(config.current().kernels)}"
             f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show"
         )
+    if chosen.skip_listed:
+        skipped = [mutant for mutant in mutants if mutant.key in reasons]
+        mutants = [mutant for mutant in mutants if mutant.key not in reasons]
+        reasons = {key: reason for key, reason in reasons.items() if key not in {mutant.key for mutant in skipped}}
+        print(f"{len(skipped)} mutants listed as survivors are skipped")  # noqa: T201
     tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
     hunted: list[hunt.Hunted] = []
     for number, answer in workers.run(tasks, chosen.jobs):
@@ -174,7 +179,13 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
     )
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
-    parser.set_defaults(mutants=verb == "mutants")
+    parser.set_defaults(mutants=verb == "mutants", skip_listed=False)
+    if verb == "mutants":
+        parser.add_argument(
+            "--skip-listed",
+            action="store_true",
+            help="leave out those listed as survivors, which take longest; whether one is caught by now is not seen",
+        )
     parser.add_argument("--digests", type=Path, metavar="FILE", help="write the output of every kernel to FILE")
     parser.add_argument("--device", default="cpu", help="where --digests are taken: cpu, gpu or gpu:N (default: cpu)")
     chosen = parser.parse_args(arguments)

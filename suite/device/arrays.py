@@ -36,7 +36,7 @@ def framework(value: object) -> str | None:
 
 
 def on_gpu(value: Any) -> bool:
-    """Whether an array lies in a GPU's memory."""
+    """Whether an array is in a GPU's memory."""
     kind = framework(value)
     return kind in ("cupy", "numba") or (kind == "torch" and bool(value.is_cuda))
 

@@ -82,14 +82,14 @@ class GpuDevice:
         largest_shared: int = self._attributes["MaxSharedMemoryPerBlockOptin"]
         shared = max(each.launch.shared_bytes for each in case.launches)
         if shared > largest_shared:
-            return f"needs {shared} bytes of shared memory a block, this GPU allows {largest_shared}"
+            return f"needs {shared} bytes of shared memory per block, this GPU allows {largest_shared}"
         needed_bytes = 2 * case.buffer_bytes  # arguments, and a reference that may be in float64
         if needed_bytes > _MEMORY_SHARE * self.facts.memory_bytes:
             return f"needs {needed_bytes / 1e9:.1f} GB, this GPU has {self.facts.memory_bytes / 1e9:.1f} GB"
         return None
 
     def build(self, case: Case) -> Cubin:
-        """The case's machine code for this chip."""
+        """The case's machine code for this GPU."""
         assert self.capability is not None
         return cubin(case.stage, case.defines, self.capability)
 
@@ -177,7 +177,7 @@ class GpuDevice:
         ]
 
     def warm_up(self) -> None:
-        """Work until the SM clock stands near its highest (at most 400 flushes): an idle chip clocks low."""
+        """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
         stream = self.sample_stream(SamplingPlan().batch)
         self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
         for _ in range(400):

@@ -39,8 +39,8 @@ class Load:
 def own_processes(before: Load, now: Load, pid: int) -> frozenset[int]:
     """This process as NVML names it, from the load before and after it made its CUDA context.
 
-    In a container NVML may use the host's process ids, which ``pid`` is none of: then whoever came is this process,
-    and where nobody came (the context was there before) all who are there are taken for it.
+    In a container NVML may use the host's process ids, which ``pid`` is none of: then the process that appeared is
+    this one, and where none appeared (the context was there before) all that are there are taken for it.
     """
     return frozenset({pid}) if pid in now.processes else now.processes - before.processes or now.processes
 
@@ -92,5 +92,5 @@ def concerns(seen: Preflight) -> list[str]:
     if seen.uncorrected_ecc_errors:
         found.append(f"{seen.uncorrected_ecc_errors} uncorrected ECC error(s) since boot; have the GPU checked")
     if seen.mig:
-        found.append("MIG is on: this run sees a slice of the chip, the peaks are those of the whole")
+        found.append("MIG is on: this run sees a slice of the GPU, the peaks are those of the whole")
     return found

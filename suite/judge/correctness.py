@@ -15,7 +15,7 @@ _ROWS_AT_A_TIME_BYTES = 1 << 29
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How far a case's output lies from its reference.
+    """How far a case's output is from its reference.
 
     ``error`` is ``max|out - ref| / max|ref|`` over all outputs, in float64; ``mismatch`` names the first wrong
     element when the case is wrong, None when it is right.

@@ -14,9 +14,9 @@ from peakgate.measure.sampling import Samples
 class Metrics:
     """Figures of one case in one run, from the median sample.
 
-    ``peak_fraction`` is the least time the chip's theoretical peak allows over the time taken, by the peak that
+    ``peak_fraction`` is the least time the GPU's theoretical peak allows over the time taken, by the peak that
     binds; None where no peak is claimed (the emulator, an unknown architecture). ``roof_fraction`` compares with
-    what the same run measured as the chip's best.
+    what the same run measured as the GPU's best.
     """
 
     time_us: float
@@ -29,7 +29,7 @@ class Metrics:
 
 
 def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[str, float]) -> Metrics:
-    """Work over median time, set beside the chip's peaks and this run's roofs.
+    """Work over median time, set beside the GPU's peaks and this run's roofs.
 
     ``roofs`` maps a roof's name (``copy_1GiB``: GB/s, ``fma``: TFLOP/s) to its measured rate.
     """

@@ -56,7 +56,7 @@ class Limits:
 _HOPPER_ON = (128, 64, 32, 228, 227, 128, 1024)
 _ADA_ON = (128, 48, 24, 100, 99, 128, 1024)
 
-# FP32 lanes, warps, blocks, shared KiB a SM, shared KiB a block, shared unit, shared reserved.
+# FP32 lanes, warps, blocks, shared KiB per SM, shared KiB per block, shared unit, shared reserved.
 _TABLE: dict[Capability, tuple[int, int, int, int, int, int, int]] = {
     (7, 0): (64, 64, 32, 96, 96, 256, 0),
     (7, 5): (64, 32, 16, 64, 64, 256, 0),
@@ -130,7 +130,7 @@ def occupancy(
     limits = limits_of(capability)
     if threads_per_block < 1 or min(registers, static_shared, dynamic_shared) < 0:
         raise PeakgateError(
-            f"no such block: {threads_per_block} threads, {registers} registers a thread, "
+            f"no such block: {threads_per_block} threads, {registers} registers per thread, "
             f"{static_shared} + {dynamic_shared} bytes of shared memory; "
             "expected at least one thread and no negative figure; check the launch"
         )
@@ -161,7 +161,7 @@ def max_potential_block_size(
 ) -> BlockProposal:
     """The block size that keeps most threads on a SM, as cuOccupancyMaxPotentialBlockSize chooses it.
 
-    Sizes are tried from the largest down in whole warps, and the first with strictly more threads a SM is kept: of
+    Sizes are tried from the largest down in whole warps, and the first with strictly more threads per SM is kept: of
     equals the largest wins. ``dynamic_shared`` may depend on the block size, for kernels whose shared memory grows
     with their threads. ``block_limit`` is the kernel's own maximum (``__launch_bounds__``). A kernel no block size
     can launch raises PeakgateError.
@@ -177,7 +177,7 @@ def max_potential_block_size(
     if best is None:
         raise PeakgateError(
             f"no block size up to {block_limit} threads fits a SM of compute capability "
-            f"{capability[0]}.{capability[1]} with {registers} registers a thread "
+            f"{capability[0]}.{capability[1]} with {registers} registers per thread "
             f"and {static_shared} bytes of static shared memory; lower the registers or the shared memory"
         )
     return best

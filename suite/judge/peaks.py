@@ -1,4 +1,4 @@
-"""What a chip can do at most, from its own attributes; and which of its limits binds a case."""
+"""What a GPU can do at most, from its own attributes; and which of its limits binds a case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a large piece of memory a case's arrays lie: somewhere else for every batch of samples.
+"""Where in a large piece of memory a case's arrays are: somewhere else for every batch of samples.
 
 How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured in
 baselines/nvidia-h200/lab/placement.csv). One placement a process makes that luck part of the result, and a commit that
@@ -27,7 +27,7 @@ def alignment_bytes(size_bytes: int) -> int:
 def random_offsets(sizes_bytes: Sequence[int], room_bytes: int, rng: np.random.Generator) -> list[int] | None:
     """An offset for each array: random order, random gaps, aligned, none overlapping another.
 
-    None when they would fill more than half of the room: there would be little choice, and arrays so large lie on all
+    None when they would fill more than half of the room: there would be little choice, and arrays so large are on all
     channels evenly anyway.
     """
     needed = [size + alignment_bytes(size) for size in sizes_bytes]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 THROTTLED_BELOW = 0.90
-"""A sample is throttled when the SM clock fell under this fraction of the chip's highest clock.
+"""A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
 
-A chip at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which
-is how that kernel runs on that chip; thermal slow-down and other people's load go well below."""
+A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which
+is how that kernel runs on that GPU; thermal slow-down and other people's load go well below."""
 
 MOST_DISCARDED = 0.5
 """With more than this share of its samples discarded a case is inconclusive."""
@@ -118,7 +118,7 @@ def relative_error(batches_us: Sequence[Sequence[float]]) -> float:
 
 
 def undisturbed(sm_clock_mhz: float | None, highest_sm_clock_mhz: float | None) -> bool:
-    """Whether a sample counts: its clock is unknown or near enough to the chip's highest."""
+    """Whether a sample counts: its clock is unknown or near enough to the GPU's highest."""
     if sm_clock_mhz is None or highest_sm_clock_mhz is None:
         return True
     return sm_clock_mhz >= THROTTLED_BELOW * highest_sm_clock_mhz

@@ -60,7 +60,7 @@ class Project:
 
 
 def near(path: Path) -> Path:
-    """The path as seen from the working directory, or as it is where it lies elsewhere: for messages."""
+    """The path as seen from the working directory, or as it is where it is elsewhere: for messages."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

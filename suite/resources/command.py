@@ -21,7 +21,7 @@ from peakgate.common.files import write_whole
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
 from peakgate.resources.compare import REGRESSIONS, Finding, compare, differing, exit_code, incomparable, varying
-from peakgate.resources.survey import Build, build_keys, builds, survey, usage_anew
+from peakgate.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
 from peakgate.resources.usage import Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
@@ -33,7 +33,10 @@ MOST_BY_LUCK = 12
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
     """Compile everything, then compare with the baseline or write it anew."""
-    chosen = _parser().parse_args(arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.update and chosen.architectures != ARCHITECTURES:
+        parser.error("--update writes the baseline of every architecture: leave --architectures out")
     project = config.current()
     chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
@@ -41,10 +44,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     start = time.perf_counter()
     every = builds(case for scale in Scale for case in catalogue.cases(scale))
     wanted = every if chosen.update or Tier(chosen.tier) is Tier.FULL else _of_the_gate(every)
-    current = survey(wanted, jobs=chosen.jobs)
+    current = survey(wanted, chosen.architectures, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start
     before = known or Survey(current.nvrtc, current.options, {}, {})
-    before = before.without({made.kernel for made in every} - {made.kernel for made in wanted})
+    not_compiled = {made.kernel for made in every} - {made.kernel for made in wanted}
+    before = before.without(not_compiled, set(ARCHITECTURES) - set(chosen.architectures))
     reason = incomparable(before, current)
     luck = {} if reason or chosen.update else as_before(before, current, wanted)
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
@@ -105,6 +109,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     tiers = [tier.value for tier in Tier]
     parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
+    parser.add_argument(
+        "--architectures",
+        nargs="+",
+        type=int,
+        choices=ARCHITECTURES,
+        default=ARCHITECTURES,
+        metavar="SM",
+        help=f"compile for these alone (default: {' '.join(map(str, ARCHITECTURES))})",
+    )
     parser.add_argument("--update", action="store_true", help="write the whole baseline anew, and say what differs")
     parser.add_argument(
         "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"

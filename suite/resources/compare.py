@@ -106,7 +106,7 @@ def exit_code(baseline: Survey, current: Survey, findings: Iterable[Finding]) ->
 
 def _new(usage: Usage) -> tuple[Kind, str]:
     if usage.resources.spill_bytes:
-        return Kind.NEW_SPILLS, f"not in the baseline and spills {usage.resources.spill_bytes} bytes a thread"
+        return Kind.NEW_SPILLS, f"not in the baseline and spills {usage.resources.spill_bytes} bytes per thread"
     return Kind.NEW, "not in the baseline"
 
 

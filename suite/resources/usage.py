@@ -47,8 +47,12 @@ class Survey:
     usage: Mapping[Target, Usage]
     broken: Mapping[Target, str]
 
-    def without(self, kernels: Collection[str]) -> Survey:
-        """The survey less these kernel builds."""
-        usage = {target: usage for target, usage in self.usage.items() if target.kernel not in kernels}
-        broken = {target: message for target, message in self.broken.items() if target.kernel not in kernels}
+    def without(self, kernels: Collection[str], architectures: Collection[int] = ()) -> Survey:
+        """The survey less these kernel builds and these architectures."""
+
+        def stays(target: Target) -> bool:
+            return target.kernel not in kernels and target.sm not in architectures
+
+        usage = {target: usage for target, usage in self.usage.items() if stays(target)}
+        broken = {target: message for target, message in self.broken.items() if stays(target)}
         return Survey(self.nvrtc, self.options, usage, broken)

@@ -31,7 +31,7 @@ def wanted(records: Sequence[Record]) -> bool:
 def settled(records: Sequence[Record]) -> Record:
     """The one record that stands for a case: of a case below its floor, that of the median process.
 
-    It carries the verdict of the median and a reason that names each process's fraction of peak. A fault in any process
+    It has the verdict of the median and a reason that names each process's fraction of peak. A fault in any process
     stands. Where a process could not decide the case is INCONCLUSIVE, with the figures of the first.
     """
     if len(records) == 1 or _verdict(records[0]) is not Verdict.BELOW_FLOOR:

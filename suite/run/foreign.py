@@ -23,7 +23,7 @@ _SUFFIXES = (".py", ".so", ".pyd")
 
 
 def foreign_modules(modules: Mapping[str, ModuleType], project: Project) -> dict[str, str]:
-    """The imported modules that the project has itself but whose file lies outside it, by name.
+    """The imported modules that the project has itself but whose file is outside it, by name.
 
     The project's are the packages and modules at its root, in its ``src`` and in the folders of its ``pythonpath``.
     Its worktree counts as inside, so that projects of one repository may share code.

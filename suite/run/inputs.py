@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from peakgate.common import git
+from peakgate.common.errors import PeakgateError
 from peakgate.project.config import Project
 
 PACKAGE = Path(__file__).parents[1]
@@ -26,10 +26,10 @@ def tree(project: Project, out: Path) -> dict[str, str | None]:
     What runs leave behind (``out``, saved runs) is no part of the tree.
     """
     try:
-        commit = _git(project.root, "rev-parse", "--verify", "HEAD").decode().strip()
-        changed = hashlib.sha256(_git(project.root, "diff", "--binary", "--no-ext-diff", "HEAD"))
-        untracked = _git(project.root, "ls-files", "-z", "--others", "--exclude-standard")
-    except (OSError, subprocess.CalledProcessError):
+        commit = git.ask(project.root, "rev-parse", "--verify", "HEAD").decode().strip()
+        changed = hashlib.sha256(git.ask(project.root, "diff", "--binary", "--no-ext-diff", "HEAD"))
+        untracked = git.ask(project.root, "ls-files", "-z", "--others", "--exclude-standard")
+    except (OSError, PeakgateError):
         return _packed_tree(project.root / ARCHIVE)
     ours = (out.resolve(), project.runs.resolve(), (project.root / ".peakgate").resolve())
     for name in filter(None, untracked.split(b"\0")):
@@ -73,8 +73,3 @@ def _digest(paths: Iterable[Path]) -> str:
     for path in paths:
         digest.update(f"{path.parent.name}/{path.name} {file_digest(path)}\n".encode())
     return digest.hexdigest()
-
-
-def _git(root: Path, *arguments: str) -> bytes:
-    command: list[Any] = ["git", "-C", root, *arguments]
-    return subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout

@@ -27,7 +27,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import catalogue, config
-from peakgate.run import again, base, benchmark_tests, known, record, table
+from peakgate.run import again, base, benchmark_tests, known, record
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
 from peakgate.run.journal import Finished, finished
@@ -238,6 +238,8 @@ class KernelRun:
             if self.skipped:
                 terminalreporter.write_line(f"no case was measured: this device refuses all {len(self.skipped)}")
             return
+        from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
+
         session.wall_s["total"] = self._wall_s()
         rows = [table.row(entry) for entry in self.entries]
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ

@@ -109,7 +109,7 @@ class AgainstBase:
 def against(
     base_root: Path, project: Project, scale: Scale, name: str, refusal: Callable[[Case], str | None]
 ) -> AgainstBase:
-    """The cases of ``project`` at a scale, judged by the base whose project lies in ``base_root``; ``name`` names it.
+    """The cases of ``project`` at a scale, judged by the base whose project is in ``base_root``; ``name`` names it.
 
     ``refusal`` is the device's. PeakgateError where either side's families give no cases.
     """

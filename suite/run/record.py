@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peakgate.run.session import Outcome, Session
-from peakgate.run.table import counts
-from peakgate.verdict import Verdict
+from peakgate.verdict import Verdict, counts
 
 Entry = dict[str, Any]
 """One case as the run file keeps it: its ``extra_info``."""

@@ -1,7 +1,7 @@
 """The line that says how far a run is: how many cases of how many, the one at hand, the time left.
 
-It stands in for pytest's dots where `python -m suite` shows them. Whoever asks pytest for more (-v), for less (-q) or
-for what tests print (-s) gets pytest's own display. A line is written before a case, never while one is measured.
+It replaces pytest's dots in ``peakgate bench``. With pytest's options -v, -q and -s its own display is shown. A line is
+written before a case, never while one is measured.
 """
 
 from __future__ import annotations

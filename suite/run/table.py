@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -45,7 +44,7 @@ class Row:
 
     @property
     def badness(self) -> float:
-        """How far below its floor a case lies, from 0 to 1; a case without figures outranks all."""
+        """How far below its floor a case is, from 0 to 1; a case without figures outranks all."""
         if self.peak_fraction is None or self.floor is None:
             return 1.0
         return 1.0 - self.peak_fraction / self.floor
@@ -77,11 +76,6 @@ def render(rows: Sequence[Row], closing_lines: Sequence[str], *, width: int, col
     for line in closing_lines:
         console.print(Text(one_line(line)), soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
-
-
-def counts(verdicts: Sequence[Verdict]) -> str:
-    """``12 PASS, 1 BELOW_FLOOR``: most frequent first."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())
 
 
 def bar(fraction: float | None) -> str:

@@ -104,6 +104,13 @@ def test_the_mutants_of_a_stage_are_hunted_and_its_known_survivor_is_no_complain
     assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, True, False]
 
 
+def test_mutants_listed_as_survivors_are_skipped_where_asked_and_counted(check):
+    code, said, verdict = check("-k", "access.shared_tile_row_row", "--skip-listed", verb="mutants")
+    assert code == verdict["exit_code"] == 0
+    assert "1 mutants listed as survivors are skipped" in said
+    assert "2 mutants of 1 files: 2 caught, 0 survived" in said
+
+
 def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkeypatch):
     monkeypatch.setattr(command.survivors, "read", lambda path: {})
     code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")

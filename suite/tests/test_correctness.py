@@ -124,7 +124,7 @@ def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatc
             taken.append(key)
             return super().__getitem__(key)
 
-    output = np.ones((8, 3, 4)).view(Recording)  # 96 bytes a row in float64
+    output = np.ones((8, 3, 4)).view(Recording)  # 96 bytes per row in float64
     assert check(np, NEAR, [output], [np.ones((8, 3, 4))]).right
     assert [(rows.start, rows.stop) for rows in taken] == [(0, 2), (2, 4), (4, 6), (6, 8)]
 

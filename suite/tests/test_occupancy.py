@@ -26,7 +26,7 @@ TURING, AMPERE, GEFORCE_AMPERE, HOPPER, BLACKWELL = (7, 5), (8, 0), (8, 6), (9, 
     [
         # 32 registers x 256 threads = 8 Ki of 64 Ki registers: 8 blocks, as many as 64 warps hold.
         (HOPPER, (256, 32, 0), 8, ("warps", "registers")),
-        # 33 registers round up to 1280 a warp: 12 warps a partition, 48 a SM, 6 blocks.
+        # 33 registers round up to 1280 per warp: 12 warps per partition, 48 per SM, 6 blocks.
         (HOPPER, (256, 33, 0), 6, ("registers",)),
         # One warp a block: 32 blocks hold 32 of 64 warps.
         (HOPPER, (32, 16, 0), 32, ("blocks",)),
@@ -43,11 +43,11 @@ TURING, AMPERE, GEFORCE_AMPERE, HOPPER, BLACKWELL = (7, 5), (8, 0), (8, 6), (9, 
         # 64 registers fill the file with one block of 1024; one more and it does not fit.
         (HOPPER, (1024, 64, 0), 1, ("registers",)),
         (HOPPER, (1024, 65, 0), 0, ("registers",)),
-        # 255 registers round up to 8192 a warp, 2 a partition: 8 warps are one block of 256.
+        # 255 registers round up to 8192 per warp, 2 per partition: 8 warps are one block of 256.
         (HOPPER, (256, 255, 0), 1, ("registers",)),
-        # 168 registers, 5376 a warp: 3 a partition, 12 warps. A block of 5 warps fits twice.
+        # 168 registers, 5376 per warp: 3 per partition, 12 warps. A block of 5 warps fits twice.
         (HOPPER, (160, 168, 0), 2, ("registers",)),
-        # 232 registers, 7424 a warp: 2 a partition. 9 warps would need 3 in one partition.
+        # 232 registers, 7424 per warp: 2 per partition. 9 warps would need 3 in one partition.
         (HOPPER, (288, 232, 0), 0, ("registers",)),
         # Turing holds 32 warps and reserves nothing; 16 KiB fits four times in 64 KiB.
         (TURING, (256, 32, 0), 4, ("warps",)),
@@ -167,7 +167,7 @@ def test_lifting_a_limit_that_is_not_named_changes_nothing(
 
 def test_of_equal_block_sizes_the_largest_is_proposed() -> None:
     assert max_potential_block_size(HOPPER, 32).threads_per_block == 1024
-    # 1536 threads a SM: 768 is the largest of the sizes that fill it.
+    # 1536 threads per SM: 768 is the largest of the sizes that fill it.
     assert max_potential_block_size(BLACKWELL, 32).threads_per_block == 768
 
 

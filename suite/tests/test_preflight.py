@@ -56,7 +56,7 @@ def test_a_foreign_process_is_named_whether_it_was_there_first_or_came_later():
     assert "foreign process 5, 6 was on" in str(disturbance(Load(frozenset({5, 6, 7})), frozenset({7})))
 
 
-def test_under_the_hosts_process_ids_whoever_came_with_the_context_is_this_process():
+def test_under_the_hosts_process_ids_the_process_that_came_with_the_context_is_this_one():
     before, now = Load(frozenset({4100})), Load(frozenset({4100, 4200}))
     own = own_processes(before, now, 7)
     assert own == {4200}

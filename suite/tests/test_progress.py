@@ -141,7 +141,7 @@ def test_a_crash_of_pytest_finds_the_line_empty():
 
 
 @pytest.mark.parametrize("asked", [{"verbosity": 0}, {"verbosity": 1}, {"verbosity": -2}, {"capture": "no"}])
-def test_whoever_asks_pytest_for_more_or_less_gets_its_own_display(asked):
+def test_with_pytests_own_verbosity_options_its_own_display_is_shown(asked):
     stream = Terminal()
     line = status_line(stream, Clock(), **asked)
     line.pytest_runtest_protocol(item("case 0"))

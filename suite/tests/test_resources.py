@@ -140,7 +140,7 @@ def test_new_and_removed_builds_are_said_and_pass():
 def test_a_new_build_that_spills_is_a_regression_until_it_is_accepted():
     after = survey(roof__copy=usage(spill_bytes=8))
     assert reported(survey(), after) == [
-        "roof.copy on sm_90: NEW_SPILLS, not in the baseline and spills 8 bytes a thread"
+        "roof.copy on sm_90: NEW_SPILLS, not in the baseline and spills 8 bytes per thread"
     ]
     assert judged(survey(), after) is ExitCode.REGRESSION
     assert judged(after, after) is ExitCode.OK

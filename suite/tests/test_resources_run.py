@@ -70,6 +70,16 @@ def test_lost_occupancy_fails_the_gate_and_an_update_accepts_it(source, tmp_path
     assert run() is ExitCode.OK
 
 
+def test_only_the_architectures_asked_for_are_compiled_and_compared(source, capsys):
+    assert run("--update") is ExitCode.OK
+    source.write_text(SHARED_HUNGRY)
+    assert run("--architectures", "90") is ExitCode.REGRESSION
+    assert "synthetic.tiny on sm_90: LOST_OCCUPANCY" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        run("--update", "--architectures", "90")
+    assert "--update writes the baseline of every architecture" in capsys.readouterr().err
+
+
 def test_a_build_outside_the_gate_is_held_to_the_baseline_by_the_full_tier_alone(source, capsys, monkeypatch):
     (gated,) = catalogue.cases(None)
     wide = replace(gated, defines=(("WIDE", "1"),), variant="wide")

@@ -1,6 +1,6 @@
 import pytest
-from peakgate.run.table import Row, bar, counts, render
-from peakgate.verdict import Verdict
+from peakgate.run.table import Row, bar, render
+from peakgate.verdict import Verdict, counts
 
 
 def make_row(verdict=Verdict.PASS, peak_fraction=0.5, name="smem-8192", floor=0.4):

@@ -10,7 +10,7 @@ import argparse
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.reports.fleet.simulated import draw, rates
-from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.reports.ladder.markers import fill_page, percent, table
 from peakgate.reports.render.console import say
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode
@@ -32,10 +32,14 @@ HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.c
 PICTURE = "power.svg"
 TRIAL = "trial-e90ff5c/summary.json"
 PEER_SIZES = (8, 64, 1000)
+FLEETS = {8: 80, 64: 60, 1000: 40, 10_000: 12}
+"""How many healthy fleets of so many GPUs are simulated of each shape."""
+
+TRIALS = 40
 
 
-def simulate(record: Path, runs: Path, effort: float) -> None:
-    """Write the record: ``effort`` scales how many fleets of each kind are simulated."""
+def simulate(record: Path, runs: Path) -> None:
+    """Write the record."""
     known = draw.known(runs)
     rng = np.random.default_rng(SEED)
     bank = draw.Bank(known, rng)
@@ -52,31 +56,21 @@ def simulate(record: Path, runs: Path, effort: float) -> None:
     about["main_effects_percent"] = ", ".join(f"{effect:+.2f}" for effect in known.main_effects)
     about["largest_percent"], about["sessions"] = known.largest_percent, known.sessions
     _write(record / KNOWN, about)
-    fleets = {8: 400, 64: 300, 1000: 200, 10_000: 60}
-    rows = [
-        rates.healthy(bank, size, spread, max(5, round(effort * fleets[size])))
-        for size in rates.SIZES
-        for spread in rates.SPREADS
-    ]
+    rows = [rates.healthy(bank, size, spread, FLEETS[size]) for size in rates.SIZES for spread in rates.SPREADS]
     _write(record / HEALTHY, pd.DataFrame(rows))
     _write(
         record / PEERS,
         pd.DataFrame(
-            [
-                row
-                for size in PEER_SIZES
-                for row in rates.peers(known, size, max(2, round(effort * min(100, 20_000 / size))), rng)
-            ]
+            [row for size in PEER_SIZES for row in rates.peers(known, size, round(min(20, 4000 / size)), rng)]
         ),
     )
-    trials = max(10, round(effort * 200))
     powers = []
     for size in rates.SIZES:
         for kind in rates.KINDS:
             if kind == rates.NODE and size < 64:
                 continue
             for slowdown in rates.SLOWDOWNS:
-                hits, total = rates.detected(bank, size, kind, slowdown, trials=trials, rng=rng)
+                hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS, rng=rng)
                 ideal = rates.best(known, size, kind, slowdown)
                 powers.append(
                     {
@@ -111,8 +105,8 @@ def tables(record: Path) -> dict[str, str]:
     return {
         "fleet-trial": trial(record),
         "fleet-known": f"{source}\n\n"
-        + _table(("group", "cases", "loading", "SD between GPUs in a case", "between sessions"), lines),
-        "fleet-healthy": _table(
+        + table(("group", "cases", "loading", "SD between GPUs in a case", "between sessions"), lines),
+        "fleet-healthy": table(
             (
                 "GPUs",
                 "assumed main effect",
@@ -131,24 +125,24 @@ def tables(record: Path) -> dict[str, str]:
                     str(row.gpu),
                     str(row.node),
                     str(row.rack),
-                    f"{row.any} ({_percent(row.any / row.fleets)})",
-                    _percent(rate_at_most(row.any / row.fleets, row.fleets)),
+                    f"{row.any} ({percent(row.any / row.fleets)})",
+                    percent(rate_at_most(row.any / row.fleets, row.fleets)),
                 )
                 for row in _rows(healthy)
             ],
         ),
-        "fleet-detected": _table(
+        "fleet-detected": table(
             ("GPUs", "slow", *(f"{100 * each:g} %" for each in rates.SLOWDOWNS)),
             [
                 (
                     str(size),
                     str(kind),
-                    *(f"{_percent(row.named / row.of)} ({_percent(row.best)})" for row in _rows(rows)),
+                    *(f"{percent(row.named / row.of)} ({percent(row.best)})" for row in _rows(rows)),
                 )
                 for (size, kind), rows in power.groupby(["gpus", "slow"], sort=False)
             ],
         ),
-        "fleet-peers": _table(
+        "fleet-peers": table(
             (
                 "GPUs",
                 "rule",
@@ -162,9 +156,9 @@ def tables(record: Path) -> dict[str, str]:
                     str(row.gpus),
                     row.rule,
                     str(row.fleets),
-                    _percent(row.healthy_fleets_named / row.fleets),
+                    percent(row.healthy_fleets_named / row.fleets),
                     f"{row.healthy_gpus_named / row.fleets:.3g}",
-                    _percent(row.slow_named / row.fleets),
+                    percent(row.slow_named / row.fleets),
                 )
                 for row in _rows(peers)
             ],
@@ -190,7 +184,7 @@ def trial(record: Path) -> str:
         "the same, one worker killed midway": facts["losses"]["wall_s"],
     }
     rows = [(name, f"{wall:.1f} s", f"{wall / alone:.2f}", f"{wall / mean:.2f}") for name, wall in walls.items()]
-    return _table(("what", "wall time", "over one gate alone", "over the mean gate one at a time"), rows)
+    return table(("what", "wall time", "over one gate alone", "over the mean gate one at a time"), rows)
 
 
 def picture(record: Path) -> str:
@@ -235,31 +229,21 @@ def _rows(table: pd.DataFrame) -> list[Any]:
     return list(table.itertuples())
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate, or fill a page; 2 where there is no record or no page."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.fleet.simulated.page", description=__doc__)
     parser.add_argument("record", type=Path, help="folder of the record")
     parser.add_argument("--simulate", type=Path, metavar="RUNS", help="simulate from the gate sessions in this folder")
-    parser.add_argument("--effort", type=float, default=1.0, help="scales how many fleets are simulated (default: 1)")
     parser.add_argument(
         "--page", type=Path, help="Markdown file whose blocks to fill; its picture is in simulated/ beside it"
     )
     options = parser.parse_args(arguments)
     try:
         if options.simulate:
-            simulate(options.record, options.simulate, options.effort)
+            simulate(options.record, options.simulate)
         found = tables(options.record)
         if options.page:
-            document = read_document(options.page)
-            write_whole(options.page, fill(document, options.page, found.__getitem__, found))
+            fill_page(options.page, found)
             write_whole(options.page.parent / "simulated" / PICTURE, picture(options.record))
     except PeakgateError as error:
         return refused(error)

@@ -1,0 +1,178 @@
+"""Acknowledgements and rules of `protect`: pure functions on changes, and the file that is read strictly."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.protect import acknowledged
+from peakgate.reports.protect.changes import (
+    Acknowledgement,
+    Change,
+    FileChange,
+    Kind,
+    contract_changes,
+    floor_changes,
+    reviewed_changes,
+    rule,
+    run_changes,
+)
+
+TODAY = date(2026, 11, 20)
+FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schema = 2", "schema is 2"),
+        ("schema = true", "schema is True"),
+        ("schema = 1\nacknowledge = []", "unknown key 'acknowledge'"),
+        ("schema = 1\nacknowledged = 3", "not a list"),
+        ("schema = 1\nacknowledged = [3]", "entry 1 is not a table"),
+        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'", "expires of a is None"),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = '31.12.2026'",
+            "expires of a is '31.12.2026'",
+        ),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31T00:00:00",
+            "expected a date",
+        ),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 20261231",
+            "expected a date",
+        ),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-19",
+            "a expired on 2026-11-19",
+        ),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = ' '\nexpires = 2026-12-31",
+            "reason of a is ' '",
+        ),
+        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nwhy = 'b'\nexpires = 2026-12-31", "unknown key in entry 1: 'why'"),
+        ("schema = 1\n[[acknowledged]]\nreason = 'b'\nexpires = 2026-12-31", "neither case nor run"),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nrun = 'r'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31",
+            "both a case and a run",
+        ),
+        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nreason = 'b'\nexpires = 2026-12-01", "from of a is None"),
+        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = [1]\nto = 2\nreason = 'b'", "from of a is [1]"),
+        (
+            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 9999-12-31",
+            "may live 90 days",
+        ),
+        ("schema = ", "not TOML"),
+    ],
+)
+def test_a_file_of_acknowledgements_is_read_strictly(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / acknowledged.FILE).write_text(text)
+    with pytest.raises(PeakgateError) as caught:
+        acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY)
+    assert said in str(caught.value)
+    assert acknowledged.FILE in str(caught.value)
+
+
+def test_a_case_acknowledged_twice_is_an_error(tmp_path: Path) -> None:
+    entry = "[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31\n"
+    (tmp_path / acknowledged.FILE).write_text(f"schema = 1\n{entry}{entry}")
+    with pytest.raises(PeakgateError, match="a is acknowledged twice"):
+        acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY)
+
+
+def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
+    (tmp_path / acknowledged.FILE).write_text(
+        "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-20"
+    )
+    assert acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY) == [
+        Acknowledgement("g", "floor", "a", "1", "2", "b", "2026-11-20")
+    ]
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    (tmp_path / acknowledged.FILE).write_bytes(b"\xff")
+    with pytest.raises(PeakgateError, match="cannot be read as UTF-8"):
+        acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY)
+
+
+@given(FLOORS, FLOORS)
+def test_exactly_the_floors_that_no_longer_hold_as_much_are_changes(
+    before: dict[str, float], after: dict[str, float]
+) -> None:
+    changes = floor_changes("g", before, after)
+    assert {change.what for change in changes} == {case for case in before if after.get(case, 0.0) < before[case]}
+    assert all((change.kind is Kind.DROPPED) == (change.what not in after) for change in changes)
+
+
+def word(gpu: str, change: Change) -> Acknowledgement:
+    return Acknowledgement(gpu, change.term, change.what, change.before, change.after, "meant", "2026-12-31")
+
+
+@given(FLOORS, FLOORS)
+def test_every_change_is_failing_or_acknowledged_and_never_both(
+    before: dict[str, float], after: dict[str, float]
+) -> None:
+    changes = floor_changes("g", before, after)
+    words = [word("g", change) for change in changes[::2]]
+    ruling = rule(changes, words)
+    assert [change for change, _ in ruling.acknowledged] == changes[::2]
+    assert list(ruling.failing) == changes[1::2]
+    assert ruling.idle == ()
+
+
+def test_an_acknowledgement_of_another_gpu_or_of_other_values_excuses_nothing() -> None:
+    changes = floor_changes("nvidia-h200", {"a": 0.7}, {"a": 0.65})
+    for other in (
+        word("nvidia-l4", changes[0]),
+        word("nvidia-h200", floor_changes("g", {"a": 0.7}, {"a": 0.6})[0]),
+        word("nvidia-h200", floor_changes("g", {"a": 0.8}, {"a": 0.65})[0]),
+    ):
+        assert rule(changes, [other]).failing == tuple(changes)
+    assert rule(changes, [word("nvidia-h200", changes[0])]).failing == ()
+
+
+def test_only_files_in_a_runs_folder_are_runs_and_links_are_none() -> None:
+    states = [("M", "g/floors.toml"), ("M", "resources.json"), ("A", "g/runs/new.json"), ("T", "g/runs/deep/x.json")]
+    files = [FileChange(state, path, False, "1", "2") for state, path in states]
+    assert [(change.kind, change.what) for change in run_changes(files)] == [(Kind.EDITED, "deep/x.json")]
+    link = FileChange("T", "g/floors.toml", True, "1", "link")
+    assert [change.kind for change in run_changes([link])] == [Kind.LINK]
+
+
+def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_that_is_gone() -> None:
+    before: dict[str, dict[str, object]] = {
+        "a": {"bytes": 8, "tolerance": 1e-6, "host_bound": False},
+        "b": {"bytes": 1},
+    }
+    after: dict[str, dict[str, object]] = {
+        "a": {"bytes": 16, "tolerance": 1e9, "host_bound": False},
+        "new": {"bytes": 2},
+    }
+    found = contract_changes(before, after)
+    assert [str(change) for change in found] == [
+        "contract changed: bytes of a: 8 to 16",
+        "contract changed: tolerance of a: 1e-06 to 1000000000.0",
+        "case dropped: b: present to none",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".github/workflows/gate.yml", ".github/verdict.py", "noxfile.py", "requirements/bench.txt", "pyproject.toml"),
+        *("baselines/waivers.toml", "baselines/g/digests.json", "baselines/g/acknowledged.toml", "suite/verdict.py"),
+        *("baselines/resources.json", "reports/compare.py", "CODEOWNERS", ".ci/run"),
+    ],
+)
+def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> None:
+    assert [change.what for change in reviewed_changes([FileChange("M", path, False, "1", "2")], "baselines")] == [path]
+
+
+@pytest.mark.parametrize("path", ["kernels/a/a.cu", "README.md", "baselines/g/floors.toml", "baselines/g/runs/x.json"])
+def test_other_files_are_not(path: str) -> None:
+    assert reviewed_changes([FileChange("M", path, False, "1", "2")], "baselines") == []
