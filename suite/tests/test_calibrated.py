@@ -11,7 +11,7 @@ from calibrated.kernels import kernels
 from calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY
 from calibrated.sanitized import MEANT_FOR, disagreements, read
 
-EVERY = 13
+EVERY = 19
 
 
 def test_a_sample_of_the_suite_is_judged_rightly_and_as_recorded() -> None:
