@@ -184,8 +184,6 @@ PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
 
 #include "cuda_ptx.h"
 
-#include "cuda_textures.h"
-
 // ---- the rest of what CUDA offers without an include ----
 extern "C" int printf(const char*, ...);
 #define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)

@@ -1,7 +1,8 @@
-// Texture and surface objects: what kernels call, in the words of the runtime (textures.cpp).
+// Texture and surface objects: what kernels call, in the words of the runtime (textures.cpp). Included behind cuda_cpu.h
+// for kernels that name one.
 #pragma once
 
-#include "cuda_types.h"
+#include "cuda_cpu.h"
 
 typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t, CUtexObject, CUsurfObject;
 enum cudaSurfaceBoundaryMode {
