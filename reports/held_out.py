@@ -34,7 +34,7 @@ from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 
 PAGE = Path("lab", "floors.md")
-GATES, EARLIER_GATES = "floors/runs/*.json", "tool/gate-[0-9a-f]*.json"
+GATES = ("floors/runs/*.json", "tool/gate-[0-9a-f][0-9a-f][0-9a-f]*.json", "fleet/trial-*/*/runs/*.json")
 HONEST, SLOWED = "floors/mutants/honest/*.json", "floors/mutants/slowed/*.json"
 """Below ``lab/``; the mutated run after each honest one is on the same GPU."""
 
@@ -196,11 +196,11 @@ def page(baselines: Path) -> str:
         raise PeakgateError(f"{baselines}: no kept gates (runs/*-gate.json) in it; name baselines/<gpu>")
     known = {run.uuid for run in kept}
     lab = baselines / "lab"
-    tried_on = [load_run(path) for path in sorted([*lab.glob(GATES), *lab.glob(EARLIER_GATES)])]
+    tried_on = [load_run(path) for pattern in GATES for path in sorted(lab.glob(pattern))]
     floors = load_floors(baselines / "floors.toml").by_case
     text = table(kept)
     others = [run for run in tried_on if run.uuid not in known]
-    text += _gates_section(others, floors) if others else ""
+    text += _gates_section(others, floors) + _left_out_section([*kept, *others]) if others else ""
     found = rooms((baselines / "floors.toml").read_text("utf-8"))
     before, now = [], []
     for honest, mutated in zip(sorted(lab.glob(HONEST)), sorted(lab.glob(SLOWED)), strict=True):
@@ -221,6 +221,29 @@ def _gates_section(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
         f"upper 95 % limit of the rate {limit:.1f} %. By the floors of the day they were taken, {then.failed} failed"
         f"{named}; where floors or their rule were changed after that, these gates are no independent proof of the "
         "change.\n" + "".join(f"- {case}\n" for case in now.cases)
+    )
+
+
+def left_out(runs: Sequence[Run]) -> list[Tried]:
+    """Each GPU in turn: floors by the present rule from all the others, tried on its runs."""
+    gpus = sorted({str(run.uuid) for run in runs})
+    return [
+        tried(
+            [run for run in runs if str(run.uuid) != gpu], [run for run in runs if str(run.uuid) == gpu], present_rule
+        )
+        for gpu in gpus
+    ]
+
+
+def _left_out_section(runs: Sequence[Run]) -> str:
+    found = left_out(runs)
+    failed = [each for each in found if each.failed_remeasured]
+    limit = 100 * margins.upper_limit(len(failed), len(found))
+    return (
+        "\n## Each GPU left out in turn\n\n"
+        f"Floors by the present rule from the other {len(found) - 1} GPUs, tried on all {len(runs)} gates: "
+        f"{len(failed)} of {len(found)} GPUs have a gate that fails, upper 95 % limit of the rate {limit:.1f} %.\n"
+        + "".join(f"- {', '.join(each.cases)}\n" for each in failed)
     )
 
 

@@ -1,6 +1,6 @@
 // stride_column: the strided walk over a whole matrix: a warp goes down a column, rows x columns in row-major order.
 //
-// Its 32 elements are in 32 sectors. Unlike in `stride` nothing is wasted for good, because the other warps of the
+// Its 32 elements lie in 32 sectors. Unlike in `stride` nothing is wasted for good, because the other warps of the
 // block use the rest of each sector (blockDim.y adjacent columns); but every request is split 32 ways and each sector
 // is asked for again and again, so the caches' request rate becomes the limit and not the memory. Expect a third of
 // one_per_thread or less.

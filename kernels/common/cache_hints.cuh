@@ -1,4 +1,4 @@
-// Loads with hints to the caches on what to keep. The only place with inline PTX for it; the emulator gets a plain twin,
+// Loads that tell the caches what to keep. The only place with inline PTX for it; the emulator gets a plain twin,
 // because a hint never changes a result. Compute capability 8.0 or later.
 #pragma once
 

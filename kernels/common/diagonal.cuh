@@ -1,4 +1,4 @@
-// Diagonal block order: blocks that start together are on a diagonal of the grid, not in one row of it.
+// Diagonal block order: blocks that start together lie on a diagonal of the grid, not in one row of it.
 #pragma once
 
 // The grid position this block works on. Blocks are numbered along grid rows, then dealt down the diagonals; every

@@ -1,7 +1,7 @@
 // A barrier in two halves (mbarrier, compute capability 8.0 and up): a thread that has done its part arrives and goes
 // on with something else; it waits only where it needs what the others did.
 //
-// SplitBarrier                            is in shared memory, 8-byte aligned
+// SplitBarrier                            lies in shared memory, 8-byte aligned
 // split_barrier_init(barrier, threads)    by one thread, before a __syncthreads() that all threads pass: every round
 //                                         takes an arrival of each of `threads` threads
 // split_barrier_arrive(barrier)           the calling thread's part of the current round is done

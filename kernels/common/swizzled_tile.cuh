@@ -2,7 +2,7 @@
 //
 // A thread loads a 4 x 4 block of floats as four float4 rows, turns it in registers and keeps it as four float4
 // columns, so shared memory too is written and read in 16-byte pieces. A quarter-warp of eight lanes is served at once
-// when its pieces are in eight different 16-byte columns of the banks; XOR of a piece's index with its lane group gives
+// when its pieces lie in eight different 16-byte columns of the banks; XOR of a piece's index with its lane group gives
 // that in both directions and needs no padding.
 #pragma once
 

@@ -3,9 +3,9 @@
 
 constexpr int TILE = 64;
 constexpr int QUADS = TILE / 4;       // float4 in a tile row
-constexpr int TILE_THREADS = 256;     // a thread moves four float4: 64 bytes in flight, 128 KiB per SM at full occupancy
+constexpr int TILE_THREADS = 256;     // a thread moves four float4: 64 bytes in flight, 128 KiB an SM at full occupancy
 
-// True when the whole block can move tile (tile_x, tile_y) in float4: the tile is inside the matrix, and every row of
+// True when the whole block can move tile (tile_x, tile_y) in float4: the tile lies inside the matrix, and every row of
 // input and output begins on a 16-byte boundary. The answer is the same for all threads of a block.
 __device__ __forceinline__ bool moves_in_float4(const float* out, const float* in, int nx, int ny, int tile_x,
                                                 int tile_y) {

@@ -1,4 +1,4 @@
-// read_float4: reads the array once and writes one sum per block.
+// read_float4: reads the array once and writes one sum a block.
 //
 // The copy's other half is gone: memory need not turn between reading and writing, so reads reach a higher roof than
 // copies (about 93 % of the theoretical peak on an H200). Four loads are issued before the first is added. The sums are

@@ -4,10 +4,10 @@
 // they are under way. B's tile lands where it is read. A's has to be turned around, and copies of 16 bytes cannot do
 // that, while copies of 4 bytes, which could, take three times the passes through shared memory. So A lands in the
 // order of the threads that asked for it, and each thread turns its own piece, one read and four writes, when its copy
-// is there: for that it waits for nobody but itself. One barrier per tile serves three ends: the turned tile of A is
+// is there: for that it waits for nobody but itself. One barrier a tile serves three ends: the turned tile of A is
 // complete, all copies of B's tile have arrived, and the slot of the tile before is free.
 // Expect no more than warp_tiled where registers already reach one tile ahead: the turning costs what the copies save.
-// It pays where a GPU's memory is farther away than one tile.
+// It pays where a chip's memory is farther away than one tile.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory RING_FLOATS * 4 bytes.
 
@@ -40,7 +40,7 @@ static_assert(FLOATS_OF_A == THREADS * 4, "one float4 of A a thread");
 static_assert(FLOATS_OF_B == THREADS * 8, "two float4 of B a thread");
 static_assert(TILE_DEPTH % 2 == 0, "fragments alternate between two sets of registers across tiles");
 
-// As read4 and load4: four elements of a row, zeros for what is outside. A source address stays valid where nothing
+// As read4 and load4: four elements of a row, zeros for what lies outside. A source address stays valid where nothing
 // is read.
 template <bool WHOLE>
 __device__ __forceinline__ void copy4(float* to, const float* matrix, int row, int col, int rows, int cols) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void copy4(float* to, const float* matrix, int row, i
     }
 }
 
-// WHOLE: the tile is inside C and K is a multiple of TILE_DEPTH.
+// WHOLE: the tile lies inside C and K is a multiple of TILE_DEPTH.
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
                                           const float* __restrict__ B, int M, int N, int K, int first_row,

@@ -5,7 +5,7 @@
 //   goes on. At __syncthreads() the slowest warp sets the pace of every slice; with two warps a scheduler there is
 //   nobody to fill the gap.
 // - A loop with next to nothing in it but multiply-adds: 92 of 100 instructions.
-// - Sums are detached from the registers that a float4 store needs, so that they can be in the bank that suits the
+// - Sums are detached from the registers that a float4 store needs, so that they can lie in the bank that suits the
 //   loop.
 // - Tiles are taken in bands, so that the blocks of a wave share their rows of A and columns of B in L2.
 // What remains is the wave: 128 of 132 SMs get a tile of 128 x 256 at 2048, and 97 % of the SMs' time at 4096 and

@@ -1,6 +1,6 @@
 // conflict_free: A transposed in shared memory and fragments split into 4 + 4, so that no two lanes meet in a bank.
 //
-// Against moved_sync: A's tile is in shared memory as k x row, so a thread reads its 8 values of A as two float4
+// Against moved_sync: A's tile lies in shared memory as k x row, so a thread reads its 8 values of A as two float4
 // and no longer one by one. A thread's 8 rows are 4 in the upper and 4 in the lower half of the tile, and its columns
 // likewise: neighbouring threads then read neighbouring float4, and eight of them (all a shared memory access serves
 // at a time) cover the 32 banks once, where 8 columns in a row made every second one collide. Rows of the transposed

@@ -60,7 +60,7 @@ static_assert(SLOTS >= 5 && (SLOTS & (SLOTS - 1)) == 0, "slice n + 2 takes a slo
 
 using Sums = float[THREAD_ROWS][THREAD_COLS];
 
-// Where a thread's sums are in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4,
+// Where a thread's sums lie in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4,
 // col + j / 4 * COL_STEP + j % 4). The eight lanes that shared memory serves together read eight neighbouring float4
 // of B and one of A.
 struct Place {
@@ -111,7 +111,7 @@ __device__ __forceinline__ float* retired(const Ring& ring) {
 }
 
 // Adds to the sums the products of `slices` slices (at least 1) from `first_k` on.
-// WHOLE: the tile is inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
+// WHOLE: the tile lies inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
 template <bool WHOLE>
 __device__ __forceinline__ void multiply_slices(Sums& sum, Ring& ring, const float* __restrict__ A,
                                                 const float* __restrict__ B, int M, int N, int K, int first_row,
@@ -270,7 +270,7 @@ __device__ __forceinline__ void see_through(Ring& ring) {
 }
 
 // Four sums on their way out. A float4 store takes four neighbouring registers; adding zero gives the values registers
-// of their own, so that the sums may be in whatever banks serve the loop best.
+// of their own, so that the sums may lie in whatever banks serve the loop best.
 __device__ __forceinline__ float4 detached(const float* sums) {
     return make_float4(sums[0] + 0.0f, sums[1] + 0.0f, sums[2] + 0.0f, sums[3] + 0.0f);
 }

@@ -2,13 +2,13 @@
 //
 // Against the tiles of 128 and more: at 512 x 512 they give 16 blocks for over a hundred SMs. Here a block makes a
 // small tile, and it makes it with eight warps that each hold sums for the whole tile but take only every eighth
-// slice of k. So there are enough blocks for the GPU and enough warps for the latency. A warp stages its slices in a
+// slice of k. So there are enough blocks for the chip and enough warps for the latency. A warp stages its slices in a
 // corner of shared memory of its own: in the loop it waits for its lanes only, never for another warp. At the end the
 // eight partial tiles meet in shared memory and are added in a fixed order, so results repeat bit by bit. Expect the
 // best times of the ladder up to 768 and a loss beyond it: a small tile loads more for each multiply-add. Which tile is
-// right is a question of how many there are: a few fewer than the GPU has SMs.
+// right is a question of how many there are: a few fewer than the chip has SMs.
 //
-// THREAD_ROWS x THREAD_COLS elements per thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.
+// THREAD_ROWS x THREAD_COLS elements a thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.
 // Launch: 256 threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)).
 
 #include "tile_access.cuh"
@@ -42,7 +42,7 @@ static_assert(TILE_ROWS * SLICE_DEPTH % 128 == 0, "the lanes load a slice of A a
 static_assert(SLICE_DEPTH * TILE_COLS % 128 == 0, "the lanes load a slice of B as whole float4");
 static_assert(SHARED_FLOATS * 4 <= 48 * 1024, "static shared memory ends at 48 KB");
 
-// WHOLE: the tile is inside C and K is a multiple of SLICE_DEPTH.
+// WHOLE: the tile lies inside C and K is a multiple of SLICE_DEPTH.
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
                                           const float* __restrict__ B, int M, int N, int K, int first_row,

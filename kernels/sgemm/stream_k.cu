@@ -8,11 +8,11 @@
 // memory and raise a flag. A block goes through its range backwards: the piece that others need is made first, the
 // piece that needs others last, so that hardly anybody waits.
 // A block waits only for blocks with a lower number, and takes its number when it starts: those it waits for are
-// running or done, so the wait ends however few blocks the GPU runs at once. Sums are added in the order of the
+// running or done, so the wait ends however few blocks the chip runs at once. Sums are added in the order of the
 // numbers: results repeat bit by bit. Flags and counter are back at zero at the end, ready for the next launch.
 //
 // Launch: THREADS threads, any number of blocks in x, dynamic shared memory SLOTS * FLOATS_OF_SLOT * 4 bytes.
-// `partial` has room for TILE_ROWS * TILE_COLS floats per block, `flags` for one unsigned per block and one more; both are
+// `partial` has room for TILE_ROWS * TILE_COLS floats a block, `flags` for one unsigned a block and one more; both are
 // zero before the first launch.
 
 #include "raster.cuh"

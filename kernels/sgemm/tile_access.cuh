@@ -1,6 +1,6 @@
 // How every stage of the ladder touches a matrix at its edge, and how it moves four floats at a time.
 //
-// A matrix is row-major, rows x cols. What is outside it reads as zero, which adds nothing to a sum of products, and
+// A matrix is row-major, rows x cols. What lies outside it reads as zero, which adds nothing to a sum of products, and
 // is never written. Offsets are size_t: rows * cols passes 2^31 from 46341 x 46341 on.
 #pragma once
 
@@ -18,7 +18,7 @@ __device__ __forceinline__ void store(float* matrix, int row, int col, int rows,
     }
 }
 
-// Four floats that are side by side, 16-byte aligned.
+// Four floats that lie side by side, 16-byte aligned.
 __device__ __forceinline__ float4 read4(const float* from) {
     return *reinterpret_cast<const float4*>(from);
 }
@@ -40,7 +40,7 @@ __device__ __forceinline__ float4 pack(const float* from) {
 
 // Elements (row, col) to (row, col + 3), col a multiple of 4. While cols % 4 == 0 they are either all inside or all
 // outside and may travel as one float4. Where it is not, rows begin at addresses a float4 must not be loaded from, and
-// each element goes alone. Blocks whose tiles are inside the matrices have no need to ask: they read4 in their loop.
+// each element goes alone. Blocks whose tiles lie inside the matrices have no need to ask: they read4 in their loop.
 __device__ __forceinline__ float4 load4(const float* matrix, int row, int col, int rows, int cols) {
     if (cols % 4 == 0) {
         const bool inside = row < rows && col < cols;

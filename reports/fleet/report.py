@@ -13,6 +13,7 @@ from peakgate.common.text import cell, one_line
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
 from peakgate.reports.fleet.paired import Change
 from peakgate.reports.ladder.markers import table
+from peakgate.reports.render.findings import line
 from peakgate.reports.render.markdown import code, escape
 from rich.console import Console
 from rich.text import Text
@@ -30,20 +31,20 @@ GPU_COLUMNS = (
 
 def show(found: Analysis, console: Console) -> None:
     """Print counts, the GPUs that are not OK, slow nodes and racks, and what changed."""
-    _line(console, f"fleet {found.fleet}, {found.mode}: {counts(found)}")
+    line(console, f"fleet {found.fleet}, {found.mode}: {counts(found)}")
     for note in (*found.faulty, *found.notes):
-        _line(console, f"note: {note}", "dim")
+        line(console, f"note: {note}", "dim")
     bad = found.gpus[(found.gpus["status"] != Status.OK) | found.gpus["open"].to_numpy(bool)]
     for row in bad.head(MOST_ROWS).itertuples():
         text = Text(f"{row.status:<9}", STYLES.get(Status(str(row.status)), "bold red")).append(f"{row.Index}", "bold")
         console.print(text.append(f" on {one_line(str(row.node))}"), soft_wrap=True)
-        _line(console, f"    {row.reason}", "dim")
+        line(console, f"    {row.reason}", "dim")
     if len(bad) > MOST_ROWS:
-        _line(console, f"and {len(bad) - MOST_ROWS} more; the files have them")
+        line(console, f"and {len(bad) - MOST_ROWS} more; the files have them")
     for sentence in (*units(found), *sentences(found)):
-        _line(console, sentence)
+        line(console, sentence)
     for command in drain(found):
-        _line(console, f"to take it out of service: {command}")
+        line(console, f"to take it out of service: {command}")
 
 
 def counts(found: Analysis) -> str:
@@ -56,8 +57,8 @@ def units(found: Analysis) -> list[str]:
     return [
         f"{level} {row.Index}: {row.effect_percent:.1f} % slower than the others in {row.group}"
         f" (named from {row.threshold_percent:.1f} %): cooling, power or the host before single GPUs"
-        for level, table in (("rack", found.racks), ("node", found.nodes))
-        for row in table[table["named"].to_numpy(bool)].itertuples()
+        for level, judged in (("rack", found.racks), ("node", found.nodes))
+        for row in judged[judged["named"].to_numpy(bool)].itertuples()
     ]
 
 
@@ -73,7 +74,7 @@ def sentences(found: Analysis) -> list[str]:
     if (below := int((found.gpus["below_floor"] > 0).sum())) > 0:
         lines.append(f"{below} GPUs have cases below their floor, {int(found.gpus['below_floor'].sum())} cases in all")
     changes = [*([found.together] if found.together else []), *found.changes]
-    return lines + [line for change in changes for line in change_lines(change)]
+    return lines + [each for change in changes for each in change_lines(change)]
 
 
 def change_lines(change: Change) -> list[str]:
@@ -109,7 +110,7 @@ def markdown(found: Analysis) -> str:
     """The whole report; every text that comes from a file is escaped."""
     lines = [f"# Peakgate fleet: {escape(counts(found))}", ""]
     lines += [f"- {escape(f'fleet {found.fleet}, {found.mode}')}"]
-    lines += [f"- {escape(line)}" for line in (*units(found), *sentences(found), *found.faulty, *found.notes)]
+    lines += [f"- {escape(each)}" for each in (*units(found), *sentences(found), *found.faulty, *found.notes)]
     lines.append("")
     bad = found.gpus[(found.gpus["status"] != Status.OK) | found.gpus["open"].to_numpy(bool)]
     fine = found.gpus.drop(bad.index).sort_values("effect_percent", ascending=False)
@@ -174,10 +175,6 @@ def _cells(row: Any) -> Sequence[str]:
 
 def _percent(value: float, form: str) -> str:
     return MISSING if math.isnan(value) else f"{value:{form}} %"
-
-
-def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(one_line(text), style), soft_wrap=True)
 
 
 def written(found: Analysis, stem: Path) -> dict[Path, str]:

@@ -1,6 +1,6 @@
 """What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
 
-A folder per fleet, named by when it began: ``fleet.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
+A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
 as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate) and ``runs/<pass>/`` (run
 files).
 """
@@ -19,7 +19,7 @@ from peakgate.common.files import unwritable, write_whole
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.task import unpack_run
 
-FACTS = "fleet.json"
+FACTS = "plan.json"
 CASES = "cases.jsonl"
 EVENTS = "events.txt"
 SCHEMA = 1

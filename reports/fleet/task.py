@@ -27,6 +27,7 @@ from peakgate.build.cubin import CACHE_VARIABLE
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
+from peakgate.reports.ab.process import last_words
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.keep import trimmed
 from peakgate.run import journal
@@ -118,7 +119,11 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     run, verdict = folder / "run.json", folder / VERDICT_FILE
     if not (run.is_file() and verdict.is_file()):
         outcome = "refused" if code in (ExitCode.BAD_INPUT, os.EX_SOFTWARE) else "crashed"
-        return common | {"outcome": outcome, "reason": _last_line(log, code), "log": log[-LAST_WORDS:]}
+        return common | {
+            "outcome": outcome,
+            "reason": f"{last_words(log)} (exit code {code})",
+            "log": log[-LAST_WORDS:],
+        }
     document = json.loads(run.read_text(encoding="utf-8"))
     document["commit_info"]["dirty"] = job.dirty
     packed = gzip.compress(trimmed(document).encode(), mtime=0)
@@ -228,11 +233,6 @@ def _remove_older(folder: Path) -> None:
     for other in folder.parent.parent.glob(f"*/{folder.name}"):
         if other != folder and (other / RESULT).is_file():
             shutil.rmtree(other, ignore_errors=True)
-
-
-def _last_line(log: str, code: int) -> str:
-    lines = [line for line in log.splitlines() if line.strip()]
-    return f"{lines[-1].strip() if lines else 'it said nothing'} (exit code {code})"
 
 
 def _work(work: str) -> Path:

@@ -26,7 +26,7 @@ import distributed
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
-from peakgate.reports.fleet import place
+from peakgate.reports.fleet import dataset, place
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.store import CASES
 from peakgate.verdict import ExitCode
@@ -66,6 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return ExitCode.OK if trial.whole else ExitCode.REGRESSION
 
 
+def without_serials(folder: Path) -> None:
+    """Take the GPUs' serial numbers out of the fleets' tables: a record may be published, a warranty claim not."""
+    for path in folder.rglob(dataset.FILE):
+        dataset.write(dataset.read(path).assign(serial=None), path)
+
+
 class _Trial:
     """The parts that were run, and what came of them."""
 
@@ -88,6 +94,7 @@ class _Trial:
             shutil.rmtree(path, ignore_errors=True)
         for path in (self._folder / "work").rglob("*.json"):
             path.unlink()
+        without_serials(self._folder)
 
     def part(self, name: str, run: Callable[[], dict[str, Any]]) -> None:
         """Run one part, time it and write down what came of it."""
@@ -181,6 +188,7 @@ class _Trial:
 
     def _outcome(self) -> dict[str, Any]:
         store = stores.newest(self._folder / "fleets" / "fleet")
+        self._summary["commit"] = store.read()[0].commit[:12]
         gates = {gate["uuid"]: gate for gate in store.gates() if gate["mode"] != "again"}
         names = ("outcome", "node", "wall_s", "workers_lost", "verdicts", "reason")
         self._cases = max([sum((gate.get("verdicts") or {}).values()) for gate in gates.values()], default=0)

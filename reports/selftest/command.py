@@ -80,8 +80,8 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     """Judge saved sessions: ``RUN... [options]``."""
     parser = verb_parser(
         "selftest",
-        "Judge sessions of one commit on one runner against each other: how often the gate calls unchanged code "
-        "slower, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+        "Judge sessions of one commit on one runner against each other: how often the gate flags unchanged "
+        "code, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
         f"{FORMS}.",
         "exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
     )

@@ -19,7 +19,7 @@ from peakgate.reports.selftest.resample import Measured
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 MOST_FALSE_ALARMS = 0.05
-"""A gate that calls unchanged code slower more often than this is switched off by those it wakes."""
+"""A gate that flags unchanged code more often than this is soon switched off."""
 
 
 @dataclass(frozen=True, slots=True)

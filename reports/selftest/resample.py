@@ -39,7 +39,7 @@ class Design(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resample:
-    """One resample, read one way: the two sides' sessions by number, and the cases falsely called slower.
+    """One resample, read one way: the two sides' sessions by number, and the cases falsely flagged slower.
 
     ``suite`` says whether the suite-wide line was.
     """
@@ -62,7 +62,7 @@ class Measured:
     less than their number: ``at_most`` is the upper bound of the false-positive rate, with 95 % confidence
     by as many gates as there are pairs of sessions that share none; None where there is but one such pair.
     ``flagged_cases`` and ``flagged_sessions`` (by number) were in so many of them. ``detectable_percent`` is, for each
-    case, the smallest change that the median resample would have called.
+    case, the smallest change that the median resample would have flagged.
     """
 
     design: Design
@@ -135,7 +135,7 @@ def _side(label: str, runs: Sequence[Run], chosen: Sequence[int]) -> Side:
 
 
 def _called(comparison: Comparison, direction: int) -> tuple[tuple[str, ...], bool]:
-    """What was called slower (``direction`` 1), or would be with the sides exchanged (-1): cases, and the suite."""
+    """What was flagged slower (``direction`` 1), or would be with the sides exchanged (-1): cases, and the suite."""
     cases = tuple(
         row.case for row in comparison.rows if row.shift and row.shift.called and direction * row.shift.log_ratio > 0
     )

@@ -1,4 +1,4 @@
-"""Whole experiments, with a suite that plays back times: what is measured, and what is called."""
+"""Whole experiments, with a suite that plays back times: what is measured, and what is flagged."""
 
 from __future__ import annotations
 

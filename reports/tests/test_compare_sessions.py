@@ -29,7 +29,7 @@ def test_no_shift_under_half_a_percent_is_called_however_sure(saved: Saved) -> N
 
 
 def test_unchanged_code_almost_never_fails_the_gate(saved: Saved) -> None:
-    """30 gates of 15 cases, with session noise of 0.5 %, and none is called."""
+    """30 gates of 15 cases, with session noise of 0.5 %, and none is flagged."""
     called = 0
     for gate in range(30):
         runs = saved.sessions(6, 0.005, seed=100 + gate)

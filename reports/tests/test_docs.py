@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from peakgate.reports.fleet.simulated.page import trial
+from peakgate.reports.fleet.simulated.page import trials
 from peakgate.reports.injected.page import explained
 from peakgate.reports.ladder.markers import inside
 
@@ -95,7 +95,7 @@ def test_tables_of_what_was_measured_on_a_gpu_are_those_of_the_records() -> None
         assert seen["filled"](name) == (ROOT / name).read_text(encoding="utf-8")
     lab = ROOT / "baselines" / "nvidia-h200" / "lab"
     for folder, block, table in (
-        ("fleet", "fleet-trial", trial(lab / "fleet")),
+        ("fleet", "fleet-trial", trials(lab / "fleet")),
         ("injected", "injected-explained", explained(lab / "injected")),
     ):
         page = ROOT / "reports" / folder / "README.md"

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.fleet import analysis, dataset, page, report
+from peakgate.reports.fleet import analysis, command, dataset, page, report
 from peakgate.reports.fleet.analysis import Status
+from peakgate.reports.fleet.store import Plan, Store, newest
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
@@ -161,6 +162,14 @@ def test_a_figure_that_is_missing_is_a_dash_in_the_report():
     text = report.markdown(found)
     assert "nan" not in text
     assert "\n| OK | `GPU-1` | node0 | – | – | 0 |" in text
+
+
+def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path):
+    store = Store(tmp_path / "f")
+    plan = Plan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
+    store.begin(plan, [])
+    command.write(analysis.analyse(fleet(1)), store.folder)
+    assert newest(tmp_path).read() == (plan, {})
 
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.device import driver
-from peakgate.device.driver import slug
 from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
@@ -16,13 +14,6 @@ FALLBACK_NOTE = (
 )
 
 _CHOICE = re.compile(r"auto|cpu|gpu(?::(?P<index>\d+))?")
-
-
-def device_slug(choice: str) -> str:
-    """The slug of the device a choice leads to, without opening it."""
-    if _uses_emulator(choice):
-        return EMULATOR_SLUG
-    return slug(driver.gpu_name(_index(choice)))
 
 
 def open_device(choice: str) -> tuple[Device, str | None]:

@@ -48,10 +48,6 @@ class Limits:
     shared_unit_bytes: int
     shared_reserved_bytes: int
 
-    @property
-    def threads_per_sm(self) -> int:
-        return self.warps_per_sm * WARP_THREADS
-
 
 _HOPPER_ON = (128, 64, 32, 228, 227, 128, 1024)
 _ADA_ON = (128, 48, 24, 100, 99, 128, 1024)

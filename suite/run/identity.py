@@ -25,7 +25,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.project import catalogue, config
 from peakgate.run.benchmark_tests import collected
-from peakgate.run.expectation import digest_of, kernel_text, saved_files
+from peakgate.run.contract import digest_of, kernel_text, saved_files
 from peakgate.run.given import OPERATION
 from peakgate.verdict import ExitCode
 

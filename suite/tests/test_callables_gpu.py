@@ -327,10 +327,10 @@ EXPECTED = {
 
 
 def test_of_ten_traps_none_passes(project):
-    from peakgate.device.choose import device_slug  # noqa: PLC0415
+    from peakgate.device import driver  # noqa: PLC0415
 
     folder = project(test_traps=TRAPS)
-    floors = folder / "baselines" / device_slug("gpu") / "floors.toml"
+    floors = folder / "baselines" / driver.slug(driver.gpu_name(0)) / "floors.toml"
     floors.parent.mkdir(parents=True)
     held = "\n".join(f'"b-test_traps.{name}" = {FLOOR}' for name in EXPECTED)
     floors.write_text(f'schema = 1\ngpu = "{floors.parent.name}"\n\n[floors]\n{held}\n')

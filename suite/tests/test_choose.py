@@ -23,7 +23,6 @@ def test_a_gpus_name_becomes_a_folder_name():
 
 def test_without_a_gpu_auto_means_the_emulator(machine):
     machine(gpus=0)
-    assert choose.device_slug("auto") == "cpu-emulator"
     device, note = choose.open_device("auto")
     assert device.kind == "cpu"
     assert "no fraction of peak is claimed" in note
@@ -37,7 +36,7 @@ def test_asking_for_the_emulator_is_no_fall_back_and_needs_no_note(machine):
 @pytest.mark.parametrize("choice", ["tpu", "gpu:", "gpu:one", "GPU", ""])
 def test_a_choice_that_is_none_is_refused(choice):
     with pytest.raises(PeakgateError, match="expected auto, cpu, gpu or gpu:N"):
-        choose.device_slug(choice)
+        choose.open_device(choice)
 
 
 def test_a_gpu_that_is_not_there_is_refused(machine):

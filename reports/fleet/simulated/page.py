@@ -10,7 +10,8 @@ import argparse
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from peakgate.verdict import ExitCode
 SEED = 20261122
 HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.csv"
 PICTURE = "power.svg"
-TRIAL = "trial-e90ff5c/summary.json"
+TRIALS_SEEN = "trial-*/summary.json"
 PEER_SIZES = (8, 64, 1000)
 FLEETS = {8: 80, 64: 60, 1000: 40, 10_000: 12}
 """How many healthy fleets of so many GPUs are simulated of each shape."""
@@ -103,7 +104,7 @@ def tables(record: Path) -> dict[str, str]:
         f"{first.main_effects_percent} %, two GPUs at most {first.largest_percent:.1f} % apart in a case."
     )
     return {
-        "fleet-trial": trial(record),
+        "fleet-trial": trials(record),
         "fleet-known": f"{source}\n\n"
         + table(("group", "cases", "loading", "SD between GPUs in a case", "between sessions"), lines),
         "fleet-healthy": table(
@@ -166,12 +167,19 @@ def tables(record: Path) -> dict[str, str]:
     }
 
 
-def trial(record: Path) -> str:
-    """Wall times of a trial on one machine, beside one gate alone and the mean gate of a fleet one at a time."""
+def trials(record: Path) -> str:
+    """Every trial of the record, the one with the fewest GPUs first: wall times, verdicts below it."""
     try:
-        facts = json.loads((record / TRIAL).read_text(encoding="utf-8"))
+        seen = [json.loads(path.read_text(encoding="utf-8")) for path in record.glob(TRIALS_SEEN)]
     except (OSError, ValueError) as error:
-        raise PeakgateError(f"{record / TRIAL}: no record of a trial ({error}); see reports/fleet/trial.py") from None
+        raise PeakgateError(f"{record / TRIALS_SEEN}: a trial cannot be read ({error})") from None
+    if not seen:
+        raise PeakgateError(f"{record / TRIALS_SEEN}: no record of a trial; see reports/fleet/trial.py")
+    return "\n\n".join(_trial(facts) for facts in sorted(seen, key=lambda facts: int(facts["workers"])))
+
+
+def _trial(facts: Mapping[str, Any]) -> str:
+    """Wall times on one machine, beside one gate alone and the mean gate of a fleet one at a time."""
     alone = facts["alone"]["wall_s"]
     gates = {name: [gate["wall_s"] for gate in facts[name]["gates"].values()] for name in ("exclusive", "together")}
     mean = sum(gates["exclusive"]) / len(gates["exclusive"])
@@ -184,7 +192,15 @@ def trial(record: Path) -> str:
         "the same, one worker killed midway": facts["losses"]["wall_s"],
     }
     rows = [(name, f"{wall:.1f} s", f"{wall / alone:.2f}", f"{wall / mean:.2f}") for name, wall in walls.items()]
-    return table(("what", "wall time", "over one gate alone", "over the mean gate one at a time"), rows)
+    head = (f"{facts['workers']} GPUs", "wall time", "over one gate alone", "over the mean gate one at a time")
+    judged = Counter[str]()
+    parts = [part for part in facts.values() if isinstance(part, dict) and "gates" in part]
+    for gate in (gate for part in parts for gate in part["gates"].values()):
+        judged.update(gate["verdicts"])
+    lost = sum(gate["workers_lost"] for part in parts for gate in part["gates"].values())
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in judged.most_common())
+    measured = sum(gate["outcome"] == "measured" for part in parts for gate in part["gates"].values())
+    return f"{table(head, rows)}\n\n{measured} gates measured, {lost} worker lost on the way: {counted}."
 
 
 def picture(record: Path) -> str:

@@ -1,4 +1,4 @@
-// Copies that nobody waits for are under way when the block ends; what is not read of a source may be anywhere.
+// Copies that nobody waits for are under way when the block ends; what is not read of a source may lie anywhere.
 extern "C" __global__ void copies_left_open(float* out, const float* in, int n) {
     __shared__ float tile[64], unused[64];
     const int thread = threadIdx.x;

@@ -1,4 +1,4 @@
-// The source of the last copy is behind the array.
+// The source of the last copy lies behind the array.
 extern "C" __global__ void async_copy_out_of_bounds(float* out, const float* in, int n) {
     __shared__ float tile[64];
     const float* source = &in[blockIdx.x * 64 + threadIdx.x + 1];
