@@ -1,4 +1,4 @@
-"""``python .ci/seen.py``: fill the tables of two pages that say what was seen on a GPU, from records in lab/tool."""
+"""``python .ci/seen.py``: fill the tables of two pages that say what was seen, from records of trials."""
 
 from __future__ import annotations
 
@@ -31,11 +31,25 @@ def newcomers() -> str:
     return table(["project", "lines written", "commands", "seconds in all", "flagged by `ab`"], rows)
 
 
+def from_pages() -> str:
+    """The six projects written from the pages, without a GPU: lines, minutes, commands, what was found and mended."""
+    content = json.loads((ROOT / ".ci" / "newcomer" / "cpu-trial.json").read_text(encoding="utf-8"))
+    rows = []
+    for name, project in content["projects"].items():
+        commands = ", ".join(
+            f"{count} x `{verb}`" if count > 1 else f"`{verb}`" for verb, count in project["commands"].items()
+        )
+        rows.append(
+            [f"{name}: {project['holds']}", project["lines"], project["minutes"], commands, project["findings"]]
+        )
+    return table(["project", "lines written", "minutes", "commands", "found"], rows)
+
+
 def tools() -> str:
     """What each tool of compute-sanitizer came to and objects to."""
     rows = []
     for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-        content = _read(f"calibrated-e90ff5c/{tool}.json")
+        content = _read(f"calibrated-14777db/{tool}.json")
         entries = content["kernels"].values()
         counts = [sum(bool(each[key]) for each in entries) for key in ("errors", "warnings")]
         stuck = sum(each["fault"] == "did not end" for each in entries)
@@ -46,7 +60,7 @@ def tools() -> str:
 
 def disagreements() -> str:
     """Kernels of which only the emulator reports a defect as an error, by kind."""
-    differ = _read("calibrated-e90ff5c/disagreements.json")["differ"]
+    differ = _read("calibrated-14777db/disagreements.json")["differ"]
     kinds = Counter(_kind(each) for each in differ)
     warned = Counter(_kind(each) for each in differ if each["warned"])
     rows = [[*kind, count, warned[kind]] for kind, count in kinds.most_common()]
@@ -58,7 +72,7 @@ def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
 
 
 PAGES = {
-    "suite/own-repository.md": {"newcomers": newcomers},
+    "suite/own-repository.md": {"newcomers": newcomers, "from-pages": from_pages},
     "suite/device/emulator/README.md": {"sanitizer-tools": tools, "sanitizer-disagreements": disagreements},
 }
 

@@ -208,7 +208,8 @@ class Case:
     ``size``, ``block`` and ``variant`` are labels: with family and stage they make the id, which keys everything.
     ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
     together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
-    that numpy.save left of each output, or a case of another kernel on the same arguments; ``tolerance`` is the
+    that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
+    asks the record for it, of a benchmark test say: a case of a family without one is WRONG. ``tolerance`` is the
     largest allowed ``max|out - ref| / max|ref|``, and 0 asks for equal bits. ``roof`` names the measured roof the case
     is compared with. ``predicted`` has what a model expects of this case, by the name under which the run file
     reports it.
@@ -219,7 +220,7 @@ class Case:
     launch: Launch
     arguments: tuple[Argument, ...]
     work: Work
-    reference: Reference | tuple[Path, ...] | Case
+    reference: Reference | tuple[Path, ...] | Case | None
     size: str = ""
     block: str = ""
     variant: str = ""

@@ -1,4 +1,4 @@
-"""A family of one kernel in a few lines; families of several stages build their cases from ``peakgate.case`` instead.
+"""Families in a few lines each: of one kernel, or of several in one folder.
 
 ::
 
@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from peakgate.case import (
     Argument,
@@ -57,6 +57,25 @@ from peakgate.case import (
     Tier,
     Work,
 )
+from peakgate.texels import Surface, TexelBuffer, Texture
+
+__all__ = [
+    "EDGES",
+    "TOLERANCES",
+    "Extent",
+    "In",
+    "InOut",
+    "LaunchOf",
+    "Out",
+    "Size",
+    "Surface",
+    "Temp",
+    "Texture",
+    "Value",
+    "family",
+    "kernel",
+    "launch",
+]
 
 Extent = int | tuple[int, ...]
 Size = int | tuple[int, ...]
@@ -76,28 +95,38 @@ EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
 
 
 def In(  # noqa: N802  (reads like a parameter)
-    *shape: int, dtype: str = "float32", data: Data | str = None
+    *shape: int, dtype: str = "float32", data: Data | str = None, texture: Texture | None = None
 ) -> Buffer:
     """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``.
 
     A text is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
+    With ``texture=Texture(linear=True, ...)`` the kernel takes it as a ``cudaTextureObject_t``.
     """
-    return Buffer(Role.IN, shape, dtype, Path(data) if isinstance(data, str) else data)
+    return _buffer(Role.IN, shape, dtype, data, texture)
 
 
-def Out(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
-    """A buffer that the kernel writes in full."""
-    return Buffer(Role.OUT, shape, dtype)
+def Out(*shape: int, dtype: str = "float32", surface: Surface | None = None) -> Buffer:  # noqa: N802
+    """A buffer that the kernel writes in full; with ``surface=Surface()`` as a ``cudaSurfaceObject_t``."""
+    return _buffer(Role.OUT, shape, dtype, None, surface)
 
 
-def InOut(*shape: int, dtype: str = "float32", data: Data | str = None) -> Buffer:  # noqa: N802
-    """A buffer that the kernel reads and changes in place."""
-    return Buffer(Role.INOUT, shape, dtype, Path(data) if isinstance(data, str) else data)
+def InOut(  # noqa: N802
+    *shape: int, dtype: str = "float32", data: Data | str = None, surface: Surface | None = None
+) -> Buffer:
+    """A buffer that the kernel reads and changes in place; with ``surface=Surface()`` through a surface object."""
+    return _buffer(Role.INOUT, shape, dtype, data, surface)
 
 
 def Temp(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
     """A buffer that one launch writes and a later one of the same case reads."""
     return Buffer(Role.TEMP, shape, dtype)
+
+
+def _buffer(
+    role: Role, shape: tuple[int, ...], dtype: str, data: Data | str, seen_as: Texture | Surface | None
+) -> Buffer:
+    filled = Path(data) if isinstance(data, str) else data
+    return Buffer(role, shape, dtype, filled) if seen_as is None else TexelBuffer(role, shape, dtype, filled, seen_as)
 
 
 def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802
@@ -176,7 +205,8 @@ def kernel(
     ``tolerance`` is the largest
     ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
-    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables.
+    go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
+    and come last among the reference's inputs.
     """
     caller = inspect.currentframe()
     assert caller is not None
@@ -201,7 +231,7 @@ def kernel(
         more=kernels,
         options=tuple(options),
         include=tuple(folder / path for path in include),
-        constants=tuple(constants.items()),
+        constants=tuple((key, cast("Buffer", _in_folder(given, folder, "{size}"))) for key, given in constants.items()),
         cooperative=cooperative,
     )
     macros = tuple((key, str(value)) for key, value in defines.items())
@@ -238,10 +268,11 @@ def kernel(
         return made
 
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
+    of_every_size = {buffer.data for _, buffer in stage.constants}
 
     def probed() -> tuple[Size, ...]:
-        # A saved array is of one size, so that only sizes of which there is one can be problems.
-        return tuple(edges) or (() if case(sizes[0]).saved else EDGES[dimensions])
+        # A saved argument is of one size, so that only sizes of which there is one can be problems.
+        return tuple(edges) or (() if set(case(sizes[0]).saved) - of_every_size else EDGES[dimensions])
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:
@@ -309,12 +340,7 @@ def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], na
     )
     shape = described.shape(numbers)
     takes = KernelLaunch(stage.kernel, shape, _positions(described, names, case.arguments))
-    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=_nothing)
-
-
-def _nothing(_: Any, __: Sequence[Array]) -> Sequence[Array]:
-    """Nothing is expected of a reference kernel."""
-    return ()
+    return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None)
 
 
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:

@@ -77,7 +77,7 @@ class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
 
     @property
-    def lacks_file(self) -> bool:
+    def undecided(self) -> bool:
         """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
         return bool(_MISSING_FILE.search(str(self)))
 
@@ -293,7 +293,9 @@ def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
     """What to do about an error of a compiler, where that is known; either nothing or "; do this"."""
     if missing := _MISSING_FILE.search(message):
         header = missing[1] or missing[2]
-        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma", "crt/")):
+        if wheel := next((wheel for start, wheel in headers.FURTHER_WHEELS.items() if header.startswith(start)), None):
+            return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
+        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
             return f"; a header of CUDA: {headers.INSTALL}"
         return f"; add its folder to the stage's `include`; if only host code needs it, put it under `#ifndef {MACRO}`"
     text = next((file.text for file in files if file.path.name == name), "")

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 INSTALL = "install the extra nvrtc, or set CUDA_HOME to a toolkit"
+FURTHER_WHEELS = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand"}
+"""Headers of CUDA that no extra brings, by how their names begin: wmma's, cuRAND's."""
 
 PRELUDE = "peakgate_prelude.h"
 
@@ -58,6 +60,9 @@ _WITH_HALVES = ("cublas_v2.h", "cublas.h", "cublasLt.h")
 """What a toolkit's header includes besides: kernels rely on it."""
 
 _HALVES = "#if __has_include(<cuda_bf16.h>)\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#endif\n"
+
+_THREADS = "typedef unsigned long pthread_t, pthread_mutex_t, pthread_cond_t;\n"
+"""What host functions beside kernels are declared with."""
 
 _OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
 
@@ -153,6 +158,7 @@ def nvrtc_headers() -> dict[str, str]:
         "cstddef": "namespace std { using ::size_t; using ::ptrdiff_t; }\n",
         "cstdlib": _using(("abs",)),
         "cstring": _using(("memcpy", "memset")),
+        "pthread.h": _THREADS,
     }
     return {
         **dict.fromkeys(_EMPTY, "\n"),
@@ -175,6 +181,7 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
         "cstring": "",
+        "pthread.h": _THREADS,
         "sys/time.h": 'struct timeval { long tv_sec, tv_usec; };\nextern "C" int gettimeofday(timeval*, void*);\n',
         "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
         "[[noreturn]] inline void __throw_out_of_range(const char*) { __builtin_trap(); }\n"

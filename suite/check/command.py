@@ -75,7 +75,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         )
         for key, cases in lane.builds(chosen.text, chosen.family).items()
     ]
-    reports: list[BuildReport] = []
+    reports = lane.not_run(chosen.text, chosen.family)
     for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs):
         if isinstance(answer, workers.Died):
             kernel, count, _ = tasks[number]

@@ -17,7 +17,7 @@ from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
-from peakgate.project.problems import kernel_name, problems
+from peakgate.project.problems import kernel_name, problems, without_problems
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
@@ -81,6 +81,13 @@ def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, t
     for case in problems(text, listed):
         grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
     return {key: tuple(found) for key, found in grouped.items()}
+
+
+def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:
+    """A report of each kernel that has nothing small to run; none where ``text`` selects among those that have."""
+    listed = None if family_file is None else [catalogue.family_at(family_file)]
+    reason = "no small problem: give it small_sizes, or edges"
+    return [BuildReport(name, 0, skipped=reason) for name in ([] if text else without_problems(listed))]
 
 
 def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:

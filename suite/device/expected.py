@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,19 @@ OTHER_POISON = 0xA5
 """Of a reference kernel's outputs where bits are compared: what neither kernel writes must not look equal."""
 
 
+PYTHON_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
+"""What a mistake in a reference function raises. A lack of memory and a fault of the device are others."""
+
+
 class ReferenceFault(KernelFault):
     """A reference kernel that did not end well; its cause is that kernel's own fault."""
 
@@ -23,11 +37,17 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     """The OUT and INOUT buffers as they must be after a run, in argument order.
 
     ``prepare`` puts a reference kernel's arguments in place, with the same data as the launchable's. Raises
-    ReferenceFault where that kernel fails, PeakgateError where a saved array does not fit.
+    ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not fit, or
+    the function raises an error of Python.
     """
     case = launchable.case
+    if case.reference is None:
+        raise PeakgateError(f"{case.id}: no reference; expected a function, saved arrays or another kernel's case")
     if callable(case.reference):
-        return case.reference(xp, launchable.inputs)
+        try:
+            return case.reference(xp, launchable.inputs)
+        except PYTHON_ERRORS as error:
+            raise PeakgateError(_failing(case, launchable.inputs, error)) from error
     if isinstance(case.reference, tuple):
         return [xp.asarray(array) for array in _saved(case, case.reference)]
     other = prepare(case.reference)
@@ -37,6 +57,18 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     except KernelFault as fault:
         raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
     return other.outputs
+
+
+def _failing(case: Case, inputs: Sequence[Array], error: Exception) -> str:
+    """Where a reference function failed, and what it was given: the constants come last."""
+    folder = None if case.stage.source is None else case.stage.source.parent
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == folder]
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    given = ", ".join(f"{array.dtype} {'x'.join(map(str, array.shape))}" for array in inputs)
+    return (
+        f"{case.id}: its reference fails{where}: {type(error).__name__}: {' '.join(str(error).split())}; "
+        f"it is called with the array module and {given or 'no input'}"
+    )
 
 
 def _saved(case: Case, paths: Sequence[Path]) -> list[Array]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 KEYS = ("schema", "gpu", "floors")
+IMPORTED = re.compile(r"\.(?:nvbench|google-benchmark)(?:-|$)")
+"""In the id of a case that `peakgate import` read: no run of this tool knows it."""
+
 ORIGIN = re.compile(r"(?:^|; )\d+ sessions(?: of \d+ GPUs?)?, median .*$")
 
 
@@ -62,7 +65,7 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
 
     A PeakgateError names the line of an unknown key, another schema, a floor that is no number in (0, 1], and, when
     ``known_cases`` or ``gpu`` (a slug) are given, a case id that is none of them, with the nearest that is, or floors
-    of another GPU.
+    of another GPU. Floors of imported cases are not looked up.
     """
     try:
         file = read_toml(path)
@@ -81,7 +84,7 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
         file.refuse("floors", 'floors is not a table; write [floors] and below it "case id" = fraction')
     for case_id, floor in floors.items():
         _check_floor(file, case_id, floor)
-        if known_cases is not None and case_id not in known_cases:
+        if known_cases is not None and case_id not in known_cases and not IMPORTED.search(case_id):
             file.refuse(case_id, f"no case is named {case_id!r}{nearest(case_id, known_cases)}")
     return Floors(path, named, True, MappingProxyType({case_id: float(floor) for case_id, floor in floors.items()}))
 

@@ -52,6 +52,8 @@ class Project:
     plugins: tuple[str, ...] = ()
     build: str | None = None
     build_timeout_s: float = 600.0
+    named: tuple[tuple[str, Path], ...] = ()
+    """The folders of kernels and benchmark tests that the settings name, each with its key."""
 
     @property
     def runs(self) -> Path:
@@ -72,13 +74,17 @@ def current() -> Project:
 
 
 def required() -> Project:
-    """The project of the working directory; PeakgateError where there is none."""
+    """The project of the working directory; PeakgateError where there is none, or it lacks a folder that it names."""
     project = find(Path.cwd())
     if project is None:
         raise PeakgateError(
             f"{Path.cwd()}: no project here or above: neither [tool.peakgate] in a {PYPROJECT} nor a {OWN_FILE}; "
             "`peakgate init` makes one"
         )
+    for key, path in project.named:
+        if not path.exists():
+            where = near(project.file) if project.file else project.root
+            raise PeakgateError(f"{where}: {key} names {near(path)}, which is not there; make it, or take it out")
     return project
 
 
@@ -127,10 +133,12 @@ def _project(root: Path, path: Path | None, file: TomlFile, settings: Mapping[st
     def folders(key: str) -> tuple[Path, ...]:
         return tuple(root / text for text in settings.get(key, ()))
 
+    kernels = root / settings.get("kernels", "kernels")
+    named = [("benchmarks", folder) for folder in folders("benchmarks")]
     return Project(
         root=root,
         file=path,
-        kernels=root / settings.get("kernels", "kernels"),
+        kernels=kernels,
         baselines=root / settings.get("baselines", "baselines"),
         out=root / settings.get("out", ".peakgate/out"),
         benchmarks=folders("benchmarks"),
@@ -140,6 +148,7 @@ def _project(root: Path, path: Path | None, file: TomlFile, settings: Mapping[st
         plugins=tuple(settings.get("plugins", ())),
         build=build,
         build_timeout_s=float(timeout_s),
+        named=(*([("kernels", kernels)] if "kernels" in settings else []), *named),
     )
 
 

@@ -22,8 +22,12 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
         if case.stage.source is not None and text in case.id
     ]
     if not chosen:
-        if listed is None:
-            config.required()
+        if listed is None and not text:
+            project = config.required()
+            raise PeakgateError(
+                f"{config.near(project.kernels)}: no family with a kernel and a small problem there; "
+                "`peakgate init` writes an example, benchmark tests are for `peakgate bench`"
+            )
         raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
     distinct: dict[Any, Case] = {}
     for case in chosen:
@@ -31,6 +35,14 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
             key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
             distinct.setdefault(key, problem)
     return list(distinct.values())
+
+
+def without_problems(listed: Sequence[Family] | None = None) -> list[str]:
+    """The kernels that are measured and that no small case runs: nothing checks them without a GPU."""
+    small = {case.stage for case in catalogue.cases(Scale.SMALL, listed=listed)}
+    measured = catalogue.cases(Scale.BENCH, listed=listed)
+    left = [case for case in measured if case.stage.source is not None and case.stage not in small]
+    return list(dict.fromkeys(map(kernel_name, left)))
 
 
 def _why_none(text: str) -> str:

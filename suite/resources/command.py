@@ -40,9 +40,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     project = config.current()
     chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
+    every = builds(case for scale in Scale for case in catalogue.cases(scale))
+    if not every:
+        raise PeakgateError(f"{config.near(config.required().kernels)}: no family with a kernel to compile there")
     known = _baseline(chosen.baseline, update=chosen.update)
     start = time.perf_counter()
-    every = builds(case for scale in Scale for case in catalogue.cases(scale))
     wanted = every if chosen.update or Tier(chosen.tier) is Tier.FULL else _of_the_gate(every)
     current = survey(wanted, chosen.architectures, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start

@@ -82,7 +82,9 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
     except ImportError as error:
-        raise PeakgateError(f"{error.name or 'NVRTC'} is not installed: pip install 'peakgate[nvrtc]'") from None
+        raise PeakgateError(
+            f"NVRTC ({error.name}), which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'"
+        ) from None
     todo = [
         (made, sm) for made in wanted for sm in sorted(architectures) if capability(sm) >= made.stage.min_capability
     ]

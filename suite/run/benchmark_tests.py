@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -97,16 +98,25 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
 
 
 class _Collecting:
-    """A plug-in that notes what could not be collected: ``problem``, one line about the first."""
+    """A plug-in that ends the collection at what cannot be collected: ``problem``, one line about it."""
 
     problem: str | None = None
     some_skipped = False
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed and self.problem is None:
-            reported = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines() if line.strip()]
-            self.problem = f"{report.nodeid}: cannot be collected: {' '.join(reported[-1:])}"
+        if report.failed:  # before pytest keeps the report, whose traceback it would print
+            self.problem = f"{report.nodeid}: cannot be collected: {_last_line(str(report.longrepr))}"
+            raise pytest.UsageError(self.problem)
         self.some_skipped |= report.skipped
+
+
+def _last_line(report: str) -> str:
+    """The error of a collection report, and what to do about a module that is not there."""
+    lines = [line.removeprefix("E").strip() for line in report.splitlines() if line.strip()]
+    missing = re.search(r"No module named '([\w.]+)'", lines[-1]) if lines else None
+    advice = f"; install it, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})" if missing else ""
+    return f"{' '.join(lines[-1:])}{advice}"
 
 
 class _Gathered(_Collecting):
@@ -163,8 +173,6 @@ class BenchmarkTests(_Collecting):
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
-        if self.problem:
-            raise pytest.UsageError(self.problem)
         try:
             self.ids = case_ids(items, self._kernels)
             self._check_floors()

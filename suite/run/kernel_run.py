@@ -199,10 +199,11 @@ class KernelRun:
         except OSError as error:
             _refused(self.link, str(unwritable(Path(error.filename or "the run file"), error)))
         status = session.exitstatus
-        if not self._selected or status not in _ENDED:
+        if not self._selected or session.config.option.collectonly or status not in _ENDED:
             return
         if not self.entries and status != pytest.ExitCode.INTERRUPTED:
-            session.exitstatus = int(ExitCode.BAD_INPUT)
+            if status == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 would be pytest's word for interrupted
             return
         code = exit_code([Verdict(entry["verdict"]) for entry in self.entries], strict=self._options.peakgate_strict)
         if status == pytest.ExitCode.INTERRUPTED:
@@ -235,8 +236,6 @@ class KernelRun:
         """Print the run's table and closing lines."""
         session = self.session
         if not self.entries:
-            if self.skipped:
-                terminalreporter.write_line(f"no case was measured: this device refuses all {len(self.skipped)}")
             return
         from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
 from peakgate.project import catalogue
+from peakgate.texels import Surface, TexelBuffer, Texture
 from peakgate.verdict import ExitCode
 
 LIMIT_S = 120.0
@@ -124,7 +125,7 @@ def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., 
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
-    reference = function if case.reference is _no_reference else case.reference
+    reference = function if case.reference is None else case.reference
     if isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
@@ -182,11 +183,18 @@ def _described_argument(argument: Argument) -> dict[str, Any]:
         case Buffer(role, shape, dtype, data):
             kept: Any = data if data is None or isinstance(data, (float, int, tuple)) else FUNCTION
             kept = {"saved": str(data.absolute())} if isinstance(data, Path) else kept
-            return {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
+            described = {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
+            return described | _seen_as(argument)
         case Struct(values, members):
             return {"values": [_number(value) for value in values], "members": [list(member) for member in members]}
         case Scalar(value, dtype):
             return {"value": _number(value), "dtype": dtype}
+
+
+def _seen_as(buffer: Argument) -> dict[str, Any]:
+    if not isinstance(buffer, TexelBuffer):
+        return {}
+    return {"texture" if isinstance(buffer.seen_as, Texture) else "surface": asdict(buffer.seen_as)}
 
 
 def _case(entry: Mapping[str, Any]) -> Case:
@@ -208,7 +216,7 @@ def _case(entry: Mapping[str, Any]) -> Case:
         sequence=tuple(KernelLaunch(str(name), _launch(of), tuple(map(int, at))) for name, of, at in entry["sequence"]),
         arguments=tuple(map(_argument, entry["arguments"])),
         work=Work(**entry["work"]),
-        reference=saved or (_case(reference) if reference else _no_reference),
+        reference=saved or (_case(reference) if reference else None),
         **{name: str(entry[name]) for name in ("size", "block", "variant", "dtype", "roof")},
         defines=tuple((str(name), str(value)) for name, value in entry["defines"]),
         tolerance=float(entry["tolerance"]),
@@ -239,7 +247,12 @@ def _buffer(entry: Mapping[str, Any]) -> Buffer:
     elif isinstance(given, list):
         low, high = given
         data = (low, high)
-    return Buffer(Role(entry["role"]), tuple(map(int, entry["shape"])), str(entry["dtype"]), data)
+    described = (Role(entry["role"]), tuple(map(int, entry["shape"])), str(entry["dtype"]), data)
+    if "texture" in entry:
+        return TexelBuffer(*described, Texture(**entry["texture"]))
+    if "surface" in entry:
+        return TexelBuffer(*described, Surface(**entry["surface"]))
+    return Buffer(*described)
 
 
 def _number(value: Any) -> Any:
@@ -253,10 +266,6 @@ def _whole(numbers: Sequence[Any]) -> list[int]:
 def _three(numbers: Sequence[Any]) -> tuple[int, int, int]:
     x, y, z = numbers
     return int(x), int(y), int(z)
-
-
-def _no_reference(_: Any, __: Sequence[Array]) -> Sequence[Array]:
-    raise NotImplementedError("a case that was listed as data has no reference")
 
 
 def _of_function(_: Any, __: tuple[int, ...]) -> Array:

@@ -25,7 +25,7 @@ NOTHING_SELECTED = (
     "(the emulator has small sizes of its own)\n"
 )
 
-ALL_SKIPPED = "every benchmark test was skipped, for the reason above; nothing was measured\n"
+ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measured\n"
 
 DEFECT = os.EX_SOFTWARE
 """A defect of this tool, not of what it measured: none of the four verdicts."""
@@ -38,7 +38,7 @@ _FROM_PYTEST = {
 
 
 class _Watch:
-    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules."""
+    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules and cases."""
 
     crashed = skipped = False
 
@@ -46,6 +46,9 @@ class _Watch:
         self.crashed = True
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.skipped = self.skipped or report.skipped
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.skipped = self.skipped or report.skipped
 
 

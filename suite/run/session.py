@@ -225,7 +225,7 @@ class Session:
         match error:
             case Unmeasurable():
                 verdict, reason = Verdict.INCONCLUSIVE, said
-            case BuildError() if error.lacks_file:
+            case BuildError() if error.undecided:
                 verdict, reason = Verdict.INCONCLUSIVE, f"not built: {said}"
             case DeviceLost():
                 verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"

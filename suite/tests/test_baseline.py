@@ -63,6 +63,13 @@ def test_a_misspelt_case_is_named_with_its_line_and_the_nearest(tmp_path: Path) 
     assert message == ":5: no case is named 'transpose.smem_padd-8192', did you mean 'transpose.smem_pad-8192'?"
 
 
+def test_floors_of_imported_cases_stand_beside_those_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "floors.toml"
+    imported = ("scan.nvbench-N_1", "scan.google-benchmark")
+    path.write_text(HEAD + "".join(f'"{case}" = 0.7\n' for case in (*imported, "a.b")))
+    assert set(load_floors(path, {"a.b"}).by_case) == {*imported, "a.b"}
+
+
 def test_a_case_like_no_other_is_named_without_a_guess(tmp_path: Path) -> None:
     assert refused(tmp_path, HEAD + '"zzz" = 0.7\n', {"transpose.smem"}) == ":5: no case is named 'zzz'"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from peakgate.build import headers
-from peakgate.build.cubin import BuildError, Cubin, cubin, parse_resources, source_files
+from peakgate.build.cubin import BuildError, Cubin, advice, cubin, parse_resources, source_files
 from peakgate.case import Buffer, Role, Stage
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
@@ -174,6 +174,14 @@ def test_an_entry_that_is_not_there_is_answered_with_those_that_are(tmp_path, ca
 def test_a_missing_file_is_one_line_with_its_place(tmp_path, cache):
     with pytest.raises(BuildError, match=r'k\.cu:2: cannot open source file "gone\.cuh"; add its folder'):
         built(tmp_path / "k.cu", '\n#include "gone.cuh"\n__global__ void kernel() {}\n')
+
+
+@pytest.mark.parametrize(
+    ("header", "install"),
+    [("crt/mma.h", "nvidia-cuda-crt"), ("curand_kernel.h", "nvidia-curand"), ("cuda/barrier", "the extra nvrtc")],
+)
+def test_a_header_of_cuda_that_is_missing_says_what_to_install(header, install):
+    assert f"a header of CUDA: install {install}, or" in advice((), "k.cu", 1, f'cannot open source file "{header}"')
 
 
 def test_a_launch_in_the_way_is_named_with_its_line(tmp_path, cache):

@@ -295,7 +295,10 @@ def test_cases_are_selected_by_id_from_a_file_and_by_k(project):
             "import pytest\n@pytest.mark.parametrize('n', ['a/b', 'a_b'])\ndef test_x(gpu_benchmark, n): ...\n",
             "its case id benchmarks-bench_ops.test_x-a_b is that of benchmarks/bench_ops.py::test_x[a/b] too",
         ),
-        ("import nothing_of_that_name\n", "cannot be collected: ModuleNotFoundError"),
+        (
+            "import nothing_of_that_name\n",
+            "No module named 'nothing_of_that_name'; install it, add its folder to pythonpath, or pytest.importorskip(",
+        ),
         (
             "import pytest\n@pytest.mark.peakgate(byts=3)\ndef test_x(gpu_benchmark): ...\n",
             "got 'byts', did you mean 'bytes'?",
@@ -307,6 +310,16 @@ def test_bad_input_is_exit_2_in_one_line(project, text, said):
     done = bench(project(text))
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(project):
+    folder = project("import pytest\n\ndef test_x(gpu_benchmark):\n    pytest.skip('not today')\n")
+    done = bench(folder)
+    assert done.returncode == 2
+    assert "not today" in done.stdout
+    assert done.stderr.endswith("every case was skipped, for the reason above; nothing was measured\n")
+    assert bench(folder, "--collect-only").returncode == 0
 
 
 CRASHES = """

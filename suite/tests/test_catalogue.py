@@ -2,8 +2,9 @@
 
 import pytest
 from peakgate.case import Scale, Tier
+from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
-from peakgate.project import catalogue
+from peakgate.project import catalogue, config
 
 FAMILY_FILE = """
 from peakgate.case import Family
@@ -35,6 +36,22 @@ def test_a_family_imports_its_siblings(project):
     project("one", "NAME = 'with_sibling'\n", name="names.py")
     project("one", "from .names import NAME\n" + FAMILY_FILE.replace("{name!r}", "NAME"))
     assert catalogue.families()[0].name == "with_sibling"
+
+
+@pytest.mark.parametrize("verb", ["check", "mutants", "resources", "sanitize"])
+def test_a_project_without_a_kernel_is_bad_input_of_what_checks_kernels(project, capsys, verb):
+    assert main([verb]) == 2
+    assert capsys.readouterr().err.startswith("kernels: no family ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [('kernels = "kernel"', "kernels names kernel"), ('benchmarks = ["bench"]', "benchmarks names bench")],
+)
+def test_a_folder_that_only_the_settings_know_is_named(tmp_path, project, settings, named):
+    (tmp_path / "peakgate.toml").write_text(settings)
+    with pytest.raises(PeakgateError, match=rf"peakgate\.toml: {named}, which is not there"):
+        config.required()
 
 
 def test_families_of_one_folder_name_in_two_projects_are_two(tmp_path, monkeypatch):

@@ -1,15 +1,18 @@
 """A family of one kernel in a few lines, as ``peakgate.family`` offers it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from peakgate.case import Scale
+from peakgate.check import lane
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.project import catalogue
+from peakgate.project.problems import problems
 from peakgate.resources import survey
 from peakgate.run.identity import contract, identities
 
@@ -100,8 +103,12 @@ def test_a_deleted_barrier_of_a_template_kernel_is_found(check):
     assert verdict["kernels"][0]["defects"][0]["kind"] == "shared race"
 
 
-def test_indices_stay_in_their_range_and_constants_are_filled(check):
-    assert check("histogram", HISTOGRAM, HISTOGRAM_FAMILY)[0] == 0
+def test_indices_stay_in_their_range_and_constants_are_filled_from_a_saved_array(check, tmp_path):
+    (tmp_path / "kernels" / "histogram").mkdir(parents=True)
+    np.save(tmp_path / "kernels" / "histogram" / "weight.npy", np.array([1, 3], "int32"))
+    family = HISTOGRAM_FAMILY.replace('lambda xp, shape: xp.array([1, 3], "int32")', '"weight.npy"')
+    code, verdict = check("histogram", HISTOGRAM, family)
+    assert (code, verdict["kernels"][0]["launches"]) == (0, 12)  # six edge-size problems, in two orders
 
 
 def test_a_kernel_that_is_wrong_is_found_by_the_reference(check):
@@ -174,12 +181,31 @@ def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
         ('launch("naive"', 'launch("final_sum"', "its reference is the kernel itself, final_sum; expected another"),
         ("    launches=", "    grid=1, block=1, launches=", "expected either grid and block, or launches="),
         ('reference=launch("naive", "out x n", grid=1, block=1)', 'reference="sum.npy"', "sum.npy; expected the array"),
+        (
+            'reference=launch("naive", "out x n", grid=1, block=1)',
+            "reference=lambda xp, x: x + y",
+            "fails (family.py:9): NameError: name 'y' is not defined; it is called with the array module and float32 1",
+        ),
     ],
 )
 def test_a_mistake_in_launches_or_reference_is_one_line(check, capsys, old, new, complaint):
     with pytest.raises(FileNotFoundError):  # no verdict
         check("sum", SUM, SUM_FAMILY.replace(old, new))
     assert complaint in capsys.readouterr().err
+
+
+def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "peakgate.toml").write_text("")
+    folder = tmp_path / "kernels" / "sum"
+    folder.mkdir(parents=True)
+    np.save(folder / "sum.npy", np.ones(1, "float32"))
+    (folder / "sum.cu").write_text(SUM)
+    saved = SUM_FAMILY.replace('launch("naive", "out x n", grid=1, block=1)', '"sum.npy"')
+    (folder / "family.py").write_text(saved.replace(", edges=[1, 1000]", ""))
+    assert [report.skipped for report in lane.not_run()] == ["no small problem: give it small_sizes, or edges"]
+    with pytest.raises(PeakgateError, match="kernels: no family with a kernel and a small problem there"):
+        problems()
 
 
 def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint(check, tmp_path):
@@ -214,3 +240,5 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
     np.save(folder / "bins-100.npy", bins[:9])
     with pytest.raises(PeakgateError, match=r"bins-100\.npy: holds int32 \(9,\), expected int32 \(64,\)"):
         expected(np, CpuLaunchable(case), CpuLaunchable)
+    with pytest.raises(PeakgateError, match="no reference; expected a function, saved arrays or another kernel"):
+        expected(np, CpuLaunchable(replace(case, reference=None)), CpuLaunchable)

@@ -16,7 +16,7 @@ from peakgate.device.emulator.compiler import Compiler, find_compiler
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
 from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch, Parameter, Report
-from peakgate.device.emulator.toolchain import KernelBuildError
+from peakgate.device.emulator.toolchain import NEEDS_TWIN, KernelBuildError
 from peakgate.device.emulator.variables import Variables
 
 MAX_THREADS = 1024
@@ -26,7 +26,6 @@ MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
 """The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
-TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`, or set `gpu_only`"
 DEFAULT_ACCESS_BUDGET = 2_000_000_000
 """Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
 STALL_MS = 10_000
@@ -145,6 +144,8 @@ class EmulatedKernel:
             cooperative=cooperative,
             access_budget=DEFAULT_ACCESS_BUDGET if access_budget is None else access_budget,
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
+            textures=ctypes.addressof(bound.textures),
+            texture_count=bound.texture_count,
         )
         with _one_launch:
             status = self._image.peakgate_launch(ctypes.byref(request))
@@ -179,7 +180,7 @@ class EmulatedKernel:
         )
         for report in reports:
             if report.kind == NOT_EMULATED:
-                raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{TWIN}")
+                raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{NEEDS_TWIN}")
         defects = [
             Defect(
                 kind=DefectKind(report.kind),
