@@ -63,6 +63,13 @@ def show(session: nox.Session) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """Write all saved runs as one folder of static pages: -- [--runs DIR] [--out DIR]."""
+    install(session, "reports")
+    peakgate(session, "site")
+
+
+@nox.session
 def ab(session: nox.Session) -> None:
     """Measure two commits alternately on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
     install_for_device(session, "reports")

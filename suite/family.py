@@ -57,6 +57,25 @@ from peakgate.case import (
     Tier,
     Work,
 )
+from peakgate.texels import Surface, TexelBuffer, Texture
+
+__all__ = [
+    "EDGES",
+    "TOLERANCES",
+    "Extent",
+    "In",
+    "InOut",
+    "LaunchOf",
+    "Out",
+    "Size",
+    "Surface",
+    "Temp",
+    "Texture",
+    "Value",
+    "family",
+    "kernel",
+    "launch",
+]
 
 Extent = int | tuple[int, ...]
 Size = int | tuple[int, ...]
@@ -76,28 +95,38 @@ EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
 
 
 def In(  # noqa: N802  (reads like a parameter)
-    *shape: int, dtype: str = "float32", data: Data | str = None
+    *shape: int, dtype: str = "float32", data: Data | str = None, texture: Texture | None = None
 ) -> Buffer:
     """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``.
 
     A text is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
+    With ``texture=Texture(linear=True, ...)`` the kernel takes it as a ``cudaTextureObject_t``.
     """
-    return Buffer(Role.IN, shape, dtype, Path(data) if isinstance(data, str) else data)
+    return _buffer(Role.IN, shape, dtype, data, texture)
 
 
-def Out(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
-    """A buffer that the kernel writes in full."""
-    return Buffer(Role.OUT, shape, dtype)
+def Out(*shape: int, dtype: str = "float32", surface: Surface | None = None) -> Buffer:  # noqa: N802
+    """A buffer that the kernel writes in full; with ``surface=Surface()`` as a ``cudaSurfaceObject_t``."""
+    return _buffer(Role.OUT, shape, dtype, None, surface)
 
 
-def InOut(*shape: int, dtype: str = "float32", data: Data | str = None) -> Buffer:  # noqa: N802
-    """A buffer that the kernel reads and changes in place."""
-    return Buffer(Role.INOUT, shape, dtype, Path(data) if isinstance(data, str) else data)
+def InOut(  # noqa: N802
+    *shape: int, dtype: str = "float32", data: Data | str = None, surface: Surface | None = None
+) -> Buffer:
+    """A buffer that the kernel reads and changes in place; with ``surface=Surface()`` through a surface object."""
+    return _buffer(Role.INOUT, shape, dtype, data, surface)
 
 
 def Temp(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
     """A buffer that one launch writes and a later one of the same case reads."""
     return Buffer(Role.TEMP, shape, dtype)
+
+
+def _buffer(
+    role: Role, shape: tuple[int, ...], dtype: str, data: Data | str, seen_as: Texture | Surface | None
+) -> Buffer:
+    filled = Path(data) if isinstance(data, str) else data
+    return Buffer(role, shape, dtype, filled) if seen_as is None else TexelBuffer(role, shape, dtype, filled, seen_as)
 
 
 def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802

@@ -17,7 +17,7 @@ import numpy as np
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Numbers
-from peakgate.reports.history import scan
+from peakgate.reports.history import modes, scan
 from peakgate.reports.history.series import History
 from peakgate.reports.history.steps import environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
@@ -100,9 +100,20 @@ class _Level:
     """A segment of one case: its sessions by number, its level and how many sessions agree with it."""
 
     numbers: tuple[int, ...]
+    values: Floats
     level: float
     agreeing: int
     border: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    """One GPU's blocks, the variance of each case with its degrees of freedom, and the proposed segments by block."""
+
+    blocks: tuple[_Block, ...]
+    variance: Floats
+    df: Floats
+    segments: list[list[scan.Segments]]
 
 
 def find_changes(history: History) -> tuple[ChangePoint, ...]:
@@ -110,9 +121,18 @@ def find_changes(history: History) -> tuple[ChangePoint, ...]:
     by_gpu: dict[str | None, list[int]] = {}
     for number, session in enumerate(history.sessions):
         by_gpu.setdefault(session.uuid, []).append(number)
-    gpus = [_blocks(history, np.array(numbers, dtype=np.intp)) for numbers in by_gpu.values()]
-    series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in gpus for block in blocks)
-    found = [each for blocks in gpus for each in _of_gpu(history, blocks, max(1, series))]
+    all_blocks = [_blocks(history, np.array(numbers, dtype=np.intp)) for numbers in by_gpu.values()]
+    series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in all_blocks for block in blocks)
+    gpus = _noise_of_all([_gpu(blocks) for blocks in all_blocks if _long_enough(blocks)])
+    limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
+    found: list[ChangePoint] = []
+    for row in range(len(history.cases)):
+        if all(sum(len(of_block[row]) for of_block in gpu.segments) == 1 for gpu in gpus):
+            continue
+        levels = [_levels(gpu, row, of_gpu) for gpu, of_gpu in zip(gpus, limits, strict=True)]
+        sds = [math.sqrt(gpu.variance[row]) for gpu in gpus]
+        for gpu, sd, of_gpu in zip(gpus, sds, _without_chance(levels, sds, max(1, series)), strict=True):
+            found += _steps(history, row, of_gpu, (sd, float(gpu.df[row])), max(1, series))
     return tuple(sorted(found, key=lambda each: (-each.number, -abs(each.log_ratio), each.case)))
 
 
@@ -166,29 +186,65 @@ def _blocks(history: History, numbers: Numbers) -> list[_Block]:
     return blocks
 
 
-def _of_gpu(history: History, blocks: Sequence[_Block], series: int) -> list[ChangePoint]:
-    counts = np.sum([block.counts for block in blocks], axis=0)
-    if not (counts >= 2 * scan.FEWEST).any():
-        return []
+def _long_enough(blocks: Sequence[_Block]) -> bool:
+    return bool((np.sum([block.counts for block in blocks], axis=0) >= 2 * scan.FEWEST).any())
+
+
+def _gpu(blocks: Sequence[_Block]) -> _Gpu:
     variance, df, segments = _noise(blocks)
-    sds = np.sqrt(variance)
-    limits = [scan.critical(series, block.values.shape[1], df) for block in blocks]
-    found = []
-    for row in range(len(history.cases)):
-        if sum(len(of_block[row]) for of_block in segments) == 1:
+    return _Gpu(tuple(blocks), variance, df, segments)
+
+
+def _noise_of_all(gpus: Sequence[_Gpu]) -> list[_Gpu]:
+    """The same, with a case's variance on one GPU no lower than over all of them: quiet for a while may be luck."""
+    if len(gpus) < 2:
+        return list(gpus)
+    weights = np.array([np.maximum(np.sum([block.counts for block in gpu.blocks], axis=0) - 1, 0) for gpu in gpus])
+    pooled = np.sum([gpu.variance for gpu in gpus] * weights, axis=0) / np.maximum(weights.sum(axis=0), 1)
+    return [replace(gpu, variance=np.maximum(gpu.variance, pooled)) for gpu in gpus]
+
+
+def _levels(gpu: _Gpu, row: int, limits: Sequence[tuple[Floats, Floats]]) -> list[_Level]:
+    """The segments of one case on one GPU whose cuts exceed their critical values."""
+    levels: list[_Level] = []
+    sd = math.sqrt(gpu.variance[row])
+    for block, of_block, (newest, older) in zip(gpu.blocks, gpu.segments, limits, strict=True):
+        values = block.values[row, : int(block.counts[row])]
+        if len(values) == 0:
             continue
-        levels: list[_Level] = []
-        for block, of_block, (newest, older) in zip(blocks, segments, limits, strict=True):
-            values, sd = block.values[row, : int(block.counts[row])], float(sds[row])
-            if len(values) == 0:
+        newest_limit = newest[row] if block is gpu.blocks[-1] else older[row]
+        for first, end in scan.tested(values, of_block[row], sd, float(newest_limit), float(older[row])):
+            own = tuple(block.at[row, first:end].tolist())
+            levels.append(_level(own, values[first:end], sd, block.border if first == 0 else ()))
+    return levels
+
+
+def _level(numbers: tuple[int, ...], values: Floats, sd: float, border: tuple[str, ...]) -> _Level:
+    middle, _, agreeing = scan.level(values, sd)
+    return _Level(numbers, values, middle, agreeing, border)
+
+
+def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: int) -> list[list[_Level]]:
+    """One case's levels on each GPU, joined where a case that visits two levels may show such a run (`modes`)."""
+    kept = [list(levels) for levels in gpus]
+    for of_gpu, sd in zip(kept, sds, strict=True):
+        index = 1
+        while index < len(of_gpu):
+            before, after = of_gpu[index - 1], of_gpu[index]
+            own, every = _deviations([of_gpu]), _deviations(kept)
+            places = series * (1 if index == len(of_gpu) - 1 else len(own))
+            run, shift = min(before.agreeing, after.agreeing), after.level - before.level
+            if after.border or not modes.is_chance((own, every), sd, shift, run, places):
+                index += 1
                 continue
-            newest_limit = newest[row] if block is blocks[-1] else older[row]
-            for first, end in scan.tested(values, of_block[row], sd, float(newest_limit), float(older[row])):
-                middle, _, agreeing = scan.level(values[first:end], sd)
-                own = tuple(block.at[row, first:end].tolist())
-                levels.append(_Level(own, middle, agreeing, block.border if first == 0 else ()))
-        found += _steps(history, row, levels, (float(sds[row]), float(df[row])), series)
-    return found
+            values = np.concatenate([before.values, after.values])
+            of_gpu[index - 1 : index + 1] = [_level(before.numbers + after.numbers, values, sd, before.border)]
+            index = 1
+    return kept
+
+
+def _deviations(gpus: Sequence[Sequence[_Level]]) -> Floats:
+    return np.concatenate([each.values - each.level for levels in gpus for each in levels])
 
 
 def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Segments]]]:

@@ -5,25 +5,23 @@ The pictures are inline SVG, so they are there without scripts; filter, sorting 
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from peakgate.common.text import one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.report import header, open_line, place, remarks, size
 from peakgate.reports.history.series import History
 from peakgate.reports.history.trend import Trend, session_name
-from peakgate.reports.render import page
+from peakgate.reports.render import page, template
 from peakgate.reports.runs.index import gpu_label
 from peakgate.verdict import Verdict
 
-TEMPLATES = Path(page.__file__).with_name("templates")
+Address = tuple[str, str]
+"""The name of a page and its address, relative to the page that leads to it."""
+
 WIDTH, HEIGHT = 1000, 100
 LEAST_SPAN = 0.03
 """Times that moved less than this share are drawn as the nearly straight line they are."""
@@ -45,33 +43,43 @@ class Row:
     range: str
 
 
-def html(trend: Trend) -> str:
-    """The whole page as text."""
+def html(trend: Trend, trail: Sequence[Address] = (), links: Mapping[str, str] | None = None) -> str:
+    """The whole page as text; as part of a site with the ``trail`` of pages above it and a page for each of ``links``.
+
+    ``links`` are addresses by case.
+    """
     history = trend.history
-    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters["line"] = one_line
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script = template.asset("page.js")
     rows = _rows(trend)
     sentences = [f"{header(history)}."]
     if trend.suite_wide:
-        sentences.insert(1, f"Suite-wide: {trend.suite_wide.verdict}, {trend.suite_wide.reason}.")
-    return environment.get_template("history.html").render(
+        sentences.append(f"Suite-wide: {trend.suite_wide.verdict}, {trend.suite_wide.reason}.")
+    return template.fill(
+        "history.html",
+        styles=("page.css", "history.css"),
         title=f"Peakgate history: {trend.verdict}, {history.slug}",
-        trend=trend,
+        heading="Peakgate history",
+        verdict=trend.verdict,
         tone=page.tone(trend.verdict),
+        counts=trend.counts,
         sentences=sentences,
         notes=remarks(trend),
+        open=len(trend.open),
         regressions=[open_line(each) for each in trend.regressions],
-        gpus=[gpu_label(each) for each in dict.fromkeys(session.uuid for session in history.sessions)],
+        gpus=gpus(history),
         families=list(dict.fromkeys(row.family for row in rows)),
+        cases=len(rows),
         rows=rows,
-        style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  # a file of our own
-        script=Markup(script),  # noqa: S704  # a file of our own
-        script_hash=f"sha256-{digest}",
+        links=links or {},
+        trail=trail,
+        script=script,
+        scripts=template.policy(script),
     )
+
+
+def gpus(history: History) -> list[str]:
+    """The GPUs of a history in the order of their lines' colours."""
+    return [gpu_label(each) for each in dict.fromkeys(session.uuid for session in history.sessions)]
 
 
 def _rows(trend: Trend) -> list[Row]:
@@ -87,7 +95,7 @@ def _rows(trend: Trend) -> list[Row]:
     rows = []
     for finding in trend.findings:
         own = steps.get(finding.case, [])
-        chart, words = _chart(history, numbers[finding.case], own)
+        chart, words = chart_of(history, numbers[finding.case], own)
         rows.append(
             Row(
                 case=finding.case,
@@ -97,7 +105,7 @@ def _rows(trend: Trend) -> list[Row]:
                 reason=finding.judgement.reason,
                 open_percent=left.get(finding.case),
                 change_percent=finding.shift.percent if finding.shift else None,
-                steps=tuple(_step(each) for each in own),
+                steps=tuple(step_line(each) for each in own),
                 chart=chart,
                 range=words,
             )
@@ -105,12 +113,13 @@ def _rows(trend: Trend) -> list[Row]:
     return sorted(rows, key=lambda row: (row.verdict is not Verdict.SLOWER, -(row.open_percent or 0.0)))
 
 
-def _step(change: ChangePoint) -> str:
+def step_line(change: ChangePoint) -> str:
+    """A change point in words: size, cause, place and what changed with it."""
     facts = f": {', '.join(change.facts)}" if change.facts else ""
     return f"{size(change)}, {change.cause}, {place(change)}{facts}"
 
 
-def _chart(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[Markup, str]:
+def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[Markup, str]:
     """The times of a case by session, a line per GPU, and its change points."""
     values = np.exp(history.log_time[row])
     there = np.flatnonzero(np.isfinite(values))
@@ -123,14 +132,17 @@ def _chart(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[
         own = [index for index in there.tolist() if history.sessions[index].uuid == gpu]
         heights = 4 + (HEIGHT - 8) * (1 - (values[own] - bottom) / span)
         points = " ".join(f"{x * across:.0f},{y:.0f}" for x, y in zip(own, heights.tolist(), strict=True))
-        lines.append(f'<polyline class="gpu{number % 4}" points="{points}"/>' if own else "")
+        if len(own) == 1:  # a line to itself: its round ends make it a dot
+            lines.append(f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>')
+        elif own:
+            lines.append(f'<polyline class="gpu{number % 4}" points="{points}"/>')
     for mark in history.marks:
-        told = f"{mark.what} {mark.before} to {mark.after}, {session_name(history.sessions[mark.index])}"
-        lines.append(_upright("environment", (mark.index - 0.5) * across, told))
+        reported = f"{mark.what} {mark.before} to {mark.after}, {session_name(history.sessions[mark.index])}"
+        lines.append(_upright("environment", (mark.index - 0.5) * across, reported))
     for change in changes:
         tone = "bad" if change.log_ratio > 0 else "good"
         border = " environment" if change.cause is Cause.ENVIRONMENT else ""
-        lines.append(_upright(f"{tone}{border}", (change.number - 0.5) * across, _step(change)))
+        lines.append(_upright(f"{tone}{border}", (change.number - 0.5) * across, step_line(change)))
     words = f"{low:.4g} to {high:.4g} µs in {len(there)} sessions"
     label = escape(f"{history.cases[row]}: {words}, {len(changes)} change points")
     return (

@@ -23,16 +23,23 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-ERROR = 0.0035
-"""Nominal probability that any unchanged series is cut. Odd sessions and the search for the SD add to it: README.md
-has what it is in synthetic histories."""
+ERROR = 0.005
+"""Nominal probability that any unchanged series is cut, were LARGE zero. LARGE lowers it, odd sessions add to it:
+README.md has what it is in synthetic histories."""
 
-FEWEST = 4
+SHORTEST = 5
 """Sessions that a segment needs, and that must agree with its level."""
 
+FEWEST = 4
+"""Of the newest segment, which may hold an odd session before it grows, so many."""
+
 NEWEST = 6
-NEWEST_SHARE = 0.8
+NEWEST_SHARE = 0.95
 """Cuts with at most NEWEST sessions after them have this share of the error."""
+
+LARGE = 0.013
+"""So large must a shift of the newest sessions be to be tested at their share; a smaller one can wait for more of them.
+It spends the error where a 2 % step is hardest to find: in noisy cases."""
 
 PROPOSED = 4.0
 """A cut is proposed where its t statistic is this large, far below what it must reach."""
@@ -96,10 +103,10 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
     best[0] = 0.0
     back = np.zeros((columns + 1, rows), dtype=np.intp)
     every = np.arange(rows)
-    for end in range(FEWEST, columns + 1):
+    for end in range(SHORTEST, columns + 1):
         found = np.full(rows, -np.inf)
         far = max(0, end - EVERY_START) // COARSE * COARSE
-        for first, last, step in ((0, far, COARSE), (far, end - FEWEST + 1, 1)):
+        for first, last, step in ((0, far, COARSE), (far, end - SHORTEST + 1, 1)):
             if first == last:
                 continue
             gain = sums[end] - sums[first:last:step]
@@ -167,6 +174,7 @@ def residuals(values: Floats, segments: Sequence[Segments], sd: Floats) -> tuple
 def tested(values: Floats, segments: Segments, sd: float, newest: float, older: float) -> Segments:
     """The segments that are left when every cut below its critical value has been taken out, the faintest first.
 
+    Each cut is first moved to where two levels fit best: an odd session beside a step pulls the proposed one to itself.
     ``newest`` and ``older`` are the critical t values of a cut near the end and of any other.
     """
     kept = list(segments)
@@ -177,12 +185,23 @@ def tested(values: Floats, segments: Segments, sd: float, newest: float, older: 
             known[first, end] = level(values[first:end], sd)
         return known[first, end]
 
+    def best_cut(first: int, cut: int, end: int) -> int:
+        near = range(max(first + SHORTEST, cut - REACH), min(end - SHORTEST, cut + REACH) + 1)
+        return min(near, key=lambda each: (fit(first, each)[1] + fit(each, end)[1], abs(each - cut)))
+
     while len(kept) > 1:
+        for index in range(len(kept) - 1):
+            (first, cut), (_, end) = kept[index : index + 2]
+            moved = best_cut(first, cut, end)
+            kept[index : index + 2] = [(first, moved), (moved, end)]
         strengths = []
         for (first, cut), (_, end) in itertools.pairwise(kept):
             before, after = fit(first, cut), fit(cut, end)
-            gain = fit(first, end)[1] - before[1] - after[1] if min(before[2], after[2]) >= FEWEST else 0.0
-            critical = newest if end == len(values) and end - cut <= NEWEST else older
+            recent = end == len(values) and end - cut <= NEWEST
+            agree = before[2] >= SHORTEST and after[2] >= (FEWEST if recent else SHORTEST)
+            gain = fit(first, end)[1] - before[1] - after[1] if agree else 0.0
+            large = abs(after[0] - before[0]) >= LARGE
+            critical = newest if recent and large else older
             strengths.append(gain / critical**2)
         faintest = int(np.argmin(strengths))
         if strengths[faintest] > 1:
@@ -203,7 +222,7 @@ def critical(series: int, sessions: int, df: Floats) -> tuple[Floats, Floats]:
     ``series`` share the error; each has at most ``sessions``.
     """
     both = []
-    cuts = range(FEWEST, sessions - FEWEST + 1)
+    cuts = range(SHORTEST, sessions - SHORTEST + 1)
     for share, near in ((NEWEST_SHARE, True), (1 - NEWEST_SHARE, False)):
         chosen = tuple(cut for cut in cuts if (sessions - cut <= NEWEST) == near)
         values = _critical(ERROR * share / series, sessions, chosen)

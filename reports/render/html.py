@@ -13,23 +13,19 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from peakgate.reports.render import figures, marks, words
+from peakgate.reports.render import figures, marks, template
 from peakgate.reports.render.page import Page, of_comparison
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.runfile import CaseResult, Run
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
 
-TEMPLATES = Path(__file__).with_name("templates")
 COMPRESSION = 4
 """gzip's level: 6 takes nearly twice as long and saves 4 % of plotly.js."""
 
@@ -42,19 +38,14 @@ def comparison_page(comparison: Comparison, history: Iterable[Run] = (), *, stri
 def render(page: Page) -> str:
     """The whole page as text."""
     library_hash, library = _library()
-    script = _asset("page.js")
+    script = template.asset("page.js")
     roofline, ladders = figures.roofline(page), figures.ladders(page)
     charts = [*([roofline] if roofline else []), *ladders]
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"line": words.one_line, "figure": figure, "percent": percent, "spark": marks.sparkline}
+    template.environment().filters |= {"figure": figure, "percent": percent, "spark": marks.sparkline}
     scale = marks.forest_scale([line.shift for line in page.lines if line.shift])
-    return environment.get_template("page.html").render(
+    return template.fill(
+        "page.html",
+        **about(page),
         page=page,
         roofline=roofline,
         ladders=ladders,
@@ -62,11 +53,25 @@ def render(page: Page) -> str:
         matrices=matrices(page.run),
         forest=lambda line: marks.forest(line.shift, scale, line.tone),
         scale_percent=(100 * math.expm1(-scale), 100 * math.expm1(scale)),
-        style=_asset("page.css"),
         script=script,
         library=library if charts else "",
-        scripts=f"'sha256-{_hash(script)}' 'sha256-{library_hash}'",
+        scripts=f"{template.policy(script)} 'sha256-{library_hash}'",
     )
+
+
+def about(page: Page) -> dict[str, Any]:
+    """What the shared pieces of a page show: title, verdict, sentences, notes, filters."""
+    return {
+        "title": page.title,
+        "heading": "Peakgate",
+        "verdict": page.verdict,
+        "tone": page.tone,
+        "counts": page.counts,
+        "sentences": page.sentences,
+        "notes": page.notes,
+        "families": page.families,
+        "cases": len(page.lines),
+    }
 
 
 def figure(value: float | None, digits: int = 4) -> str:
@@ -82,19 +87,11 @@ def percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.1f}"
 
 
-def _asset(name: str) -> Markup:
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of our own
-
-
 @cache
 def _library() -> tuple[str, str]:
     """plotly.js: the hash the page's policy knows it by, and its text, compressed."""
     text = str(get_plotlyjs())
-    return _hash(text), base64.b64encode(gzip.compress(text.encode(), COMPRESSION, mtime=0)).decode()
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return template.digest(text), base64.b64encode(gzip.compress(text.encode(), COMPRESSION, mtime=0)).decode()
 
 
 @dataclass(frozen=True, slots=True)

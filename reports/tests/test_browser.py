@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from peakgate.cli import main
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import html
 from peakgate.reports.runs.find import Side
@@ -20,10 +23,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-EXECUTABLE = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+CHOSEN = os.environ.get("PEAKGATE_BROWSER")
+"""Another browser of that kind, `chromium-headless-shell` say."""
+
+EXECUTABLE = next((path for name in ([CHOSEN] if CHOSEN else BROWSERS) if (path := shutil.which(name))), None)
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 PAD = "transpose.smem_pad-8192-32x8"
+BACKGROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}
 HOSTILE = ("<script>alert(1)</script>", "转置.共享内存-八千", "x" * 3000)
 SGEMM = {
     f"sgemm.{stage}-{size}": {"bound": "compute", "tflops": rate, "gbs": 80.0, "peak_fraction": rate / 67}
@@ -32,7 +39,9 @@ SGEMM = {
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(EXECUTABLE is None, reason=f"none of {', '.join(BROWSERS)} is installed"),
+    pytest.mark.skipif(
+        EXECUTABLE is None, reason=f"{CHOSEN or ', '.join(BROWSERS)}: not installed; PEAKGATE_BROWSER may name another"
+    ),
 ]
 
 
@@ -75,6 +84,75 @@ def opened(browser: Browser, report: Path) -> Iterator[Page]:
     page.close()
     assert set(asked) == {report.as_uri()}
     assert errors == []
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of 24 sessions in which one case got slower and the driver changed; its index."""
+    folder = tmp_path_factory.mktemp("site")
+    for day in range(1, 25):
+        times = {**slower(PAD, 1.05 if day > 12 else 1.0), HOSTILE[0]: 100.0}
+        noisy = {
+            case: time_us * (1 + 0.002 * math.sin(day * (row + 7))) for row, (case, time_us) in enumerate(times.items())
+        }
+        save(
+            folder / "runs",
+            f"run{day:02d}",
+            document(noisy, day=day, commit=f"{day:02x}" * 20, driver="580" if day < 6 else "590"),
+        )
+    assert main(["site", "--runs", str(folder / "runs"), "--out", str(folder), "--baselines", str(folder)]) == 0
+    return folder / "site" / "index.html"
+
+
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_every_kind_of_page_of_a_site_fits_the_screen_and_is_reached_by_keyboard(
+    browser: Browser, site: Path, width: int
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(site.as_uri())
+    for name in ("nvidia-h200", PAD, "2026-11-01 12:00", "Runs", "nvidia-h200"):
+        follow(page, name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("getComputedStyle(document.body).color") not in {"", BACKGROUNDS[scheme]}
+    page.close()
+    assert errors == []
+
+
+def follow(page: Page, name: str) -> None:
+    """Press Tab until the link of this name has the focus, and Enter."""
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == name:
+            with page.expect_navigation():
+                page.keyboard.press("Enter")
+            return
+    pytest.fail(f"no link {name!r} has the focus after 200 Tabs on {page.url}")
+
+
+def test_a_history_is_filtered_and_sorted_by_keyboard(browser: Browser, site: Path) -> None:
+    page = browser.new_page()
+    page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert cases(page)[0] == PAD, "the open regression comes first"
+    assert page.locator("#table tbody tr .series .bad").count() >= 1
+    assert page.locator("#table tbody tr .series .environment").count() >= len(LADDER)
+    page.locator("#text").focus()
+    page.keyboard.type("smem_pad 8192")
+    assert cases(page) == [PAD]
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#shown")).to_have_text(f"{len(LADDER) + 1} cases")
+    page.locator("th[data-sort=case] button").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("th[data-sort=case]").get_attribute("aria-sort") == "ascending"
+    assert cases(page)[0] == HOSTILE[0]
+    page.close()
 
 
 def cases(page: Page) -> list[str]:
@@ -217,5 +295,5 @@ def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) ->
         ("columnheader", "change"),
         ("rowheader", PAD),
     ):
-        assert opened.get_by_role(role, name=name).count() >= 1, (role, name)  # type: ignore[arg-type]
+        assert opened.get_by_role(role, name=name).count() >= 1, (role, name)
     assert opened.get_by_role("img", name="4 runs since 2026-11-01").count() > 1

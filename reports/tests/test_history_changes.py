@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.history import scan, study
+from peakgate.reports.history import modes, scan, study
 from peakgate.reports.history.changes import Cause, find_changes, open_regressions
 from peakgate.reports.protect.acknowledged import Accepted, load, load_regressions
 from synthetic_runs import LADDER, document, save, slower
@@ -42,6 +43,46 @@ def test_three_odd_sessions_of_five_are_no_step() -> None:
     log_time = quiet()
     log_time[7, [35, 37, 39]] += 0.03
     assert find_changes(history(log_time)) == ()
+
+
+def test_an_odd_session_beside_a_step_does_not_hide_it() -> None:
+    log_time = slowed(quiet(), 7, 5, 0.04)
+    log_time[7, 33] += 0.05
+    (change,) = find_changes(history(log_time))
+    assert (change.case, change.since) == (CASE, 5)
+
+
+def test_a_small_step_among_the_newest_sessions_waits_for_more() -> None:
+    assert find_changes(history(slowed(quiet(), 7, 6, 0.011))) == ()
+    assert [each.case for each in find_changes(history(slowed(quiet(), 7, 18, 0.011)))] == [CASE]
+
+
+def two_levels(slow: Sequence[int]) -> Floats:
+    """A quiet history in which one case, hardly noisy, is at its slow level in these sessions."""
+    log_time = quiet()
+    log_time[7] = 3.0 + 0.0002 * np.random.default_rng(1).standard_normal(log_time.shape[1])
+    log_time[7, list(slow)] += 0.02
+    return log_time
+
+
+def test_a_case_that_also_visits_its_other_level_in_single_sessions_has_no_step() -> None:
+    visited = [0, 1, 3, 4, 8, 12, 13, 15, 19, 20, 22, 24, 25, 26, 29]
+    assert find_changes(history(two_levels([*visited, *range(34, 40)]))) == ()
+    assert [each.case for each in find_changes(history(two_levels(range(34, 40))))] == [CASE]
+
+
+def test_visits_on_another_gpu_count_too() -> None:
+    sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
+    visited = [8, 9, 11, 13, 15, 17, 18, 19]
+    assert find_changes(history(two_levels([*visited, *range(35, 40)]), sessions)) == ()
+    assert [each.case for each in find_changes(history(two_levels(range(35, 40)), sessions))] == [CASE]
+
+
+def test_a_run_is_the_likelier_the_more_often_a_case_visits_the_level_and_the_shorter_it_is() -> None:
+    assert modes.chance(5, 8, 40) > modes.chance(5, 1, 40) > modes.chance(9, 1, 40)
+    noisy = np.array([0.03, -0.03, 0.001])
+    assert modes.visits(noisy, 0.001, 0.02) == 2
+    assert modes.visits(noisy, 0.02, 0.02) == 0, "within the noise"
 
 
 def test_a_shift_at_a_change_of_driver_is_the_drivers_and_names_no_commit() -> None:
@@ -195,5 +236,5 @@ def test_the_study_counts_what_a_rule_finds() -> None:
 
     found = study.rates(first, 4, 1)
     assert (found["histories"], found["false_positives"]) == (4, 4)
-    assert [cell["found"] for cell in found["cells"]] == [1, *[0] * 9]
-    assert "| first | 4 of 4 | 50 / 0 / 0 / 0 / 0 % |" in study.table({"first": found})
+    assert [cell["found"] for cell in found["cells"]] == [4, *[0] * 9]
+    assert "| first | 4 of 4 | 50.0 / 0.0 / 0.0 / 0.0 / 0.0 % |" in study.table({"first": found})

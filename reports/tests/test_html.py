@@ -16,6 +16,7 @@ from peakgate.reports.render.page import Page, number, of_comparison, of_run
 from peakgate.reports.result import Comparison, Shift
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -191,6 +192,22 @@ def test_history_is_drawn_and_told_from_three_runs_on(tmp_path: Path) -> None:
     line = next(line for line in enough.lines if line.case == PAD)
     assert [time for _, time in line.history] == pytest.approx([161.6, 163.2, 164.8])
     assert "3 runs since 2026-11-01, 161.6 to 164.8 µs, latest 164.8 µs" in html.render(enough)
+
+
+def test_the_small_history_of_an_ab_shows_base_then_new_and_does_not_alternate(tmp_path: Path) -> None:
+    days = {"base": (1, 3, 5), "new": (2, 4, 6)}
+    base, new = (
+        Side(name, tuple(run(tmp_path, f"{name}{day}", slower(PAD, factor), day=day) for day in days[name]))
+        for name, factor in (("base", 1.0), ("new", 1.5))
+    )
+    (line,) = (line for line in of_comparison(compare(base, new)).lines if line.case == PAD)
+    assert [time for _, time in line.history] == pytest.approx([160.0] * 3 + [240.0] * 3)
+
+
+def test_a_case_without_a_floor_is_grey(tmp_path: Path) -> None:
+    page = of_run(run(tmp_path, times={PAD: 160.0}))
+    shown = replace(page, lines=tuple(replace(line, verdict=Verdict.NO_FLOOR) for line in page.lines))
+    assert '<span class="verdict same">NO_FLOOR</span>' in html.render(shown)
 
 
 def test_a_run_is_shown_as_it_was_judged_with_what_it_could_not_time(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def every_cut(values: list[float], sd: float) -> scan.Segments:
     ways = [
         (0, *cuts, ends)
         for count in range(3)
-        for cuts in itertools.combinations(range(scan.FEWEST, ends - scan.FEWEST + 1), count)
+        for cuts in itertools.combinations(range(scan.SHORTEST, ends - scan.SHORTEST + 1), count)
     ]
-    allowed = [way for way in ways if min(end - first for first, end in itertools.pairwise(way)) >= scan.FEWEST]
+    allowed = [way for way in ways if min(end - first for first, end in itertools.pairwise(way)) >= scan.SHORTEST]
     gains = [
         sum(scaled[first:end].sum() ** 2 / (end - first) - scan.PROPOSED**2 for first, end in itertools.pairwise(way))
         for way in allowed
@@ -74,12 +74,12 @@ def every_cut(values: list[float], sd: float) -> scan.Segments:
 
 
 ROWS = {
-    "one step": [0, 1, 0, -1, 0, 1, 9, 10, 9, 8, 9, 10, 9],
-    "two steps": [0, 1, 0, -1, 9, 10, 9, 8, 0, 1, 0, -1, 0],
-    "no step": [0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 0, -1, 0],
-    "a step by little": [0, 1, 0, -1, 0, 1, 3, 4, 3, 2, 3, 4, 3],
-    "a step at the end": [0, 1, 0, -1, 0, 1, 0, -1, 0, 9, 10, 9, 8],
-    "a step at the start": [9, 10, 9, 8, 0, 1, 0, -1, 0, 1, 0, -1, 1],
+    "one step": [0, 1, 0, -1, 0, 1, 9, 10, 9, 8, 9, 10, 9, 9, 9],
+    "two steps": [0, 1, 0, -1, 0, 9, 10, 9, 8, 9, 0, 1, 0, -1, 0],
+    "no step": [0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 0],
+    "a step by little": [0, 1, 0, -1, 0, 1, 3, 4, 3, 2, 3, 4, 3, 4, 3],
+    "a step at the end": [0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 9, 10, 9, 8, 9],
+    "a step at the start": [9, 10, 9, 8, 9, 0, 1, 0, -1, 0, 1, 0, -1, 1, 0],
 }
 
 
@@ -96,12 +96,12 @@ def test_cuts_are_those_of_a_search_of_all(sd: float) -> None:
 
 def test_short_rows_end_where_they_end_and_empty_ones_are_no_segment() -> None:
     values = np.full((5, 14), NAN)
-    values[0, :8] = [0, 0, 0, 0, 9, 9, 9, 9]
-    values[1, :8] = [0, 0, 0, 0, 9, 99, 9, 99]  # the last four agree with too few
+    values[0, :10] = [0, 0, 0, 0, 0, 9, 9, 9, 9, 9]
+    values[1, :10] = [0, 0, 0, 0, 0, 9, 99, 9, 99, 199]  # the last five agree with too few
     values[2, :3] = [0, 0, 9]
     values[4, :13] = [0, 0, 0, 0, 50, 0, 0, 9, 9, 9, 9, 9, 9]  # an odd session
     found = scan.propose(values, np.ones(5))
-    assert found == [((0, 4), (4, 8)), ((0, 8),), ((0, 3),), ((0, 0),), ((0, 7), (7, 13))]
+    assert found == [((0, 5), (5, 10)), ((0, 10),), ((0, 3),), ((0, 0),), ((0, 7), (7, 13))]
 
 
 def test_odd_sessions_are_not_in_the_sums() -> None:
@@ -112,9 +112,9 @@ def test_odd_sessions_are_not_in_the_sums() -> None:
 
 def test_a_cut_costs_the_proposed_t_statistic_squared() -> None:
     for distance, segments in ((0.999, 1), (1.001, 2)):
-        # Two levels of 4 sessions differ by d: 2 d² against one level, d = PROPOSED / sqrt(2) at its price.
-        step = distance * scan.PROPOSED / math.sqrt(2)
-        assert len(scan.propose(np.array([[0.0] * 4 + [step] * 4]), np.ones(1))[0]) == segments
+        # Two levels of 8 sessions differ by d: 4 d² against one level, d = PROPOSED / 2 at its price.
+        step = distance * scan.PROPOSED / 2
+        assert len(scan.propose(np.array([[0.0] * 8 + [step] * 8]), np.ones(1))[0]) == segments
 
 
 def test_of_long_segments_only_every_eighth_beginning_is_tried() -> None:
@@ -258,12 +258,15 @@ def test_the_faintest_cut_goes_first_and_the_others_are_tested_anew() -> None:
     assert scan.tested(values, cuts, 1.0, 2.0, 2.0) == ((0, 10), (10, 22))
 
 
-def test_a_segment_with_which_three_sessions_agree_is_no_level() -> None:
-    values = np.array([0.0, 0.0, 0.0, 0.0, 9.0, 9.0, 9.0, 30.0])
-    segments = ((0, 4), (4, 8))
-    assert scan.tested(values, segments, 1.0, 1e-9, 1e-9) == ((0, 8),)
-    values[7] = 9.0
+@pytest.mark.parametrize(("after", "agreeing"), [(5, 4), (7, 5)])
+def test_a_segment_with_which_too_few_sessions_agree_is_no_level(after: int, agreeing: int) -> None:
+    """Four suffice of the newest segment while it is short."""
+    far = after - agreeing
+    values = np.array([0.0] * 5 + [9.0] * agreeing + [30.0 + 20 * number for number in range(far)])
+    segments = ((0, 5), (5, 5 + after))
     assert scan.tested(values, segments, 1.0, 1e-9, 1e-9) == segments
+    values[5] = -50.0
+    assert scan.tested(values, segments, 1.0, 1e-9, 1e-9) == ((0, 5 + after),)
 
 
 def test_the_largest_of_many_z_statistics_is_siegmunds_approximation() -> None:
@@ -295,8 +298,8 @@ def test_the_critical_value_averages_over_how_far_the_sd_may_be_off(position: in
 
 def test_most_of_the_error_is_spent_on_the_newest_sessions_and_all_series_share_it() -> None:
     newest, older = scan.critical(10, 20, scan.DEGREES)
-    assert newest == pytest.approx(scan._critical(0.0035 * 0.8 / 10, 20, (14, 15, 16)), rel=1e-9)
-    assert older == pytest.approx(scan._critical(0.0035 * (1 - 0.8) / 10, 20, tuple(range(4, 14))), rel=1e-9)
+    assert newest == pytest.approx(scan._critical(0.005 * 0.95 / 10, 20, (14, 15)), rel=1e-9)
+    assert older == pytest.approx(scan._critical(0.005 * (1 - 0.95) / 10, 20, tuple(range(5, 14))), rel=1e-9)
 
 
 def test_critical_values_lie_between_those_of_the_nearest_degrees_of_freedom() -> None:
@@ -307,8 +310,8 @@ def test_critical_values_lie_between_those_of_the_nearest_degrees_of_freedom() -
 
 
 def test_a_series_of_twice_the_fewest_sessions_can_be_cut_and_a_shorter_one_cannot() -> None:
-    eight, older = scan.critical(1, 8, np.array([5.0]))
-    assert np.isfinite(eight).all()
+    ten, older = scan.critical(1, 10, np.array([5.0]))
+    assert np.isfinite(ten).all()
     assert np.isinf(older).all()
-    for values in scan.critical(1, 7, np.array([5.0, 6.0])):
+    for values in scan.critical(1, 9, np.array([5.0, 6.0])):
         assert values.tolist() == [math.inf, math.inf]

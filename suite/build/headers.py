@@ -61,6 +61,9 @@ _WITH_HALVES = ("cublas_v2.h", "cublas.h", "cublasLt.h")
 
 _HALVES = "#if __has_include(<cuda_bf16.h>)\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#endif\n"
 
+_THREADS = "typedef unsigned long pthread_t, pthread_mutex_t, pthread_cond_t;\n"
+"""What host functions beside kernels are declared with."""
+
 _OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
 
 _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
@@ -155,6 +158,7 @@ def nvrtc_headers() -> dict[str, str]:
         "cstddef": "namespace std { using ::size_t; using ::ptrdiff_t; }\n",
         "cstdlib": _using(("abs",)),
         "cstring": _using(("memcpy", "memset")),
+        "pthread.h": _THREADS,
     }
     return {
         **dict.fromkeys(_EMPTY, "\n"),
@@ -177,6 +181,7 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
         "cstring": "",
+        "pthread.h": _THREADS,
         "sys/time.h": 'struct timeval { long tv_sec, tv_usec; };\nextern "C" int gettimeofday(timeval*, void*);\n',
         "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
         "[[noreturn]] inline void __throw_out_of_range(const char*) { __builtin_trap(); }\n"

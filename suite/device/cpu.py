@@ -21,6 +21,7 @@ from peakgate.device.preflight import Preflight
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.texels import TexelBuffer
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
@@ -163,7 +164,7 @@ class CpuLaunchable:
                 self._kernels[each.kernel].launch(
                     each.launch.grid,
                     each.launch.block,
-                    [self._values[at] for at in each.takes],
+                    [self._given(at) for at in each.takes],
                     shared_bytes=each.launch.shared_bytes,
                     schedule=schedule,
                     access_budget=self._access_budget,
@@ -174,6 +175,10 @@ class CpuLaunchable:
                 )
         except emulator.KernelDefect as defect:
             raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
+
+    def _given(self, position: int) -> emulator.Given:
+        argument, value = self.case.arguments[position], self._values[position]
+        return emulator.TexelArray(value, argument) if isinstance(argument, TexelBuffer) else value
 
     def sample(self, plan: SamplingPlan) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged."""

@@ -12,7 +12,9 @@ from peakgate.case import Array, Buffer, Case, Role, value_of
 from peakgate.device import operations
 from peakgate.device.guarded import GuardedArray, guarded_array
 from peakgate.device.interface import POISON, DeviceLost, KernelFault
+from peakgate.device.texel_objects import TexelObject
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
+from peakgate.texels import TexelBuffer
 
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice
@@ -37,9 +39,12 @@ class GpuLaunchable:
         self._pristine: dict[int, Array] = {}
         self._arrays: dict[int, Array] = {}
         self._guarded: list[GuardedArray] = []
+        self._objects: dict[int, TexelObject] = {}
         for position, argument in enumerate(case.arguments):
             if isinstance(argument, Buffer):
                 self._place(position, argument)
+            if isinstance(argument, TexelBuffer):
+                self._objects[position] = TexelObject(argument, self._arrays[position])
         self._movable = True
         self._functions: list[Any] = []
         self.poison = POISON
@@ -77,8 +82,10 @@ class GpuLaunchable:
         """A launch on these arrays, by argument position."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
+        handles = {position: each.handle for position, each in self._objects.items()}
+        given = {**arrays, **handles}
         values = [
-            arrays[position] if isinstance(argument, Buffer) else value_of(argument)
+            given[position] if isinstance(argument, Buffer) else value_of(argument)
             for position, argument in enumerate(self.case.arguments)
         ]
         launches = [
@@ -118,7 +125,11 @@ class GpuLaunchable:
             raise DeviceLost(self._device.lost)
         try:
             self._poison()
+            for texels in self._objects.values():
+                texels.fill()
             self.launch()
+            for texels in self._objects.values():
+                texels.read_back()
             cupy.cuda.get_current_stream().synchronize()
             if self._collect:
                 self._collect()

@@ -23,6 +23,7 @@ from peakgate.project.config import Project
 from peakgate.run import listing
 from peakgate.run.inputs import file_digest
 from peakgate.run.listing import Listed
+from peakgate.texels import seen_as
 from peakgate.verdict import Judgement, Verdict
 
 COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
@@ -196,8 +197,11 @@ def _with_launch_of(base: Case, head: Case) -> Case | None:
     """The base's problem, with the kernel and the launch of head's; None where their arrays are not alike."""
     if _arrays(base) != _arrays(head):
         return None
-    arrays = iter([argument for argument in base.arguments if _is_array(argument)])
-    arguments = tuple(next(arrays) if _is_array(argument) else argument for argument in head.arguments)
+    arrays = iter([argument for argument in base.buffers if _is_array(argument)])
+    arguments = tuple(
+        seen_as(next(arrays), argument) if isinstance(argument, Buffer) and _is_array(argument) else argument
+        for argument in head.arguments
+    )
     return _built_as(head, base, launch=head.launch, sequence=head.sequence, arguments=arguments)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
 from peakgate.project import catalogue
+from peakgate.texels import Surface, TexelBuffer, Texture
 from peakgate.verdict import ExitCode
 
 LIMIT_S = 120.0
@@ -182,11 +183,18 @@ def _described_argument(argument: Argument) -> dict[str, Any]:
         case Buffer(role, shape, dtype, data):
             kept: Any = data if data is None or isinstance(data, (float, int, tuple)) else FUNCTION
             kept = {"saved": str(data.absolute())} if isinstance(data, Path) else kept
-            return {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
+            described = {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
+            return described | _seen_as(argument)
         case Struct(values, members):
             return {"values": [_number(value) for value in values], "members": [list(member) for member in members]}
         case Scalar(value, dtype):
             return {"value": _number(value), "dtype": dtype}
+
+
+def _seen_as(buffer: Argument) -> dict[str, Any]:
+    if not isinstance(buffer, TexelBuffer):
+        return {}
+    return {"texture" if isinstance(buffer.seen_as, Texture) else "surface": asdict(buffer.seen_as)}
 
 
 def _case(entry: Mapping[str, Any]) -> Case:
@@ -239,7 +247,12 @@ def _buffer(entry: Mapping[str, Any]) -> Buffer:
     elif isinstance(given, list):
         low, high = given
         data = (low, high)
-    return Buffer(Role(entry["role"]), tuple(map(int, entry["shape"])), str(entry["dtype"]), data)
+    described = (Role(entry["role"]), tuple(map(int, entry["shape"])), str(entry["dtype"]), data)
+    if "texture" in entry:
+        return TexelBuffer(*described, Texture(**entry["texture"]))
+    if "surface" in entry:
+        return TexelBuffer(*described, Surface(**entry["surface"]))
+    return Buffer(*described)
 
 
 def _number(value: Any) -> Any:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from calibrated.emulated import RECORD, counts, judged, passes, run
-from calibrated.kernels import BOUNDS, CLEAN, DIVERGENT, RACY, kernels
-from calibrated.on_gpu import MEANT_FOR, disagreements, read
+from calibrated.kernels import kernels
+from calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY
+from calibrated.sanitized import MEANT_FOR, disagreements, read
 
-EVERY = 13
+EVERY = 19
 
 
 def test_a_sample_of_the_suite_is_judged_rightly_and_as_recorded() -> None:

@@ -211,6 +211,7 @@ HOST_HEADERS = (
     *("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector", "iostream", "string", "climits"),
     *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "tuple", "cstring"),
     *("chrono", "random", "memory", "cuda/std/limits", "cuda/std/cstdint", "cuda/std/type_traits"),
+    "pthread.h",
 )
 
 
@@ -219,6 +220,7 @@ def test_the_hosts_headers_are_there_and_leave_cudas_words_alone(compiler: Compi
     includes = "".join(f"#include <{name}>\n" for name in HOST_HEADERS)
     text = includes + (
         "using namespace std;\n"
+        "typedef pthread_t Thread;\n"
         "__global__ void kernel(float* out, const float* in) {\n"
         "    const uint i = threadIdx.x;\n"
         "    const std::uint32_t wide = UINT32_MAX;\n"

@@ -74,14 +74,14 @@ def test_an_instruction_that_is_in_no_table_is_named_with_its_line() -> None:
 def test_a_kernel_that_reads_a_texture_is_named_and_those_beside_it_run(tmp_path: Path) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text(
-        "__global__ void reads(float* out, cudaTextureObject_t t) {\n    out[0] = tex2D<float>(t, 0.5f, 0.5f);\n}\n"
+        "__global__ void reads(float* out, cudaTextureObject_t t) {\n    out[0] = texCubemap<float>(t, 0, 0, 1);\n}\n"
         "__global__ void beside(float* out) { out[0] = 1; }\n"
     )
     out = np.zeros(1, np.float32)
     emulator.load(source, "beside").launch((1, 1, 1), (1, 1, 1), (out,))
     assert out[0] == 1
     with pytest.raises(
-        KernelBuildError, match=r"^kernel\.cu:[12]: texture memory \(tex2D\) is not emulated: give it a twin"
+        KernelBuildError, match=r"^kernel\.cu:[12]: texture memory \(texCubemap\) is not emulated: give it a twin"
     ):
         emulator.load(source, "reads").launch((1, 1, 1), (1, 1, 1), (out, np.uint64(0)))
 

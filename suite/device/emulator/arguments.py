@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.device.emulator.structures import Buffer, Parameter
+from peakgate.device.emulator.structures import Buffer, Parameter, Texture
+from peakgate.device.emulator.textures import TexelArray, fill
+from peakgate.texels import Surface
 
 MAX_ARGUMENTS = 64
 
-Given = np.ndarray[Any, Any] | np.generic | bytes
-"""An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes."""
+Given = np.ndarray[Any, Any] | np.generic | bytes | TexelArray
+"""An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes; for a
+texture or surface object an array and how it is seen."""
+
+_OBJECT_BYTES = 8
 
 
 class Arguments:
@@ -30,11 +35,15 @@ class Arguments:
         self.buffers = (Buffer * (len(given) + 1))()
         self.buffer_count = 0
         self.pointers = (ctypes.c_void_p * (len(given) + 1))()
+        self.textures = (Texture * (len(given) + 1))()
+        self.texture_count = 0
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
         self._by_place: dict[int, Buffer] = {}
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
-            if parameter.is_pointer:
+            if isinstance(value, TexelArray):
+                self.pointers[place] = self._object(where, place, value, parameter)
+            elif parameter.is_pointer:
                 self.pointers[place] = self._buffer(where, place, value, parameter)
             else:
                 self.pointers[place] = self._scalar(where, value, parameter)
@@ -56,7 +65,8 @@ class Arguments:
     def report_nonfinite(self, given: Sequence[Given]) -> None:
         """Mark arrays of floating-point numbers: a checked launch reports each NaN or infinity written to them."""
         for place, buffer in self._by_place.items():
-            array = given[place]
+            value = given[place]
+            array = value.array if isinstance(value, TexelArray) else value
             if isinstance(array, np.ndarray) and np.issubdtype(array.dtype, np.floating) and buffer.writable:
                 buffer.floating_size = array.dtype.itemsize
 
@@ -65,9 +75,27 @@ class Arguments:
             raise PeakgateError(f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array")
         if parameter.element_is_scalar:
             _check_dtype(where, value.dtype, parameter.element_size, parameter)
+        return ctypes.addressof(self._known(where, place, value, writable=not parameter.points_to_const))
+
+    def _object(self, where: str, place: int, value: TexelArray, parameter: Parameter) -> int:
+        """A texture or surface object, which the kernel takes as an integer of 8 bytes."""
+        integer = parameter.element_is_scalar and not parameter.is_pointer and not parameter.element_is_floating
+        if not integer or parameter.size != _OBJECT_BYTES:
+            raise PeakgateError(f"{where}: a texture or surface given, the kernel takes no object there")
+        given, described = value.array, value.described
+        if (given.shape, given.dtype) != (described.shape, np.dtype(described.dtype)):
+            raise PeakgateError(
+                f"{where}: {given.dtype} {given.shape} given for texels, expected {described.dtype} {described.shape}"
+            )
+        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, Surface))
+        described_at = fill(self.textures[self.texture_count], value, buffer)
+        self.texture_count += 1
+        return self._scalar(where, np.uint64(described_at), parameter)
+
+    def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> Buffer:
+        """The buffer of an array; the same one where it was given before."""
         if not value.flags.c_contiguous:
             raise PeakgateError(f"{where}: array of strides {value.strides} given, expected a C-contiguous one")
-        writable = not parameter.points_to_const
         if writable and not value.flags.writeable:
             raise PeakgateError(f"{where}: read-only array given for a pointer to non-const")
         address = value.ctypes.data
@@ -75,7 +103,7 @@ class Arguments:
             if (known.host, known.size) == (address, value.nbytes):
                 known.writable |= writable
                 self._by_place[place] = known
-                return ctypes.addressof(known)
+                return known
             if value.nbytes and known.host < address + value.nbytes and address < known.host + known.size:
                 raise PeakgateError(
                     f"{where}: array overlaps argument {known.argument}; give the same array or separate ones"
@@ -84,7 +112,7 @@ class Arguments:
         buffer.host, buffer.size, buffer.argument, buffer.writable = address, value.nbytes, place, writable
         self._by_place[place] = buffer
         self.buffer_count += 1
-        return ctypes.addressof(buffer)
+        return buffer
 
     def _scalar(self, where: str, value: object, parameter: Parameter) -> int:
         if isinstance(value, bytes) and not parameter.element_is_scalar:

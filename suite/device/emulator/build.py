@@ -41,11 +41,16 @@ HEADERS = (
     "cuda_narrow.h",
     "cuda_sync.h",
     "cuda_ptx.h",
+    "cuda_textures.h",
     "runtime_api.h",
 )
+_TEXTURES = re.compile(
+    r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
+)
+"""What only ``cuda_textures.h`` declares: few kernels need it, and it would cost each a hundredth of a second."""
 RUNTIME_SOURCES = (
     *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
-    *("memory.cpp", "checks.cpp", "async_copy.cpp", "watchdog.cpp", "faults.cpp"),
+    *("memory.cpp", "checks.cpp", "async_copy.cpp", "textures.cpp", "watchdog.cpp", "faults.cpp"),
 )
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
@@ -112,7 +117,16 @@ def build_kernel(
     stand_ins = _stand_ins()
     texts = tuple((file.path.name, file.text) for file in files)
     key = _digest(
-        (kernel, source.name, flags, macros, runtime.name, _own_texts((*HEADERS, "ptx.py")), stand_ins.name, texts)
+        (
+            kernel,
+            source.name,
+            flags,
+            macros,
+            runtime.name,
+            _own_texts((*HEADERS, "ptx.py", "ptx_instructions.py")),
+            stand_ins.name,
+            texts,
+        )
     )
     library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
@@ -120,7 +134,10 @@ def build_kernel(
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
         compiled = device_only(files, cache_folder() / "sources", translated)
-        wrapper.write_text(_wrapper(compiled, stand_ins, macros, kernel, entry["name"]), encoding="utf-8")
+        included = [HERE / "cuda_cpu.h", stand_ins / headers.PRELUDE]
+        if any(_TEXTURES.search(file.text) for file in files):
+            included.append(HERE / "cuda_textures.h")
+        wrapper.write_text(_wrapper(compiled, included, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
         # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, HERE)]
@@ -216,18 +233,17 @@ def _directive(option: str) -> str:
     return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
 
 
-def _wrapper(source: Path, stand_ins: Path, macros: Sequence[str], kernel: str, name: str) -> str:
-    """The translation unit: the emulator's header, the macros, the source, the entry point.
+def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], kernel: str, name: str) -> str:
+    """The translation unit: the emulator's headers, the macros, the source, the entry point.
 
-    The macros come behind the header, which uses short names of its own.
+    The macros come behind the headers, which use short names of their own.
     The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function; not one
     called like a member of CUDA's vectors, which would be renamed with it.
     """
     own_name = name if name in ("x", "y", "z", "w") else f"peakgate_kernel_{name}"
     return "\n".join(
         (
-            f'#include "{HERE / "cuda_cpu.h"}"',
-            f'#include "{stand_ins / headers.PRELUDE}"',
+            *(f'#include "{header}"' for header in included),
             *macros,
             f"#define {name} {own_name}",
             f'#include "{source}"',

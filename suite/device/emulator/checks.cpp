@@ -293,6 +293,24 @@ void check_read(const void* address, size_t size, uintptr_t caller) {
     if (size) access<PLAIN_READ>(reinterpret_cast<uintptr_t>(address), size, caller);
 }
 
+void check_cached_read(const void* address, size_t size, uintptr_t caller) {
+    check_read(address, size, caller);
+    if (!state.checking) return;
+    for (int i = 0; i < region_count; ++i) {
+        const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - regions[i].start;
+        if (offset >= regions[i].size || !regions[i].cells) continue;
+        for (uintptr_t word = offset / 4; word <= (offset + size - 1) / 4; ++word) {
+            const Access& write = regions[i].cells[word].write;
+            if (write.epoch < state.launch_since || !ordered(write, regions[i].space)) continue; // or a race as any other
+            report(GLOBAL_RACE, caller, state.image + write.address,
+                   "texture or surface read of argument %d (byte %lu) that this launch has written: such reads need not "
+                   "see the writes of their own launch",
+                   regions[i].argument, static_cast<unsigned long>(4 * word));
+            return;
+        }
+    }
+}
+
 void check_write(void* address, size_t size, uintptr_t caller) {
     if (size) access<PLAIN_WRITE>(reinterpret_cast<uintptr_t>(address), size, caller);
 }

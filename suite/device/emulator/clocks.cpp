@@ -7,7 +7,9 @@
 namespace peakgate {
 namespace {
 
-uint32_t clocks[MAX_THREADS][MAX_THREADS];
+constexpr int PADDING = 16; // or the rows would compete for the same few cache sets
+uint32_t clocks[MAX_THREADS][MAX_THREADS + PADDING];
+int used_rows; // the first so many may not be zero
 
 int first_of_warp(int thread) { return thread - thread % WARP; }
 
@@ -16,17 +18,19 @@ int first_of_warp(int thread) { return thread - thread % WARP; }
 void use_clock_of(int thread) { state.known = clocks[thread]; }
 
 void begin_block_of_clocks() {
-    for (int i = 0; i < state.thread_count; ++i) {
-        state.threads[i].stamp = 0;
+    for (int i = 0; i < state.thread_count; ++i) state.threads[i].stamp = 0;
+    for (int i = 0; i < used_rows; ++i) {
         if (state.crossed)
             memset(clocks[i], 0, sizeof clocks[i]);
         else // only its own warp's have been in use
             memset(&clocks[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
     }
     state.crossed = false;
+    used_rows = 0;
 }
 
 void threads_met(const int* threads, int count) {
+    used_rows = state.thread_count;
     const int warp = first_of_warp(threads[0]);
     bool within_warp = true;
     for (int i = 0; i < count; ++i) within_warp &= first_of_warp(threads[i]) == warp;
@@ -51,11 +55,13 @@ void threads_met(const int* threads, int count) {
 void publish_to(uint32_t* known) {
     const int self = state.current;
     state.crossed = true;
+    used_rows = state.thread_count;
     clocks[self][self] = ++state.threads[self].stamp;
     for (int i = 0; i < state.thread_count; ++i) known[i] = clocks[self][i] > known[i] ? clocks[self][i] : known[i];
 }
 
 void acquire_from(const uint32_t* known) {
+    used_rows = state.thread_count;
     uint32_t* own = clocks[state.current];
     for (int i = 0; i < state.thread_count; ++i) own[i] = known[i] > own[i] ? known[i] : own[i];
 }

@@ -184,24 +184,6 @@ PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
 
 #include "cuda_ptx.h"
 
-// ---- textures and surfaces: declared, so that kernels beside those that read them run ----
-typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
-enum cudaSurfaceBoundaryMode { cudaBoundaryModeZero, cudaBoundaryModeClamp, cudaBoundaryModeTrap };
-#define PEAKGATE_TEXTURE(name)                                                                                         \
-    template <class T, class... A> inline T name(unsigned long long, A...) {                                           \
-        peakgate_not_emulated("texture memory (" #name ")");                                                           \
-        return T();                                                                                                    \
-    }
-PEAKGATE_TEXTURE(tex1Dfetch)
-PEAKGATE_TEXTURE(tex1D)
-PEAKGATE_TEXTURE(tex2D)
-PEAKGATE_TEXTURE(tex2DLod)
-PEAKGATE_TEXTURE(tex2DLayered)
-PEAKGATE_TEXTURE(tex3D)
-PEAKGATE_TEXTURE(texCubemap)
-template <class T, class... A> inline void surf2Dwrite(T, A...) { peakgate_not_emulated("surface memory (surf2Dwrite)"); }
-template <class T, class... A> inline void surf2Dread(T, A...) { peakgate_not_emulated("surface memory (surf2Dread)"); }
-
 // ---- the rest of what CUDA offers without an include ----
 extern "C" int printf(const char*, ...);
 #define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)

@@ -283,16 +283,22 @@ template <class G, class F> inline void invoke_one(const G& group, F&& f) {
 }
 
 // ---- asynchronous copies: performed at the wait, like those of the pipeline primitives ----
-template <class G, class T, class S> inline void memcpy_async(const G& group, T* destination, const S* source, size_t bytes) {
+namespace details {
+// Each thread of the group starts its share, in words where it can.
+template <class G> inline void copy_async(const G& group, void* destination, const void* source, size_t bytes) {
     const bool words = (reinterpret_cast<size_t>(destination) | reinterpret_cast<size_t>(source) | bytes) % 4 == 0;
-    char* to = reinterpret_cast<char*>(destination);
-    const char* from = reinterpret_cast<const char*>(source);
+    char* to = static_cast<char*>(destination);
+    const char* from = static_cast<const char*>(source);
     for (size_t at = group.thread_rank() * (words ? 4 : 1); at < bytes; at += group.size() * (words ? 4 : 1)) {
         if (words)
             peakgate_async_copy(to + at, from + at, 4, 4);
         else
             to[at] = from[at];
     }
+}
+} // namespace details
+template <class G, class T, class S> inline void memcpy_async(const G& group, T* destination, const S* source, size_t bytes) {
+    details::copy_async(group, destination, source, bytes);
     peakgate_async_commit();
 }
 template <class G> PEAKGATE_MEMBER void wait(const G& group, PEAKGATE_SITE) {

@@ -202,31 +202,20 @@ struct one_thread {
     static unsigned thread_rank() { return 0; }
     static unsigned size() { return 1; }
 };
-template <class G, class D> inline void copy_async(const G& group, D* destination, const void* source, size_t bytes) {
-    const bool words = (reinterpret_cast<size_t>(destination) | reinterpret_cast<size_t>(source) | bytes) % 4 == 0;
-    char* to = reinterpret_cast<char*>(destination);
-    const char* from = reinterpret_cast<const char*>(source);
-    for (size_t at = group.thread_rank() * (words ? 4 : 1); at < bytes; at += group.size() * (words ? 4 : 1)) {
-        if (words)
-            peakgate_async_copy(to + at, from + at, 4, 4);
-        else
-            to[at] = from[at];
-    }
-}
 template <class G, class D, thread_scope S>
 inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, pipeline<S>&) {
-    copy_async(group, destination, source, bytes);
+    cooperative_groups::details::copy_async(group, destination, source, bytes);
 }
 template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, pipeline<S>&) {
-    copy_async(one_thread(), destination, source, bytes);
+    cooperative_groups::details::copy_async(one_thread(), destination, source, bytes);
 }
 template <class G, class D, thread_scope S>
 inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, barrier<S>&) {
-    copy_async(group, destination, source, bytes);
+    cooperative_groups::details::copy_async(group, destination, source, bytes);
     peakgate_async_commit();
 }
 template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, barrier<S>&) {
-    copy_async(one_thread(), destination, source, bytes);
+    cooperative_groups::details::copy_async(one_thread(), destination, source, bytes);
     peakgate_async_commit();
 }
 

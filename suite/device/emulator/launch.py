@@ -144,6 +144,8 @@ class EmulatedKernel:
             cooperative=cooperative,
             access_budget=DEFAULT_ACCESS_BUDGET if access_budget is None else access_budget,
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
+            textures=ctypes.addressof(bound.textures),
+            texture_count=bound.texture_count,
         )
         with _one_launch:
             status = self._image.peakgate_launch(ctypes.byref(request))

@@ -56,6 +56,21 @@ struct Buffer {
     uint64_t unwritten, first_unwritten; // out: bytes of an output that a checked launch did not write, and the first
 };
 
+// A texture or surface object, filled in by launch.py (textures.py); its address is the kernel's argument. Its texels are
+// those of an array, row by row.
+enum TexelKind : int32_t { UNSIGNED_TEXEL, SIGNED_TEXEL, FLOATING_TEXEL };
+enum AddressMode : int32_t { WRAP, CLAMP, MIRROR, BORDER }; // CUDA's numbers
+struct Texture {
+    Buffer* buffer;
+    int32_t dimensions; // 0: linear memory
+    int32_t size[3];    // width, height, depth; 1 where there is none
+    int32_t layers;     // 0: not layered
+    int32_t channels, channel_bytes;
+    TexelKind kind;
+    AddressMode address;
+    int32_t linear, normalized_coordinates, normalized_values, is_surface;
+};
+
 // Filled in by launch.py.
 struct Launch {
     uint32_t grid[3], block[3];
@@ -70,6 +85,8 @@ struct Launch {
     int32_t cooperative; // all blocks are alive at once, so that they may meet
     int64_t access_budget;
     char* (*dynamic_shared)();
+    Texture* textures;
+    int32_t texture_count;
 };
 
 enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_OBJECT, AT_GRID_BARRIER, DONE };
@@ -187,6 +204,8 @@ void poison_shared();
 // Checks a range that compiled hooks do not see: it is accessed by the runtime on behalf of the kernel.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
+// A read through the cache of textures and surfaces, which does not see what its own launch writes.
+void check_cached_read(const void* address, size_t size, uintptr_t caller);
 // So much of the heap that malloc() in a kernel takes from is in use.
 void check_heap(uintptr_t start, size_t used);
 constexpr size_t HEAP_BYTES = 8 << 20; // CUDA's default

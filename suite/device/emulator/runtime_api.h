@@ -103,6 +103,31 @@ PEAKGATE_API void peakgate_free(void* address);
 PEAKGATE_API void peakgate_not_emulated(const char* feature);
 PEAKGATE_API void peakgate_assertion(const char* condition);
 
+// Textures and surfaces: an object is the address of what the runtime knows of it.
+struct PeakgateFetch {
+    const char* function;
+    unsigned long long object;
+    int dimensions; // of the coordinates; 0: `texel` counts the texels of linear memory
+    int layered;
+    float at[3];
+    int texel; // of linear memory, or the layer
+    int channels, wants_floats; // of the result
+};
+// Puts as many floats, or 32-bit integers, as the result has channels.
+PEAKGATE_API void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller);
+
+enum PeakgateBoundary { PEAKGATE_BOUNDARY_ZERO, PEAKGATE_BOUNDARY_CLAMP, PEAKGATE_BOUNDARY_TRAP };
+struct PeakgateSurfaceAccess {
+    const char* function;
+    unsigned long long object;
+    int dimensions, layered;
+    int at[3]; // bytes, then rows, then slices or the layer
+    int size;  // bytes of the value
+    PeakgateBoundary boundary;
+};
+PEAKGATE_API void peakgate_surface_read(const PeakgateSurfaceAccess* access, void* value, const void* caller);
+PEAKGATE_API void peakgate_surface_write(const PeakgateSurfaceAccess* access, const void* value, const void* caller);
+
 // Asynchronous copies, performed only at the wait that completes their group. The last `bytes - source_bytes` bytes of
 // the destination are filled with zeros. `groups_left` is how many of the newest committed groups may stay open.
 PEAKGATE_API void peakgate_async_copy(void* shared_destination, const void* global_source, int bytes, int source_bytes);

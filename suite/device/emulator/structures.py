@@ -60,6 +60,25 @@ class Buffer(ctypes.Structure):
     )
 
 
+class Texture(ctypes.Structure):
+    """``Texture`` of runtime.h."""
+
+    _fields_ = (
+        ("buffer", ctypes.POINTER(Buffer)),
+        ("dimensions", ctypes.c_int32),
+        ("size", ctypes.c_int32 * 3),
+        ("layers", ctypes.c_int32),
+        ("channels", ctypes.c_int32),
+        ("channel_bytes", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+        ("address", ctypes.c_int32),
+        ("linear", ctypes.c_int32),
+        ("normalized_coordinates", ctypes.c_int32),
+        ("normalized_values", ctypes.c_int32),
+        ("is_surface", ctypes.c_int32),
+    )
+
+
 class Launch(ctypes.Structure):
     """``Launch`` of runtime.h."""
 
@@ -77,4 +96,6 @@ class Launch(ctypes.Structure):
         ("cooperative", ctypes.c_int32),
         ("access_budget", ctypes.c_int64),
         ("dynamic_shared", ctypes.c_void_p),
+        ("textures", ctypes.c_void_p),
+        ("texture_count", ctypes.c_int32),
     )

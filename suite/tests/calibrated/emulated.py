@@ -16,11 +16,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from calibrated.kernels import BLOCK, BOUNDS, CLEAN, DIVERGENT, GRID, RACY, SHARED_BYTES, Kernel, kernels
+from calibrated.kernels import kernels
+from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, GRID, RACY, SHARED_BYTES, Kernel
 from peakgate.build.cubin import cache_folder
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device import emulator
-from peakgate.device.emulator import DefectKind, KernelDefect
+from peakgate.device.emulator import DefectKind, KernelDefect, TexelArray
 
 RECORD = Path(__file__).parent / "record.json"
 LEAST_FOUND = 0.95
@@ -43,11 +44,15 @@ def reported(kernel: Kernel, folder: Path) -> list[str]:
     """The kinds of defect that the emulator reports of a kernel, in words."""
     loaded = emulator.load(source(kernel, folder), kernel.name)
     values, out = np.arange(kernel.n, dtype=kernel.dtype), np.zeros(kernel.n, kernel.dtype)
+    seen = [
+        array if described is None else TexelArray(array, described)
+        for array, described in zip((out, values), kernel.objects, strict=True)
+    ]
     try:
         loaded.launch(
             (GRID, 1, 1),
             (BLOCK, 1, 1),
-            (out, values, np.int32(kernel.n)),
+            (*seen, np.int32(kernel.n)),
             shared_bytes=SHARED_BYTES,
             cooperative=kernel.cooperative,
         )

@@ -14,18 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import cupy
 import numpy as np
-from calibrated.kernels import BLOCK, GRID, SHARED_BYTES, Kernel, kernels
-from peakgate.build.cubin import Cubin, cache_folder, cubin
-from peakgate.case import Stage
-from peakgate.common.files import write_whole
-
-
-def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:
-    """The kernel's machine code; BuildError where it does not compile."""
-    source = cache_folder() / "calibrated" / f"{kernel.name}.cu"
-    if not source.exists() or source.read_text(encoding="utf-8") != kernel.text:
-        write_whole(source, kernel.text)
-    return cubin(Stage(kernel.name, "", source=source, options=("--generate-line-info",)), (), capability)
+from calibrated.built import built
+from calibrated.kernels import kernels
+from calibrated.pattern import BLOCK, GRID, SHARED_BYTES, Kernel
+from peakgate.device.texel_objects import TexelObject
 
 
 def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:
@@ -35,7 +27,12 @@ def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:
     values = cupy.asarray(np.arange(kernel.n, dtype=kernel.dtype))
     out = cupy.asarray(np.zeros(kernel.n, kernel.dtype))
     function = module.get_function(machine_code.entry)
-    function((GRID,), (BLOCK,), (out, values, np.int32(kernel.n)), shared_mem=SHARED_BYTES)
+    objects = [
+        None if described is None else TexelObject(described, array)
+        for array, described in zip((out, values), kernel.objects, strict=True)
+    ]
+    seen = [array if each is None else each.handle for array, each in zip((out, values), objects, strict=True)]
+    function((GRID,), (BLOCK,), (*seen, np.int32(kernel.n)), shared_mem=SHARED_BYTES)
     cupy.cuda.get_current_stream().synchronize()
     return out
 

@@ -1,0 +1,16 @@
+"""The calibrated kernels as machine code."""
+
+from __future__ import annotations
+
+from calibrated.pattern import Kernel
+from peakgate.build.cubin import Cubin, cache_folder, cubin
+from peakgate.case import Stage
+from peakgate.common.files import write_whole
+
+
+def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:
+    """The kernel's machine code; BuildError where it does not compile."""
+    source = cache_folder() / "calibrated" / f"{kernel.name}.cu"
+    if not source.exists() or source.read_text(encoding="utf-8") != kernel.text:
+        write_whole(source, kernel.text)
+    return cubin(Stage(kernel.name, "", source=source, options=("--generate-line-info",)), (), capability)
