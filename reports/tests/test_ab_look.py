@@ -209,7 +209,8 @@ def test_estimates_are_moderated_by_the_cases_beside_them() -> None:
     assert third is not None
     assert [first.standard_error, first.df] == pytest.approx([math.sqrt(moderated[0] / 3), moderated_df[0]])
     assert [third.standard_error, third.df] == pytest.approx([math.sqrt(moderated[2] / 3), moderated_df[2]])
-    assert (third.pairs, third.shift, third.mean) == (3, pytest.approx(0.015), pytest.approx(0.02))
+    assert third.pairs == 3
+    assert [third.shift, third.mean] == pytest.approx([0.015, 0.02])
 
 
 def test_a_case_on_the_very_edge_of_the_screen_is_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
