@@ -103,7 +103,7 @@ def compare(
 
 
 def compare_frames(
-    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
+    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None, *, across_gpus: bool
 ) -> pd.DataFrame:
     """``compare`` from frames of runs (``runs.frame.COLUMNS``) to a frame of results (``result.COLUMNS``).
 

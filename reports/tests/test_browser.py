@@ -286,7 +286,7 @@ def test_without_scripts_the_table_is_whole(browser: Browser, report: Path) -> N
 
 
 def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) -> None:
-    for role, name in (
+    named: tuple[tuple[Any, str], ...] = (  # a role is a Literal of some eighty
         ("searchbox", "Text"),
         ("combobox", "Family"),
         ("combobox", "Verdict"),
@@ -294,6 +294,7 @@ def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) ->
         ("figure", "Roofline"),
         ("columnheader", "change"),
         ("rowheader", PAD),
-    ):
+    )
+    for role, name in named:
         assert opened.get_by_role(role, name=name).count() >= 1, (role, name)
     assert opened.get_by_role("img", name="4 runs since 2026-11-01").count() > 1
