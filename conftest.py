@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
 from peakgate.common.errors import PeakgateError
 from peakgate.device import emulator
 from peakgate.device.driver import gpu_count
-
-settings.register_profile("tests", max_examples=25, deadline=None)
-settings.register_profile(
-    "mutation",
-    max_examples=5,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    database=None,
-    derandomize=True,
-)
-settings.load_profile("tests")
 
 
 @pytest.fixture
@@ -32,9 +21,29 @@ def compiler() -> None:
         pytest.skip(str(missing))
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(tryfirst=True)  # before hypothesis looks for the profile it is asked for
+def pytest_configure(config: pytest.Config) -> None:
     """Take interrupts: a shell's background job ignores them, and so would every process that a test interrupts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Projects that tests write share what is built, the emulator's runtime above all.
+    os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
+    if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without
+        _profiles()
+
+
+def _profiles() -> None:
+    from hypothesis import Phase, settings  # noqa: PLC0415
+
+    settings.register_profile("tests", max_examples=25, deadline=None)
+    settings.register_profile(
+        "mutation",
+        max_examples=5,
+        deadline=None,
+        phases=(Phase.explicit, Phase.generate),
+        database=None,
+        derandomize=True,
+    )
+    settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from peakgate.common.git import ask
 from peakgate.project import config
 
 WORKING_TREE = "."
+
+_ONE_AT_A_TIME = threading.Lock()
+"""For git's list of worktrees: `bisect` builds several commits at once, and an addition that meets another, or a prune,
+may fail, which would look like a commit that does not build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ def placed(side: str, wanted: Wanted) -> Iterator[Folder]:
         return
     with _pruned(), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
         path = Path(scratch, side).resolve()
-        git("worktree", "add", "--detach", "--quiet", str(path), there)
+        with _ONE_AT_A_TIME:
+            git("worktree", "add", "--detach", "--quiet", str(path), there)
         _complete(path)
         yield Folder(wanted.name, _there(path / _project_inside(), wanted.name), there)
 
@@ -63,7 +69,8 @@ def _pruned() -> Iterator[None]:
     try:
         yield
     finally:
-        git("worktree", "prune")
+        with _ONE_AT_A_TIME:
+            git("worktree", "prune")
 
 
 def _resolve(wanted: Wanted) -> Folder | str:
