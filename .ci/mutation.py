@@ -132,6 +132,21 @@ def _lay_out() -> None:
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in mutated.items()]
     (TREE / "pyproject.toml").write_text("\n".join([settings, "[tool.mutmut]", *lines, ""]), encoding="utf-8")
+    _renew()
+
+
+def _renew() -> None:
+    """Copy anew what an earlier run copied and does not mutate: mutmut leaves files that are there as they are."""
+    mutated = {TREE / "src" / "peakgate" / f"{module}.py" for module in MODULES}
+    for name in ("src", "suite", "reports", "kernels", "baselines"):
+        earlier = TREE / "mutants" / name
+        if earlier.is_dir():
+            shutil.copytree(
+                TREE / name,
+                earlier,
+                dirs_exist_ok=True,
+                ignore=lambda folder, names: {each for each in names if Path(folder, each) in mutated},
+            )
 
 
 def _report(results: dict[str, str]) -> int:

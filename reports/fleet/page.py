@@ -15,12 +15,12 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from peakgate.reports.fleet import report
 from peakgate.reports.fleet.analysis import Analysis, Status
+from peakgate.reports.render.template import environment
 
 TEMPLATES = Path(__file__).with_name("templates")
 MOST_GPUS, MOST_CASES = 2000, 400
@@ -33,17 +33,11 @@ SCALE = 0.05
 
 def page(found: Analysis) -> str:
     """The whole page as text."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     slowest = found.gpus.sort_values("effect_percent", ascending=False)
     bad = found.gpus[found.gpus["status"] != Status.OK]
     rows = pd.concat([bad, slowest.drop(bad.index).head(max(200 - len(bad), 50))])
-    return environment.get_template("fleet.html").render(
+    template = environment(TEMPLATES).get_template("fleet.html")
+    return template.render(
         title=f"Peakgate fleet: {report.counts(found)}",
         found=found,
         lines=[*report.units(found), *report.sentences(found), *found.faulty, *found.notes],

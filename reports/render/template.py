@@ -17,10 +17,10 @@ NO_SCRIPT = "'none'"
 
 
 @cache
-def environment() -> Environment:
-    """The templates; whatever a page inserts is escaped. A writer of pages adds the filters that its templates use."""
+def environment(folder: Path = TEMPLATES) -> Environment:
+    """A folder's templates; whatever a page inserts is escaped. A page adds the filters that it uses."""
     found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

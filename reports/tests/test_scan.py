@@ -315,3 +315,34 @@ def test_a_series_of_twice_the_fewest_sessions_can_be_cut_and_a_shorter_one_cann
     assert np.isinf(older).all()
     for values in scan.critical(1, 9, np.array([5.0, 6.0])):
         assert values.tolist() == [math.inf, math.inf]
+
+
+def test_a_segment_needs_four_sessions_that_are_not_odd() -> None:
+    def proposed(*values: float) -> scan.Segments:
+        (found,) = scan.propose(np.array([values], dtype=float), np.array([1.0]))
+        return found
+
+    assert proposed(*[0] * 10, 10, 10, 40, 10, 10) == ((0, 10), (10, 15))
+    assert proposed(*[0] * 8, *[10] * 7, 10, 40, 10, -30, 10) == ((0, 8), (8, 20))  # the last five have three
+
+
+def moved(values: list[float], *segments: tuple[int, int]) -> scan.Segments:
+    return scan.tested(np.array(values), segments, 1.0, 2.0, 2.0)
+
+
+def test_a_cut_moves_to_where_two_levels_fit_best_and_leaves_five_sessions_on_either_side() -> None:
+    three: list[float] = [0.0] * 6 + [10.0] * 6 + [20.0] * 6
+    assert moved(three, (0, 6), (6, 11), (11, 18)) == ((0, 6), (6, 12), (12, 18))
+    assert moved(three, (0, 7), (7, 12), (12, 18)) == ((0, 6), (6, 12), (12, 18))
+    assert moved([0.0] * 4 + [2.9] + [5.0] * 10, (0, 5), (5, 15)) == ((0, 5), (5, 15))
+    assert moved([5.0] * 10 + [2.9] + [0.0] * 4, (0, 10), (10, 15)) == ((0, 10), (10, 15))
+    assert moved([0.0] * 6 + [100.0] + [10.0] * 6, (0, 7), (7, 13)) == ((0, 7), (7, 13))  # 6 fits as well
+
+
+def test_a_newest_step_of_exactly_the_large_size_has_the_critical_value_of_the_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scan, "LARGE", 1.0)
+    values = np.array([0.0] * 10 + [1.0] * 5)
+    assert scan.tested(values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 10), (10, 15))
+    assert scan.tested(0.99 * values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 15),)
