@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,12 @@ def newcomers() -> str:
     for name, steps in content["projects"].items():
         ours = [step for step in steps if step["command"].startswith("peakgate ")]
         verbs = Counter(step["command"].split()[1] for step in ours)
-        commands = ", ".join(f"{count} x `{verb}`" if count > 1 else f"`{verb}`" for verb, count in verbs.items())
         lines = next(step["lines"] for step in steps if "lines" in step)
         flagged = ""
         if "ab" in verbs:
             judged = _read(f"newcomer-{name}-ab-5b392c5.json")["rows"]
             flagged = ", ".join(f"`{row['case']}` {row['change']}" for row in judged if row["verdict"] == "SLOWER")
-        rows.append([name, lines, commands, f"{sum(step['seconds'] for step in ours):.1f}", flagged])
+        rows.append([name, lines, _counted(verbs), f"{sum(step['seconds'] for step in ours):.1f}", flagged])
     return table(["project", "lines written", "commands", "seconds in all", "flagged by `ab`"], rows)
 
 
@@ -36,13 +36,16 @@ def from_pages() -> str:
     content = json.loads((ROOT / ".ci" / "newcomer" / "cpu-trial.json").read_text(encoding="utf-8"))
     rows = []
     for name, project in content["projects"].items():
-        commands = ", ".join(
-            f"{count} x `{verb}`" if count > 1 else f"`{verb}`" for verb, count in project["commands"].items()
-        )
+        commands = _counted(project["commands"])
         rows.append(
             [f"{name}: {project['holds']}", project["lines"], project["minutes"], commands, project["findings"]]
         )
     return table(["project", "lines written", "minutes", "commands", "found"], rows)
+
+
+def _counted(verbs: Mapping[str, int]) -> str:
+    """The verbs, each with how often it was called where that is more than once."""
+    return ", ".join(f"{count} x `{verb}`" if count > 1 else f"`{verb}`" for verb, count in verbs.items())
 
 
 def tools() -> str:

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def without_serials(folder: Path) -> None:
-    """Take the GPUs' serial numbers out of the fleets' tables: a record may be published, a warranty claim not."""
+    """Take the GPUs' serial numbers out of the fleets' tables: a record may be published, they may not."""
     for path in folder.rglob(dataset.FILE):
         dataset.write(dataset.read(path).assign(serial=None), path)
 

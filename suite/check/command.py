@@ -122,9 +122,9 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
             f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show"
         )
     if chosen.skip_listed:
-        skipped = [mutant for mutant in mutants if mutant.key in reasons]
-        mutants = [mutant for mutant in mutants if mutant.key not in reasons]
-        reasons = {key: reason for key, reason in reasons.items() if key not in {mutant.key for mutant in skipped}}
+        skipped = {mutant.key for mutant in mutants} & reasons.keys()
+        mutants = [mutant for mutant in mutants if mutant.key not in skipped]
+        reasons = {key: reason for key, reason in reasons.items() if key not in skipped}
         print(f"{len(skipped)} mutants listed as survivors are skipped")  # noqa: T201
     tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
     hunted: list[hunt.Hunted] = []
