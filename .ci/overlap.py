@@ -44,8 +44,9 @@ device = GpuDevice(0); step("device facts")
 device.warm_up(); step("warm up: timing kernels, flush buffer, clock")
 room = cupy.empty(2 << 30, np.uint8); step("2 GiB allocated")
 room[:1 << 20].fill(0); cupy.cuda.Device(0).synchronize(); step("first kernel of CuPy")
-cupy.get_default_memory_pool()
-cupy.cuda.runtime.deviceReset(); step("context destroyed")
+from peakgate.device import driver, facts
+before = len(facts.load(0).processes); driver.destroy_context(0); step("context destroyed")
+found["processes on the GPU before and after"] = 100 * before + len(facts.load(0).processes)
 print(json.dumps(found)); sys.stdout.flush()
 import os; os._exit(0)
 """
@@ -82,7 +83,7 @@ def steps() -> dict[str, Any]:
         said = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True).stdout
         whole = time.perf_counter() - start
         timed = json.loads(said.splitlines()[-1])
-        found.append(timed | {"everything else (start, exit)": round(whole - sum(timed.values()), 4)})
+        found.append(timed | {"everything else (start, exit)": round(whole - sum(timed.values()) % 100, 4)})
     return {"seconds": found}
 
 

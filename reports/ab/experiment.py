@@ -18,7 +18,7 @@ from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import decisions, usable, whole_pairs
 from peakgate.reports.ab.plan import plan
-from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runs.runfile import load_run
@@ -131,6 +131,19 @@ def _opened(folders: tuple[Folder, Folder], means: Means) -> Iterator[tuple[dict
         yield sides, scratch
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A process that was asked to run: what for, and where it writes."""
+
+    stage: Phase
+    pair: int
+    which: Side
+    run: Run
+    file: Path
+    log: Path
+    verdicts: Path
+
+
 class _Experiment:
     """One experiment in the making."""
 
@@ -197,24 +210,41 @@ class _Experiment:
         return reported
 
     def _pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        """Run pairs ``first`` up to ``last`` of a stage."""
-        if not cases:
-            return
+        """Run pairs ``first`` up to ``last`` of a stage; each process starts while the one before it measures."""
+        turns = [(pair, which) for pair in range(first, last) for which in order(pair)] if cases else []
         recent: list[float] = []
-        for pair in range(first, last):
+        start = time.monotonic()
+        before: _Asked | None = None
+        for at, (pair, which) in enumerate(turns):
+            asked = self._ask(stage, pair, which, cases)
+            if before is not None:
+                before.run.until_left()
+            if at % 2 == 0:
+                recent += [time.monotonic() - start] if at else []
+                start = time.monotonic()
+                self._budget.spend(seconds_left(1, recent) or 0.0)
             left = seconds_left(last - pair, recent)
-            self._budget.spend(left / (last - pair) if left else 0.0)
-            start = time.monotonic()
-            for which in order(pair):
-                self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
-                self._process(stage, pair, which, cases)
-            recent.append(time.monotonic() - start)
+            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
+            asked.run.begin()
+            if before is not None:
+                self._keep(before)
+            before = asked
+        if before is not None:
+            before.run.until_left()
+            self._keep(before)
 
     def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
-        name = f"{stage}-{pair + 1:02d}-{which}"
         if stage is Phase.PROOF:
             self._progress.show(f"proving {which}, {len(cases)} cases")
+        asked = self._ask(stage, pair, which, cases)
+        asked.run.begin()
+        asked.run.until_left()
+        return self._keep(asked)
+
+    def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> _Asked:
+        """Have one process start; it waits for its turn."""
+        name = f"{stage}-{pair + 1:02d}-{which}"
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
         arguments = [
             f"--device={self._record.settings.device}",
@@ -225,7 +255,13 @@ class _Experiment:
             f"--out={verdicts}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
-        finished = self._sides[which].run(arguments, {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}, log)
+        kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
+        return _Asked(stage, pair, which, self._sides[which].ask(arguments, kind, log), file, log, verdicts)
+
+    def _keep(self, asked: _Asked) -> Process:
+        """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
+        which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
+        finished = asked.run.finish()
         _refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED
         refused = _refused(verdicts / "bench.json") if measured else {}
@@ -236,7 +272,7 @@ class _Experiment:
                 said = log.read_text(encoding="utf-8", errors="replace")
                 raise SideBroken(which, f"its run exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
         process = Process(
-            stage, pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
+            asked.stage, asked.pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
         )
         if timed:
             run = load_run(file)

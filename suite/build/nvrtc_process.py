@@ -24,7 +24,8 @@ from typing import Any, BinaryIO
 from peakgate.build import bounded
 from peakgate.build.nvrtc import CompilationFailed, Compiled
 
-MOST_IDLE = 2
+MOST_IDLE = os.cpu_count() or 1
+"""As many as compile at once; whoever is through ends them with ``end_all``."""
 _LENGTH = struct.Struct("<Q")
 
 _idle: list[_Worker] = []
@@ -107,7 +108,7 @@ class _Worker:
 
 @atexit.register
 def end_all() -> None:
-    """End the processes that wait for work."""
+    """End the processes that wait for work; the next source starts new ones."""
     with _lock:
         while _idle:
             _idle.pop().end()

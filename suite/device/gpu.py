@@ -10,9 +10,10 @@ from typing import Any
 
 import cupy
 import numpy as np
+from peakgate.build import nvrtc_process
 from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
 from peakgate.case import Array, Buffer, Case, Scale
-from peakgate.device import facts
+from peakgate.device import driver, elements, facts, references
 from peakgate.device.faults import failure
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
@@ -30,7 +31,18 @@ _CACHED_INPUT_SHARE = 0.25
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
 """Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
 
+_CLOSED: list[GpuDevice] = []
+"""Kept to the end of the process: their events and modules would free themselves in a context that is gone."""
+
 _SHARED_DEFAULT_BYTES = 48 << 10
+
+
+def _text_bytes(case: Case) -> int:
+    """The size of a case's source file; 0 where it cannot be read, which its build reports."""
+    try:
+        return case.stage.source.stat().st_size if case.stage.source else 0
+    except OSError:
+        return 0
 
 
 class GpuDevice:
@@ -123,11 +135,21 @@ class GpuDevice:
             except BuildError:
                 return  # reported when the case itself is prepared
 
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(build, distinct.values()))
+        # The longest first, which the longest text most often is: they alone decide when all are built.
+        ordered = sorted(distinct.values(), key=lambda case: -_text_bytes(case))
+        versions = (self.facts.compute_capability, self.facts.nvrtc, self.facts.cupy)
+        with (
+            references.compiled_ahead(cases, self.facts.index, versions),
+            ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
+        ):
+            list(pool.map(build, ordered))
+        nvrtc_process.end_all()
 
     def disturbance(self) -> str | None:
         return disturbance(facts.load(self.facts.index), self._own)
+
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
+        return elements.compared(found, wanted)
 
     def memory_bytes(self) -> tuple[int, int] | None:
         try:
@@ -148,7 +170,8 @@ class GpuDevice:
         """Random data for an input; kept, because many cases ask for the same."""
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            self._inputs[key] = input_array(cupy, buffer, seed)
+            filled = elements.random_array(buffer.shape, buffer.dtype, seed) if buffer.data is None else None
+            self._inputs[key] = input_array(cupy, buffer, seed) if filled is None else filled
             held = sum(array.nbytes for array in self._inputs.values())
             while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
                 held -= self._inputs.popitem(last=False)[1].nbytes
@@ -193,6 +216,12 @@ class GpuDevice:
         except FAULTS:
             self.lost = f"{case.id} faulted ({fault}) and took the CUDA context with it"
         return failure(fault, lost=self.lost is not None)
+
+    def close(self) -> None:
+        """Destroy the CUDA context; what this process still has of it must not be used or freed any more."""
+        _CLOSED.append(self)
+        cupy.cuda.runtime.deviceSynchronize()
+        driver.destroy_context(self.facts.index)
 
     def sample_stream(self, batch: int) -> SampleStream:
         """The stream all samples are taken on, for batches of up to this size."""

@@ -98,6 +98,13 @@ class Device(Protocol):
         """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
         ...
 
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
+        """The largest ``|found - wanted|`` and the largest ``|wanted|`` in float64, NaN where any is.
+
+        None where this device has no quicker way than ``xp``.
+        """
+        ...
+
     def memory_bytes(self) -> tuple[int, int] | None:
         """Free and total memory; None where it cannot be read."""
         ...
@@ -116,4 +123,8 @@ class Device(Protocol):
 
     def warm_up(self) -> None:
         """Bring the device to the state in which it measures steadily."""
+        ...
+
+    def close(self) -> None:
+        """Leave the device: nothing is measured on it afterwards."""
         ...

@@ -53,6 +53,10 @@ class SamplingPlan:
         return relative_error(batches_us) <= self.target_relative_error
 
 
+ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
+"""Where only whether a case can be timed matters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded."""

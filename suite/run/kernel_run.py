@@ -26,6 +26,7 @@ from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.measure.sampling import ONE_BATCH, SamplingPlan
 from peakgate.project import catalogue, config
 from peakgate.run import again, base, benchmark_tests, known, record
 from peakgate.run.foreign import ForeignModules
@@ -35,6 +36,7 @@ from peakgate.run.link import AB_VARIABLE, AGAIN, FRESH, Link
 from peakgate.run.publish import VERDICT_FILE
 from peakgate.run.session import Outcome, Session, no_room
 from peakgate.run.status_line import StatusLine
+from peakgate.run.turn import Turn
 from peakgate.verdict import ExitCode, Judgement, Verdict, exit_code
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
@@ -58,6 +60,9 @@ class KernelRun:
         self._options = pytest_config.option
         self.out: Path = self._options.peakgate_out or config.current().out
         self.link = Link(self._options.peakgate_link)
+        self._turn = Turn.of_environment()
+        self._turn.wait()
+        self._began = time.monotonic()
         journal = self._options.peakgate_journal
         self.before = finished(journal) if journal else Finished()
         self.session, self.known = _session(self._options)
@@ -189,6 +194,9 @@ class KernelRun:
 
         Not where cases are below their floor: fresh processes measure them again, and the last one saves the run.
         """
+        if self._turn.given and not self.tests.ids:  # a stranger's test may want the GPU to the end
+            self.session.device.close()
+            self._turn.over()
         if self._again_first(session.exitstatus):
             self.status.pytest_sessionfinish()
             sys.stdout.flush()
@@ -271,7 +279,9 @@ class KernelRun:
         return f"{missing} of {len(self._selected)} selected cases were not finished"
 
     def _wall_s(self) -> float:
-        """Wall time since the run was started: by its supervisor, or with this process."""
+        """Wall time since the run was started: by its supervisor, or with this process; in an A/B since its turn."""
+        if self._turn.given:
+            return time.monotonic() - self._began
         return _seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
 
 
@@ -327,6 +337,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
         wants_roofs=_ab_part() is None,
         probes=cases.probes,
         new=cases.new,
+        plan=ONE_BATCH if _ab_part() == "proof" else SamplingPlan(),
         notes=notes,
     )
     return session, cases

@@ -195,7 +195,7 @@ class Session:
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
         self._launch(fresh, case)
         wanted = expected(self.device.xp, fresh, partial(self.device.prepare, seed=FRESH_SEED))
-        return check(self.device.xp, smallest, fresh.outputs, wanted)
+        return check(self.device.xp, smallest, fresh.outputs, wanted, self.device.compared)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured and keep it."""
@@ -271,7 +271,8 @@ class Session:
     def _check(self, launchable: Launchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""
         self._launch(launchable, owner)
-        return check(self.device.xp, launchable.case, launchable.outputs, self._expected(launchable))
+        device = self.device
+        return check(device.xp, launchable.case, launchable.outputs, self._expected(launchable), device.compared)
 
     def _launch(self, launchable: Launchable, owner: Case) -> None:
         self.expect("a launch", self._limit_s(launchable.case), owner.id)
