@@ -17,6 +17,7 @@ from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import decisions, usable, whole_pairs
+from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import plan
 from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
@@ -69,6 +70,7 @@ class Means:
     out: Path
     budget: Budget
     progress: Progress
+    phases: Phases = field(default_factory=Phases)
 
 
 def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: Choice, means: Means) -> Record:
@@ -77,11 +79,13 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
     environments = [side_environment(folder.path) for folder in folders]
-    for which, folder, environment in zip(Side, folders, environments, strict=True):
-        build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
+    with means.phases.timed(SIDES):
+        for which, folder, environment in zip(Side, folders, environments, strict=True):
+            build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
     with _opened(folders, means) as (sides, scratch):
         means.progress.show("building both sides")
-        codes = read_codes(folders, settings.tier, environments)
+        with means.phases.timed(CASES):
+            codes = read_codes(folders, settings.tier, environments)
         planned = plan(
             *codes,
             sentinels=choice.sentinels,
@@ -150,13 +154,15 @@ class _Experiment:
     def __init__(self, record: Record, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
         self._record, self._sides, self._scratch = record, sides, scratch
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
+        self._phases = means.phases
 
     def prove(self) -> None:
         """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
         planned = self._record.plan
         for which, cases in ((Side.BASE, planned.timed), (Side.HEAD, planned.head_runs)):
             if cases:
-                self._prove(which, cases)
+                with self._phases.timed(Phase.PROOF):
+                    self._prove(which, cases)
 
     @property
     def _timed(self) -> list[str]:
@@ -211,6 +217,10 @@ class _Experiment:
 
     def _pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         """Run pairs ``first`` up to ``last`` of a stage; each process starts while the one before it measures."""
+        with self._phases.timed(stage):
+            self._run_pairs(stage, first, last, cases)
+
+    def _run_pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         turns = [(pair, which) for pair in range(first, last) for which in order(pair)] if cases else []
         recent: list[float] = []
         start = time.monotonic()
@@ -262,6 +272,7 @@ class _Experiment:
         """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
         which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
         finished = asked.run.finish()
+        self._phases.turn(asked.stage, finished.turn_s, finished.steps_s)
         _refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED
         refused = _refused(verdicts / "bench.json") if measured else {}

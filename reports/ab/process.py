@@ -59,6 +59,8 @@ class Finished:
     exit_code: int
     seconds: float
     turn_s: float
+    steps_s: Mapping[str, float]
+    """Of its turn, by the process's own names; empty where it did not say."""
 
 
 class Run:
@@ -68,6 +70,7 @@ class Run:
         """``word`` is where the process is given its turn, ``left`` where it says that it has left the GPU."""
         self._which, self._process, self._word, self._left, self._log = which, process, word, left, log
         self._began = self._turn_s = 0.0
+        self._steps_s: Mapping[str, float] = {}
 
     def begin(self) -> None:
         """Give it its turn."""
@@ -81,6 +84,8 @@ class Run:
             selector.register(self._left, selectors.EVENT_READ)
             if not selector.select(self._seconds_left()):
                 raise self._hangs()
+        with contextlib.suppress(ValueError):  # it ended without a word
+            self._steps_s = json.loads(os.read(self._left, turn.LONGEST_WORD))
         self._turn_s = time.monotonic() - self._began
 
     def finish(self) -> Finished:
@@ -89,7 +94,7 @@ class Run:
             code = self._process.wait(self._seconds_left())
         except subprocess.TimeoutExpired:
             raise self._hangs() from None
-        finished = Finished(code, time.monotonic() - self._began, self._turn_s)
+        finished = Finished(code, time.monotonic() - self._began, self._turn_s, self._steps_s)
         self.end()
         return finished
 

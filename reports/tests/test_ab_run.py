@@ -31,6 +31,13 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     assert reported(tmp_path)["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
     captured = capsys.readouterr()
     assert PAD in captured.out
+    assert "\nwall time " in captured.out
+    spent = reported(tmp_path)["wall_s"]
+    assert [(name, spent[name]["processes"]) for name in ("proof", "screen", "confirm")] == [
+        ("proof", 2),
+        ("screen", 8),
+        ("confirm", 8),
+    ]
     assert "screen 2 of 4, head, 6 cases, about" in captured.err
 
 

@@ -6,11 +6,17 @@ start and the writing of run files take place beside the measuring of another pr
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 VARIABLE = "PEAKGATE_AB_TURN"
 """Two file descriptors: to read the word from, and to say on that the GPU is left. Unset where nobody gives turns."""
+
+
+LONGEST_WORD = 1 << 12
+"""Bytes of what a process says when it leaves the GPU: written, and read, at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Turn:
         if self.word is not None and not os.read(self.word, 1):
             os._exit(os.EX_UNAVAILABLE)
 
-    def over(self) -> None:
-        """Say that this process has left the GPU."""
+    def over(self, steps_s: Mapping[str, float]) -> None:
+        """Say that this process has left the GPU, and how long each of its steps took there."""
         if self.left is not None:
-            os.write(self.left, b".")
+            os.write(self.left, json.dumps(dict(steps_s)).encode())
