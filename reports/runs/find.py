@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.build.cubin import cache_folder
+from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.runs import runfile, strict
 from peakgate.reports.runs.index import Session, read_sessions

@@ -75,7 +75,7 @@ def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: P
     options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
     measuring = (
         "import sys; from peakgate.cli import main; from peakgate.reports.ab import command, process; "
-            "command.device_uuid = lambda device: 'GPU-0'; "
+        "command.device_uuid = lambda device: 'GPU-0'; "
         f"process.HARNESS = {HARNESS!r}; process.PRELOAD = (); sys.exit(main(['ab', *sys.argv[1:]]))"
     )
     done = subprocess.run(

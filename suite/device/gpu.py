@@ -11,7 +11,7 @@ from typing import Any
 import cupy
 import numpy as np
 from peakgate.build import nvrtc_process
-from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
+from peakgate.build.cubin import BuildError, Cubin, cubin
 from peakgate.case import Array, Buffer, Case, Scale
 from peakgate.device import driver, elements, facts, references
 from peakgate.device.faults import failure
@@ -56,7 +56,6 @@ class GpuDevice:
     xp: Any = cupy
 
     def __init__(self, index: int, *, guarded: bool = True) -> None:
-        os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder() / "cupy"))  # where CI keeps what can be built again
         self.guarded = guarded
         self._load_before = facts.load(index)
         cupy.cuda.Device(index).use()

@@ -15,12 +15,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.build.cubin import cache_folder
 from peakgate.case import Buffer, Case, Role, Scale
+from peakgate.common.cache import cupy_cache
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group, end_with_parent
 from peakgate.measure.data import inputs_of
@@ -55,11 +54,6 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
     finally:
         for process in processes:
             end_group(process)
-
-
-def cupy_cache() -> Path:
-    """Where CuPy keeps what it compiles."""
-    return Path(os.environ.get("CUPY_CACHE_DIR") or cache_folder() / "cupy")
 
 
 def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
