@@ -203,9 +203,9 @@ def stranger(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def speed(session: nox.Session) -> None:
-    """Time the reports on kept and synthetic runs, a minute long."""
-    install(session, "reports")
-    session.run("python", ".ci/speed.py")
+    """Time the reports, a minute long; -- --growth measures how cost grows and writes its page, some minutes."""
+    install(session, "fleet")
+    session.run("python", ".ci/speed.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -27,7 +27,7 @@ from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.measure.sampling import ONE_BATCH, SamplingPlan
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.project import catalogue, config
 from peakgate.run import again, base, benchmark_tests, known, record
 from peakgate.run.foreign import ForeignModules
@@ -338,7 +338,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
         wants_roofs=_ab_part() is None,
         probes=cases.probes,
         new=cases.new,
-        plan=ONE_BATCH if _ab_part() == "proof" else SamplingPlan(),
+        plan={"proof": ONE_BATCH, "pair": REPEATED}.get(_ab_part() or "", SamplingPlan()),
         notes=notes,
     )
     return session, cases
