@@ -157,12 +157,23 @@ class _Experiment:
         self._phases = means.phases
 
     def prove(self) -> None:
-        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
+        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside.
+
+        Both at once: no time counts. What that leaves open, for lack of memory say, is proven alone.
+        """
         planned = self._record.plan
-        for which, cases in ((Side.BASE, planned.timed), (Side.HEAD, planned.head_runs)):
-            if cases:
-                with self._phases.timed(Phase.PROOF):
-                    self._prove(which, cases)
+        wanted = {Side.BASE: planned.timed, Side.HEAD: planned.head_runs}
+        with self._phases.timed(Phase.PROOF):
+            self._progress.show(f"proving base, {len(planned.timed)} cases, and head, {len(planned.head_runs)} cases")
+            asked = [self._ask(Phase.PROOF, 0, which, cases) for which, cases in wanted.items() if cases]
+            for each in asked:
+                each.run.begin()
+            for each in asked:
+                each.run.until_left()
+            left = {process.which: self._left_open(process) for process in map(self._keep, asked)}
+            for which, (cases, _) in left.items():
+                if cases:
+                    self._prove_alone(which, cases)
 
     @property
     def _timed(self) -> list[str]:
@@ -196,17 +207,18 @@ class _Experiment:
         decided = decisions(self._record)
         return [case for case, decision in decided.items() if decision and decision.status is Status.OPEN]
 
-    def _prove(self, which: Side, cases: Sequence[str]) -> None:
+    def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
-        attempt = 0
-        while True:
-            process = self._process(Phase.PROOF, attempt, which, cases)
-            reported = self._verdicts(process)
-            wrong = {case for case, verdict in reported.items() if verdict in FAULTY}
-            cases = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
+        attempt, again = 1, True
+        while cases and again:
+            cases, again = self._left_open(self._process(Phase.PROOF, attempt, which, cases))
             attempt += 1
-            if not (wrong and cases):
-                return
+
+    def _left_open(self, process: Process) -> tuple[list[str], bool]:
+        """The cases that a process leaves open, and whether it met a wrong one, which may be why."""
+        reported = self._verdicts(process)
+        wrong = any(verdict in FAULTY for verdict in reported.values())
+        return [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE], wrong
 
     def _verdicts(self, process: Process) -> dict[str, Verdict]:
         """What a process says of the cases it could not time."""

@@ -241,5 +241,8 @@ class CpuDevice:
     def warm_up(self) -> None:
         """Nothing to do: no clock of this device is trusted."""
 
+    def open(self) -> None:
+        """Nothing to take hold of."""
+
     def close(self) -> None:
         """Nothing to leave."""

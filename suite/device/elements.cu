@@ -32,20 +32,37 @@ extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, uns
                                    unsigned long long* report)
 {
     const unsigned long long count = rows * columns, step = (unsigned long long)gridDim.x * blockDim.x;
+    const bool narrow = count <= 0xFFFFFFFFull;  // a division of 32 bits costs a quarter of one of 64
     unsigned long long difference = 0, size = 0, compared = 0;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const unsigned long long row = i / columns, column = i - row * columns;
-        const double expected = (double)wanted[(long long)row * row_stride + (long long)column * column_stride];
+        unsigned long long at = i;
+        if (rows > 1) {
+            const unsigned long long row = narrow ? (unsigned int)i / (unsigned int)columns : i / columns;
+            at = row * row_stride + (i - row * columns) * column_stride;
+        }
+        const double expected = (double)wanted[(long long)at];
         difference = max(difference, (unsigned long long)__double_as_longlong(fabs((double)found[i] - expected)));
         size = max(size, (unsigned long long)__double_as_longlong(fabs(expected)));
         ++compared;
     }
+    __shared__ unsigned long long warps[3][32];
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         difference = max(difference, __shfl_down_sync(0xFFFFFFFFu, difference, lanes));
         size = max(size, __shfl_down_sync(0xFFFFFFFFu, size, lanes));
         compared += __shfl_down_sync(0xFFFFFFFFu, compared, lanes);
     }
     if (threadIdx.x % 32 == 0) {
+        warps[0][threadIdx.x / 32] = difference;
+        warps[1][threadIdx.x / 32] = size;
+        warps[2][threadIdx.x / 32] = compared;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int warp = 1; warp < (int)blockDim.x / 32; ++warp) {
+            difference = max(difference, warps[0][warp]);
+            size = max(size, warps[1][warp]);
+            compared += warps[2][warp];
+        }
         atomicMax(report, difference);
         atomicMax(report + 1, size);
         atomicAdd(report + 2, compared);

@@ -22,7 +22,7 @@ FILLED = {"float32": "float", "float64": "double", "int32": "int", "uint32": "un
 COMPARED = FILLED | {"int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short"}
 """Types in C++ by their name in NumPy. Each value of those compared is a double too."""
 
-_THREADS, _MOST_BLOCKS = 256, 4096
+_THREADS, _MOST_BLOCKS = 256, 2048
 
 
 def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import cupy
 import numpy as np
 from peakgate.build import nvrtc_process
-from peakgate.build.cubin import BuildError, Cubin, cubin
-from peakgate.case import Array, Buffer, Case, Scale
+from peakgate.build.cubin import Cubin, Defines, cubin
+from peakgate.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, references
 from peakgate.device.faults import failure
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Preflight, disturbance, own_processes
+from peakgate.device.preflight import Load, Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
@@ -49,16 +49,16 @@ class GpuDevice:
     """One CUDA device by index.
 
     ``guarded`` arrays detect a write past their end; a tool that watches every access detects more without them.
+    ``later``: whoever makes it calls ``open`` before anything else but ``facts`` and ``refusal`` is asked for.
     """
 
     kind: DeviceKind = "gpu"
     scale = Scale.BENCH
     xp: Any = cupy
 
-    def __init__(self, index: int, *, guarded: bool = True) -> None:
+    def __init__(self, index: int, *, guarded: bool = True, later: bool = False) -> None:
         self.guarded = guarded
-        self._load_before = facts.load(index)
-        cupy.cuda.Device(index).use()
+        self._load_before = Load()
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
@@ -66,11 +66,20 @@ class GpuDevice:
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
+        self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
         self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
         self._own: frozenset[int] = frozenset()
+        if not later:
+            self.open()
+
+    def open(self) -> None:
+        """Make the CUDA context; before, nothing is on the GPU."""
+        self._load_before = facts.load(self.facts.index)
+        cupy.cuda.Device(self.facts.index).use()
+        cupy.cuda.runtime.free(0)
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -101,8 +110,14 @@ class GpuDevice:
 
     def build(self, case: Case) -> Cubin:
         """The case's machine code for this GPU."""
-        assert self.capability is not None
-        return cubin(case.stage, case.defines, self.capability)
+        begun = self._building.pop((case.stage, case.defines), None)
+        if begun is None:
+            return self._cubin(case)
+        try:
+            return begun.result()
+        finally:
+            if not self._building:
+                nvrtc_process.end_all()
 
     def functions(self, built: Cubin, case: Case) -> list[Any]:
         """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
@@ -126,23 +141,26 @@ class GpuDevice:
         return [functions[each.kernel] for each in case.launches]
 
     def prebuild(self, cases: Sequence[Case]) -> None:
+        """Begin all builds, and wait until every reference is compiled and half of the processors are free again.
+
+        A case whose build is not done by then waits for it when it is prepared.
+        """
         distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
-
-        def build(case: Case) -> None:
-            try:
-                self.build(case)
-            except BuildError:
-                return  # reported when the case itself is prepared
-
         # The longest first, which the longest text most often is: they alone decide when all are built.
-        ordered = sorted(distinct.values(), key=lambda case: -_text_bytes(case))
+        ordered = sorted(distinct.items(), key=lambda item: -_text_bytes(item[1]))
+        processors = os.cpu_count() or 1
         versions = (self.facts.compute_capability, self.facts.nvrtc, self.facts.cupy)
-        with (
-            references.compiled_ahead(cases, self.facts.index, versions),
-            ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
-        ):
-            list(pool.map(build, ordered))
-        nvrtc_process.end_all()
+        with references.compiled_ahead(cases, self.facts.index, versions):
+            pool = ThreadPoolExecutor(max_workers=processors)
+            self._building = {key: pool.submit(self._cubin, case) for key, case in ordered}
+            pool.shutdown(wait=False)
+            pending = set(self._building.values())
+            while len(pending) > processors // 2:
+                pending = wait(pending, return_when=FIRST_COMPLETED).not_done
+
+    def _cubin(self, case: Case) -> Cubin:
+        assert self.capability is not None
+        return cubin(case.stage, case.defines, self.capability)
 
     def disturbance(self) -> str | None:
         return disturbance(facts.load(self.facts.index), self._own)

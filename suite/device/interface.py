@@ -86,6 +86,10 @@ class Device(Protocol):
     lost: str | None
     """Why it takes no more launches; None while it does."""
 
+    def open(self) -> None:
+        """Take hold of the device; all but its facts and ``refusal`` needs it. RuntimeError where it cannot be had."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""
         ...

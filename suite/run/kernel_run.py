@@ -22,7 +22,7 @@ from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start
 from peakgate.common.schema import SCHEMA
 from peakgate.common.toml import nearest
-from peakgate.device.choose import open_device
+from peakgate.device.choose import open_device, opened
 from peakgate.device.faults import failure
 from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
@@ -62,7 +62,6 @@ class KernelRun:
         self.out: Path = self._options.peakgate_out or config.current().out
         self.link = Link(self._options.peakgate_link)
         self._turn = Turn.of_environment()
-        self._turn.wait()
         self._began = time.monotonic()
         journal = self._options.peakgate_journal
         self.before = finished(journal) if journal else Finished()
@@ -101,6 +100,7 @@ class KernelRun:
         self._selected = self._selection(session)
         if session.config.option.collectonly or not self._selected:
             return
+        self._begin_turn()
         run = self.session
         tier = {case.id for case in self.known.listed(run.tier)}
         run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
@@ -128,6 +128,17 @@ class KernelRun:
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
+
+    def _begin_turn(self) -> None:
+        """Wait for this process's turn, where turns are given, and only then open the device."""
+        if not self._turn.given:
+            return
+        self._turn.wait()
+        self._began = time.monotonic()
+        try:
+            opened(self.session.device, self._options.peakgate_device)
+        except CannotDecide as error:
+            _undecided(self.link, str(error))
 
     def keep(self, outcome: Outcome) -> tuple[record.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
@@ -315,7 +326,7 @@ def _ab_part() -> str | None:
 
 def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
     project = config.required()
-    device, note = open_device(options.peakgate_device)
+    device, note = open_device(options.peakgate_device, later=Turn.of_environment().given)
     baselines = options.peakgate_baselines or config.near(project.baselines)
     cases: known.Cases = known.Own(device.scale)
     if ref := options.peakgate_baselines_from:
@@ -335,6 +346,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
         floors,
         Tier(options.peakgate_tier),
         checks=_ab_part() != "pair",
+        alone=_ab_part() != "proof",
         wants_roofs=_ab_part() is None,
         probes=cases.probes,
         new=cases.new,

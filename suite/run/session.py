@@ -91,6 +91,7 @@ class Session:
     that follows from a case's work.
     ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` holds where the time went.
     ``probes`` gives a case's edge-size problems; ``new`` are cases that the base does not have: they need no floor.
+    ``alone`` is False where another process of ours is on the device: then no time counts, and none is doubted for it.
     Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
     are measured.
     """
@@ -100,6 +101,7 @@ class Session:
     tier: Tier
     whole: bool = True
     checks: bool = True
+    alone: bool = True
     wants_roofs: bool = True
     probes: Callable[[Case], Sequence[Case]] = catalogue.probes
     new: Collection[str] = ()
@@ -202,7 +204,7 @@ class Session:
         case = launchable.case
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
-        judgement = judge(samples, figures, floor, self.device.disturbance())
+        judgement = judge(samples, figures, floor, self.device.disturbance() if self.alone else None)
         if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
         outcome = Outcome(
