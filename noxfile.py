@@ -12,6 +12,9 @@ nox.options.sessions = ["tests", "lint"]
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 
+# uv leaves compiling modules to the first run that imports them: a second of a gate on a fresh machine.
+os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
+
 TESTS = ("suite/tests", "reports/tests", "kernels/tests")
 WORKFLOWS = Path(".github", "workflows")
 
