@@ -244,7 +244,12 @@ class _Experiment:
             if at % 2 == 0:
                 recent += [time.monotonic() - start] if at else []
                 start = time.monotonic()
-                self._budget.spend(seconds_left(1, recent) or 0.0)
+                try:
+                    self._budget.spend(seconds_left(1, recent) or 0.0)
+                except Stopped:
+                    if before is not None:
+                        self._keep(before)
+                    raise
             left = seconds_left(last - pair, recent)
             self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
             asked.run.begin()

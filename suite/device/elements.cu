@@ -25,27 +25,49 @@ extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigne
 
 #else
 
+#define SIDE 32
+#define LARGEST(largest, value) largest = max(largest, (unsigned long long)__double_as_longlong(fabs(value)))
+
 // report[0]: the largest |found - wanted|, report[1]: the largest |wanted|, both as the bits of a double, which order
-// as their absolute values do, a NaN above all; report[2]: how many elements were compared.
+// as their absolute values do, a NaN above all; report[2]: how many elements were compared. The strides are those of
+// `wanted`, in elements; where its rows are neighbours in memory (a transposed view), tiles turn it in shared memory.
 extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, unsigned long long rows,
                                    unsigned long long columns, long long row_stride, long long column_stride,
                                    unsigned long long* report)
 {
-    const unsigned long long count = rows * columns, step = (unsigned long long)gridDim.x * blockDim.x;
-    const bool narrow = count <= 0xFFFFFFFFull;  // a division of 32 bits costs a quarter of one of 64
+    __shared__ WANTED turned[SIDE][SIDE + 1];
+    __shared__ unsigned long long warps[3][SIDE];
     unsigned long long difference = 0, size = 0, compared = 0;
-    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        unsigned long long at = i;
-        if (rows > 1) {
-            const unsigned long long row = narrow ? (unsigned int)i / (unsigned int)columns : i / columns;
-            at = row * row_stride + (i - row * columns) * column_stride;
+    if (rows == 1) {
+        const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+        for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step) {
+            const double expected = (double)wanted[(long long)i * column_stride];
+            LARGEST(difference, (double)found[i] - expected);
+            LARGEST(size, expected);
+            ++compared;
         }
-        const double expected = (double)wanted[(long long)at];
-        difference = max(difference, (unsigned long long)__double_as_longlong(fabs((double)found[i] - expected)));
-        size = max(size, (unsigned long long)__double_as_longlong(fabs(expected)));
-        ++compared;
+    } else {
+        const unsigned int lane = threadIdx.x % SIDE, warp = threadIdx.x / SIDE, step = blockDim.x / SIDE;
+        const unsigned long long across = (columns + SIDE - 1) / SIDE, tiles = across * ((rows + SIDE - 1) / SIDE);
+        for (unsigned long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const unsigned long long row = tile / across * SIDE, column = tile % across * SIDE;
+            for (unsigned int k = warp; k < SIDE; k += step) {
+                if (row + lane < rows && column + k < columns) {
+                    turned[k][lane] = wanted[(long long)(row + lane) * row_stride + (long long)(column + k) * column_stride];
+                }
+            }
+            __syncthreads();
+            for (unsigned int k = warp; k < SIDE; k += step) {
+                if (row + k < rows && column + lane < columns) {
+                    const double expected = (double)turned[lane][k];
+                    LARGEST(difference, (double)found[(row + k) * columns + column + lane] - expected);
+                    LARGEST(size, expected);
+                    ++compared;
+                }
+            }
+            __syncthreads();
+        }
     }
-    __shared__ unsigned long long warps[3][32];
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         difference = max(difference, __shfl_down_sync(0xFFFFFFFFu, difference, lanes));
         size = max(size, __shfl_down_sync(0xFFFFFFFFu, size, lanes));

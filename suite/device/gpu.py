@@ -236,6 +236,7 @@ class GpuDevice:
 
     def close(self) -> None:
         """Destroy the CUDA context; what this process still has of it must not be used or freed any more."""
+        assert self.lost is None, "a lost context goes with its process"
         _CLOSED.append(self)
         cupy.cuda.runtime.deviceSynchronize()
         driver.destroy_context(self.facts.index)

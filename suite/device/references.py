@@ -27,7 +27,7 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group, end_with_parent
 from peakgate.project import catalogue
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 12
 LONGEST_S = 60.0
 
 
@@ -37,11 +37,10 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
 
     Done once for the same references and ``versions``, of what compiles them; nothing that fails here matters.
     """
-    wanted = distinct(cases)
-    digest = hashlib.sha256(repr((sorted(wanted), *versions)).encode()).hexdigest()[:20]
-    done = cupy_cache() / f"references-{digest}"
+    marks = {_mark(key, versions): case for key, case in distinct(cases).items()}
+    wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
     count = min(MOST_PROCESSES, os.cpu_count() or 1, len(wanted))
-    if count < 2 or done.exists():
+    if count < 2:
         yield
         return
     ids = "\n".join(case.id for case in wanted.values()).encode()
@@ -51,12 +50,18 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
             yield
             codes = [process.wait(LONGEST_S) for process in processes]
             if not any(codes):
-                write_whole(done, "")
+                for mark in wanted:
+                    write_whole(mark, "")
         except (subprocess.TimeoutExpired, OSError):
             return
         finally:
             for process in processes:
                 end_group(process)
+
+
+def _mark(key: str, versions: Sequence[str]) -> Path:
+    """The file that says that a reference's kernels are in the cache."""
+    return cupy_cache() / f"reference-{hashlib.sha256(repr((key, *versions)).encode()).hexdigest()[:20]}"
 
 
 def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:

@@ -70,6 +70,7 @@ class KernelRun:
         self.session.launch_limit_s = self._options.peakgate_launch_limit
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
+        self.ahead: dict[str, Outcome] = {}
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
@@ -128,6 +129,7 @@ class KernelRun:
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
+        self._end_turn()
 
     def _begin_turn(self) -> None:
         """Wait for this process's turn, where turns are given, and only then open the device."""
@@ -139,6 +141,20 @@ class KernelRun:
             opened(self.session.device, self._options.peakgate_device)
         except CannotDecide as error:
             _undecided(self.link, str(error))
+
+    def _end_turn(self) -> None:
+        """Where turns are given, measure every case now and leave the GPU to the next process: pytest takes its time.
+
+        Not where the project has benchmark tests, which may want the GPU to the end.
+        """
+        if not self._turn.given or self.tests.ids:
+            return
+        for case in self._selected:
+            if not (self.session.device.refusal(case) or self.known.objection(case)):
+                self.ahead[case.id] = self.session.measured(case)
+        if self.session.device.lost is None:  # else the GPU is free when this process ends
+            self.session.device.close()
+            self._turn.over(self.session.wall_s)
 
     def keep(self, outcome: Outcome) -> tuple[record.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
@@ -206,9 +222,6 @@ class KernelRun:
 
         Not where cases are below their floor: fresh processes measure them again, and the last one saves the run.
         """
-        if self._turn.given and not self.tests.ids:  # a stranger's test may want the GPU to the end
-            self.session.device.close()
-            self._turn.over(self.session.wall_s)
         if self._again_first(session.exitstatus):
             self.status.pytest_sessionfinish()
             sys.stdout.flush()

@@ -13,7 +13,15 @@ from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.device.expected import expected
-from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable, Unmeasurable
+from peakgate.device.interface import (
+    Device,
+    DeviceLost,
+    KernelCrash,
+    KernelFault,
+    KernelTimeout,
+    Launchable,
+    Unmeasurable,
+)
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
@@ -241,6 +249,17 @@ class Session:
             case _:
                 verdict, reason = Verdict.WRONG, said
         return self.unmeasured(case, Judgement(verdict, reason))
+
+    def measured(self, case: Case) -> Outcome:
+        """What comes of one case: proven, timed, proven again and judged."""
+        try:
+            launchable = self.prepare(case)
+            proof = self.prove(launchable)
+            samples = self.sample(launchable)
+            self.prove_again(launchable)
+        except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
+            return self.failed(case, error)
+        return self.gate(launchable, proof, samples)
 
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
         """Keep a case without figures."""
