@@ -1,7 +1,8 @@
 """What a process costs before it measures, and what another process may do beside a measurement without changing it.
 
 ``python .ci/overlap.py OUT [steps] [disturbance] [compiles]`` on a GPU that is free; each part writes OUT/<part>.json.
-The record of an H200 is in baselines/nvidia-h200/lab/tool.
+The record of an H200, with runs before and after, is baselines/nvidia-h200/lab/tool/starts.json; ``--page`` fills the
+tables of that folder's page from it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from peakgate.measure.sampling import REPEATED, SamplingPlan
+from peakgate.reports.ladder.markers import fill_page, table
 
 SIZES = {"64KiB": 64 << 10, "8MiB": 8 << 20, "64MiB": 64 << 20, "512MiB": 512 << 20}
 """Bytes of the device-to-device copies that are timed: 3 to 250 microseconds on an H200."""
@@ -226,6 +230,90 @@ def compiles() -> dict[str, Any]:
 PARTS = {"steps": steps, "compiles": compiles, "disturbance": disturbance}
 
 
+LAB = Path(__file__).resolve().parents[1] / "baselines" / "nvidia-h200" / "lab" / "tool"
+
+
+def page(record: dict[str, Any]) -> dict[str, str]:
+    """The tables of the lab's page."""
+    steps = record["steps of a process"]
+    gates = [(which, start, record[which].get(start)) for which in ("before", "after") for start in ("cold", "warm")]
+    names = ("start", "build", "roofs", "prepare", "check", "sample", "check again")
+    gate_rows = [
+        (
+            f"{start}, {which} ({record[which]['commit']})",
+            gate["wall_s"],
+            *(gate["steps_s"].get(name, "") for name in names),
+        )
+        for which, start, gate in gates
+        if gate
+    ]
+    phases = ("wall", "processes", "contexts", "sampling", "checks", "other", "idle")
+    ab_rows = [
+        (f"{what}: {name}", *(row.get(column, "") for column in phases))
+        for what, ab in record["after"].items()
+        if what.startswith("ab ")
+        for name, row in [("all", {"wall": ab["wall_s"]}), *ab["phases"].items()]
+    ]
+    beside = record["beside a measurement"]
+    what = ("sd of batches (%)", "batches off by more than 5 % (%)")
+    beside_rows = [
+        (condition, size, f"{statistics.median(found['block medians (us)']):.2f}", *(found[name] for name in what))
+        for condition, sizes in beside.items()
+        for size, found in sizes.items()
+    ]
+    return {
+        "starts-gate": table(("gate tier", "s", *names), gate_rows),
+        "starts-ab": table(("ab", *phases), ab_rows),
+        "starts-steps": table(
+            ("step", "s"),
+            [
+                (name, round(statistics.median(each[name] for each in steps), 3))
+                for name in steps[0]
+                if not name.startswith("processes")
+            ],
+        ),
+        "starts-samples": fewer_samples(),
+        "starts-beside": table(("beside", "copy", "median us", *what), beside_rows),
+    }
+
+
+DURATIONS_US = (0, 100, 200, 400, 1000, 5000)
+
+
+def fewer_samples() -> str:
+    """Pairs of unchanged code, each process's samples cut where REPEATED would have stopped, by the case's duration."""
+    import pandas as pd  # noqa: PLC0415  (the parts that measure do without)
+
+    taken = pd.read_csv(LAB.parent / "injected" / "same-samples.csv.gz")
+    taken = taken[taken["stage"] == "screen"]
+    samples_us = taken["samples_ns"].map(lambda text: [int(each) / 1e3 for each in text.split()])
+    plans = {"as in `bench`": SamplingPlan(), "in `ab`": REPEATED}
+    for name, plan in plans.items():
+        kept = samples_us.map(lambda samples, plan=plan: _cut(samples, plan))
+        taken[name], taken[f"count {name}"] = kept.map(statistics.median).map(math.log), kept.map(len)
+    base, head = (taken[taken["side"] == side].set_index(["case", "pair"]) for side in ("base", "head"))
+    found = pd.DataFrame({"us": base["as in `bench`"].groupby("case").mean().map(math.exp)})
+    for name in plans:
+        found[name] = 100 * (head[name] - base[name]).groupby("case").std()
+        found[f"count {name}"] = base[f"count {name}"].groupby("case").mean()
+    rows = []
+    for interval, cases in found.groupby(pd.cut(found["us"], DURATIONS_US), observed=True):
+        figures = [f"{cases[column].median():.3g}" for name in plans for column in (f"count {name}", name)]
+        rows.append((f"{interval.left} to {interval.right} µs", len(cases), *figures))
+    heads = [f"{what} {name}" for name in plans for what in ("samples", "SD of pairs (%)")]
+    return table(("a launch takes", "cases", *heads), rows)
+
+
+def _cut(samples_us: Sequence[float], plan: SamplingPlan) -> Sequence[float]:
+    """The samples up to where the plan is done."""
+    batches: list[Sequence[float]] = []
+    for start in range(0, len(samples_us), plan.batch):
+        batches.append(samples_us[start : start + plan.batch])
+        if plan.done(batches):
+            break
+    return [time_us for batch in batches for time_us in batch]
+
+
 def main(out: Path, wanted: Sequence[str]) -> None:
     """Run the parts in turn; each is written as it ends."""
     out.mkdir(parents=True, exist_ok=True)
@@ -237,4 +325,7 @@ def main(out: Path, wanted: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    if sys.argv[1:] == ["--page"]:
+        fill_page(LAB / "README.md", page(json.loads((LAB / "starts.json").read_text(encoding="utf-8"))))
+    else:
+        main(Path(sys.argv[1]), sys.argv[2:])
