@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from peakgate.reports.render import words
-from peakgate.reports.result import Comparison, plain_rows
+from peakgate.reports.result import Comparison
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
 SUITE = "peakgate"
@@ -17,7 +17,7 @@ def junit(comparison: Comparison, *, strict: bool = False) -> str:
     Under the family ``peakgate`` stand the suite-wide shift and, where ``strict`` makes them count, missing floors.
     """
     suite = ElementTree.Element("testsuite", name=SUITE)
-    for row in plain_rows(comparison.frame):
+    for row in comparison.records:
         family = row.family or row.case.partition(".")[0]
         case = _case(suite, family, row.case, Judgement(Verdict(row.verdict), row.reason))
         if row.new_time_us is not None:

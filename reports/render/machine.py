@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peakgate.common.text import as_json, cell
-from peakgate.reports.result import Comparison, Shift, change_text, plain_rows
+from peakgate.reports.result import Comparison, Shift, change_text
 from peakgate.reports.runs.find import Side
 
 SCHEMA = 1
@@ -33,7 +33,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
         "new": _side(comparison.new),
         "differences": [asdict(difference) for difference in comparison.differences],
         "notes": list(comparison.notes),
-        "rows": [_row(row) for row in plain_rows(comparison.frame)],
+        "rows": [_row(row) for row in comparison.records],
     }
     return as_json(document)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from peakgate.case import ID_PATTERN
 from peakgate.reports.render import words
-from peakgate.reports.result import Comparison, percent, plain_rows
+from peakgate.reports.result import Comparison, percent
 from peakgate.verdict import REGRESSIONS, Verdict
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
@@ -30,7 +30,7 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
     first; each section says how many it lacks.
     """
     head = "\n".join(_head(comparison, strict=strict))
-    found = plain_rows(comparison.frame)
+    found = comparison.records
     rows = {title: [_line(_cells(row)) for row in found if row.verdict in verdicts] for title, verdicts, _ in SECTIONS}
     counts = {title: len(lines) for title, lines in rows.items()}
     if most_bytes is None:

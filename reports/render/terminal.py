@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.reports.render import findings, words
-from peakgate.reports.result import Comparison, plain_rows
+from peakgate.reports.result import Comparison
 from peakgate.verdict import Verdict
 from rich.console import Console
 from rich.text import Text
@@ -23,8 +23,7 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
         findings.line(console, f"differs: {difference.name}: {difference.base} to {difference.new}", style="dim")
     for note in comparison.notes:
         findings.line(console, f"note: {note}", style="dim")
-    frame = comparison.frame
-    listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*words.UNCHANGED])])
+    listed = [row for row in comparison.records if everything or row.verdict not in words.UNCHANGED]
     if listed:
         console.print()
     findings.show(console, listed, FOLDED, _details)

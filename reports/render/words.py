@@ -41,8 +41,8 @@ def detectable(comparison: Comparison) -> str:
 
 def rerun(comparison: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
-    regressed = comparison.frame["verdict"].isin([*REGRESSIONS - {Verdict.MISSING}])
-    named = [case for case in comparison.frame.loc[regressed, "case"] if ID_PATTERN.fullmatch(case)][:5]
+    regressed = [row.case for row in comparison.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
+    named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
     return f'measure again: peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
 
 
@@ -53,7 +53,7 @@ def floors(comparison: Comparison) -> str:
 
 
 def times(row: Any) -> str:
-    """``153 to 161``, in microseconds, of a row of ``Comparison.frame``."""
+    """``153 to 161``, in microseconds, of one of ``Comparison.records``."""
     if row.base_time_us is None or row.new_time_us is None:
         return ""
     return f"{row.base_time_us:.4g} to {row.new_time_us:.4g}"

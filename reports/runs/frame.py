@@ -58,21 +58,21 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per case and run, in the order of the runs and of their cases; columns are ``COLUMNS``."""
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    rows = []
     for run in runs:
-        unmeasured = [each for each in run.unmeasured.values() if each.case not in run.cases]
-        records: list[CaseResult | Unmeasured] = [*run.cases.values(), *unmeasured]
-        for name, value in _run_facts(run).items():
-            columns[name] += [value] * len(records)
-        for name in CASE_COLUMNS:
-            default = False if name == "host_bound" else None
-            columns[name] += [getattr(record, name, default) for record in records]
-        for place, record in enumerate(records, -len(records)):
-            why = run.unmeasured.get(record.case)
-            if why is not None:
-                columns["verdict"][place], columns["reason"][place] = why.verdict, why.reason
-    columns["verdict"] = [None if verdict is None else str(verdict) for verdict in columns["verdict"]]
-    return pd.DataFrame({name: as_series(columns[name], dtype) for name, dtype in COLUMNS.items()})
+        facts = _run_facts(run)
+        records: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured, **run.cases}
+        for record in records.values():
+            row = facts | {name: getattr(record, name, None) for name in CASE_COLUMNS}
+            said: CaseResult | Unmeasured = run.unmeasured.get(record.case, record)
+            verdict = None if said.verdict is None else str(said.verdict)
+            rows.append(row | {"verdict": verdict, "reason": said.reason, "host_bound": bool(row["host_bound"])})
+    return tidy(rows, COLUMNS)
+
+
+def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Rows as a frame of these columns and dtypes; None is a missing value."""
+    return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in columns.items()})
 
 
 def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
