@@ -12,7 +12,7 @@ from peakgate.common.text import as_json, cell
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
-from peakgate.reports.render import findings
+from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
@@ -82,33 +82,33 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    findings.line(console, header(trend.history))
+    terminal.line(console, header(trend.history))
     for remark in remarks(trend):
-        findings.line(console, remark, style="dim")
+        terminal.line(console, remark, style="dim")
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
-    findings.show(console, listed, FOLDED, _details)
+    terminal.show_rows(console, listed, FOLDED, _details)
     for regression in trend.open[:MOST_OPEN]:
-        findings.line(
+        terminal.line(
             console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
         )
     if (more := len(trend.open) - MOST_OPEN) > 0:
-        findings.line(console, f"{more} more open regressions", style="yellow")
+        terminal.line(console, f"{more} more open regressions", style="yellow")
     if accepted := len(trend.regressions) - len(trend.open):
-        findings.line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
+        terminal.line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
     console.print()
     if trend.suite_wide:
-        text = Text("suite-wide: ").append_text(findings.verdict_text(trend.suite_wide.verdict))
+        text = Text("suite-wide: ").append_text(terminal.verdict_text(trend.suite_wide.verdict))
         console.print(text.append(f", {_reason(trend.suite_wide)}"), soft_wrap=True)
     for command in trend.commands:
-        findings.line(console, f"to settle it: {command}")
+        terminal.line(console, f"to settle it: {command}")
 
 
 def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
     """Counts, verdict, and where the report was written."""
-    text = Text(f"{_counts(trend)}: ").append_text(findings.verdict_text(trend.verdict))
+    text = Text(f"{_counts(trend)}: ").append_text(terminal.verdict_text(trend.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
 

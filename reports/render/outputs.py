@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.render import junit, machine, markdown
+from peakgate.reports.render import machine, markdown
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.runfile import Run
 
@@ -27,7 +27,7 @@ def texts(
         ".md": markdown.markdown(comparison, strict=strict),
         ".csv": machine.csv(comparison),
         ".json": machine.verdict_json(comparison, strict=strict),
-        ".junit.xml": junit.junit(comparison, strict=strict),
+        ".junit.xml": machine.junit(comparison, strict=strict),
     }
     if page:
         from peakgate.reports.render import html  # noqa: PLC0415  # a quarter of a second that --no-html saves

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
+from peakgate.case import EMULATOR_SLUG, SCHEMA
 from peakgate.common.errors import PeakgateError
-from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
 from peakgate.reports.runs import strict
 from peakgate.verdict import FAULTY, Verdict
 

@@ -16,7 +16,7 @@ from peakgate.reports.options import add_baselines, add_out, add_run_names, name
 from peakgate.reports.render.selftest_note import FILE
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.reports.selftest import carry, report
+from peakgate.reports.selftest import report, resample
 from peakgate.reports.selftest.resample import FEWEST_SESSIONS, Design, measure
 from peakgate.verdict import ExitCode
 
@@ -102,14 +102,14 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         )
     check_alike(runs)
     folder = options.baselines / runs[-1].slug
-    sds = carry.session_sds(runs)
+    sds = resample.session_sds(runs)
     if not sds:
         raise PeakgateError("selftest: no case was timed in two of the sessions; give sessions of the same cases")
     found = report.Selftest(
         runs=tuple(runs),
         measured=tuple(measure(design, runs) for design in Design),
-        floors=carry.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
-        thresholds=carry.tight_thresholds(runs, sds),
+        floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
+        thresholds=resample.tight_thresholds(runs, sds),
     )
     written = [options.out / FILE, *([folder / FILE] if options.save else [])]
     for path in written:

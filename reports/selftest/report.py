@@ -14,8 +14,7 @@ from peakgate.reports.render.selftest_note import SCHEMA
 from peakgate.reports.render.words import one_line
 from peakgate.reports.result import percent
 from peakgate.reports.runs.runfile import Run
-from peakgate.reports.selftest.carry import TightFloor, TightThreshold
-from peakgate.reports.selftest.resample import Measured
+from peakgate.reports.selftest.resample import DesignResult, TightFloor, TightThreshold
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 MOST_FALSE_ALARMS = 0.05
@@ -27,7 +26,7 @@ class Selftest:
     """What the gate did on unchanged sessions of one runner, and which floors and thresholds ask too much of it."""
 
     runs: tuple[Run, ...]
-    measured: tuple[Measured, ...]
+    measured: tuple[DesignResult, ...]
     floors: tuple[TightFloor, ...]
     thresholds: tuple[TightThreshold, ...]
 
@@ -68,7 +67,7 @@ def to_json(found: Selftest) -> str:
     return as_json(document)
 
 
-def _design(measured: Measured, runs: Sequence[Run]) -> dict[str, Any]:
+def _design(measured: DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
     changes = sorted(measured.detectable_percent.values())
     return {
         "design": measured.design,
@@ -122,7 +121,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
         console.print(one_line(line), soft_wrap=True)
 
 
-def _design_lines(found: Selftest, measured: Measured) -> list[str]:
+def _design_lines(found: Selftest, measured: DesignResult) -> list[str]:
     rate = f"{100 * measured.rate:.1f} %"
     if measured.rate > MOST_FALSE_ALARMS:
         rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"

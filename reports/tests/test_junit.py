@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import words
-from peakgate.reports.render.junit import junit
+from peakgate.reports.render.machine import junit
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import load_run

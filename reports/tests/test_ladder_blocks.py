@@ -8,7 +8,7 @@ import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
 from peakgate.case import Tier
 from peakgate.project.catalogue import families
-from peakgate.reports.ladder.blocks import block
+from peakgate.reports.ladder.command import block
 from peakgate.reports.ladder.documents import OVERVIEW
 
 

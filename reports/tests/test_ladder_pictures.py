@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from ladder_repository import lay_out, shown, whole_run
-from peakgate.reports.ladder.blocks import FOLDER as PICTURES
-from peakgate.reports.ladder.blocks import pictures
 from peakgate.reports.ladder.charts import Curves
+from peakgate.reports.ladder.command import FOLDER as PICTURES
+from peakgate.reports.ladder.command import pictures
 
 
 @pytest.fixture(autouse=True)

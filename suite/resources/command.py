@@ -20,9 +20,9 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
+from peakgate.resources.baseline import Survey, Target, Usage
 from peakgate.resources.compare import REGRESSIONS, Finding, compare, differing, exit_code, incomparable, varying
 from peakgate.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
-from peakgate.resources.usage import Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
 BASELINE = "resources.json"

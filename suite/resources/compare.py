@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from peakgate.build.cubin import Resources
 from peakgate.common.text import one_line
-from peakgate.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
 

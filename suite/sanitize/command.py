@@ -21,7 +21,7 @@ from peakgate.device import driver
 from peakgate.judge import waivers
 from peakgate.judge.waivers import DefectKey, Waiver
 from peakgate.project import config
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 from peakgate.sanitize import tool
 from peakgate.sanitize.report import Defect, ToolReport, key, read_report, without_waived
 from peakgate.verdict import ExitCode

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from peakgate.build.cubin import Resources
 from peakgate.case import Launch, Stage
 from peakgate.common.errors import PeakgateError
-from peakgate.resources.baseline import read, render, write
+from peakgate.resources.baseline import Occupancy, Survey, Target, Usage, read, render, write
 from peakgate.resources.compare import REGRESSIONS, Kind, compare, differing, exit_code, incomparable, varying
 from peakgate.resources.survey import ARCHITECTURES, builds, capability
-from peakgate.resources.usage import Occupancy, Survey, Target, Usage
 from peakgate.verdict import ExitCode
 from synthetic_cases import make_case
 

@@ -8,8 +8,8 @@ import pytest
 from peakgate.case import Launch, Stage, Tier
 from peakgate.project import catalogue
 from peakgate.resources import baseline, command
+from peakgate.resources.baseline import Target
 from peakgate.resources.survey import builds, survey
-from peakgate.resources.usage import Target
 from peakgate.verdict import ExitCode
 from synthetic_cases import make_case
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
-from peakgate.project.problems import kernel_name, problems
+from peakgate.project.catalogue import kernel_name, problems
 from peakgate.sanitize import command, tool
 from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
 from peakgate.verdict import ExitCode
