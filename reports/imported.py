@@ -16,6 +16,7 @@ from typing import Any
 from peakgate.case import SCHEMA
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import OVER_PEAK
 from peakgate.project import config
@@ -224,4 +225,4 @@ def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
             sys.stdout.write(f"{case}: {judgement.verdict}, {judgement.reason}\n")
     verdicts = [judgement.verdict for judgement in judged.values()]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
-    sys.stdout.write(f"{len(verdicts)} cases: {counts}; {config.near(target)}\n")
+    sys.stdout.write(f"{counted(len(verdicts), 'case')}: {counts}; {config.near(target)}\n")

@@ -15,6 +15,7 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, side_environment
@@ -136,7 +137,7 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
         say("\n".join(text.plan_lines(history, case, found, narrowed(found))) + "\n")
     if not options.case:
         same = len(ends[1]) - len(changed)
-        say(f"{len(changed)} cases differ between the ends, {same} cannot: no commit changed those\n")
+        say(f"{counted(len(changed), 'case')} changed between the ends, {same} not: no commit is to blame for those\n")
     return ExitCode.OK
 
 

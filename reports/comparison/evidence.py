@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from peakgate.common.text import counted
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
@@ -82,11 +83,10 @@ def in_scope(gathered: Sequence[CaseEvidence], base: Side, new: Side) -> tuple[l
     judged = [case for case in asked if not _host_bound(case)]
     notes = []
     if len(asked) < len(gathered):
-        notes.append(f"left out of base, {_count(len(gathered) - len(asked))}: new ran the gate tier")
+        notes.append(f"left out of base, {counted(len(gathered) - len(asked), 'case')}: new ran the gate tier")
     if len(judged) < len(asked):
-        notes.append(
-            f"not judged, {_count(len(asked) - len(judged))}: the time depends on the host as much as on the GPU"
-        )
+        left = counted(len(asked) - len(judged), "case")
+        notes.append(f"not judged, {left}: the time depends on the host as much as on the GPU")
     return judged, tuple(notes)
 
 
@@ -152,10 +152,6 @@ def _repeat_key(run: Run, case: str) -> Hashable | None:
         return run.uuid, run.driver, run.gpu.get("cublas"), run.gpu.get("cupy"), run.gpu.get("nvrtc")
     known = not run.dirty and run.commit not in NO_COMMIT
     return (run.uuid, run.driver, run.commit) if known else None
-
-
-def _count(cases: int) -> str:
-    return "1 case" if cases == 1 else f"{cases} cases"
 
 
 def _not_asked(case: CaseEvidence, base: Side, new: Side) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from peakgate.common.text import counted
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.evidence import CaseEvidence
 from peakgate.reports.result import Shift, percent, probability
@@ -98,7 +99,7 @@ def changed_terms(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
         ]
         if changes:
             case, (old, now) = changes[0]
-            count = "1 case" if len(changes) == 1 else f"{len(changes)} cases"
+            count = counted(len(changes), "case")
             lines.append(f"{term} differ in {count} ({case} first: {_shown(old)} to {_shown(now)})")
     return lines
 

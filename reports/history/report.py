@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.common.text import as_json, cell
+from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
@@ -27,9 +27,9 @@ BARS = "▁▂▃▄▅▆▇█"
 def header(history: History) -> str:
     """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
     first, last = history.sessions[0], history.sessions[-1]
-    sessions = "1 session" if len(history.sessions) == 1 else f"{len(history.sessions)} sessions"
+    sessions = counted(len(history.sessions), "session")
     span = f"from {first.taken:%Y-%m-%d} to {last.taken:%Y-%m-%d}"
-    return f"{one_line(history.slug)}: {sessions} {span}, {len(history.cases)} cases"
+    return f"{one_line(history.slug)}: {sessions} {span}, {counted(len(history.cases), 'case')}"
 
 
 def _mark(mark: Mark, history: History) -> str:
@@ -95,9 +95,9 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
             console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
         )
     if (more := len(trend.open) - MOST_OPEN) > 0:
-        terminal.line(console, f"{more} more open regressions", style="yellow")
+        terminal.line(console, counted(more, "more open regression"), style="yellow")
     if accepted := len(trend.regressions) - len(trend.open):
-        terminal.line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
+        terminal.line(console, counted(accepted, "accepted regression"), style="dim")
     console.print()
     if trend.suite_wide:
         text = Text("suite-wide: ").append_text(terminal.verdict_text(trend.suite_wide.verdict))

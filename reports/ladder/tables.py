@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from peakgate.common.text import counted
 from peakgate.project import config
 from peakgate.reports.ladder.charts import Groups
 from peakgate.reports.ladder.markers import link
@@ -95,7 +96,7 @@ def terminal(run: Run) -> list[str]:
     """Lines of Markdown: one family on one size as the terminal shows it, and the run's closing line."""
     shown = [_row(result) for result in run.cases.values() if (result.family, result.size) == (FAMILY, SIZE)]
     verdicts = [result.verdict for result in run.cases.values() if result.verdict]
-    closing = ["…", f"{len(run.cases)} cases on {run.slug}: {counts(verdicts)}"]
+    closing = ["…", f"{counted(len(run.cases), 'case')} on {run.slug}: {counts(verdicts)}"]
     text = render(_one_a_stage(shown), closing, width=WIDTH, colour=False)
     return ["```text", *text.splitlines(), "```"]
 

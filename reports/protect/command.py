@@ -19,6 +19,7 @@ from typing import Any
 from peakgate.common import git
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
@@ -205,8 +206,8 @@ def _lines(ruling: changes.Ruling, base: str) -> list[str]:
     ]
     if ruling.failing:
         files = sorted({"/".join(filter(None, ("baselines", each.gpu, acknowledged.FILE))) for each in ruling.failing})
-        count = len(ruling.failing)
-        lines.append(f"{count} changes against {base} to undo, or to give a reason for in {' and '.join(files)}")
+        count = counted(len(ruling.failing), "change")
+        lines.append(f"{count} against {base} to undo, or to give a reason for in {' and '.join(files)}")
     else:
         lines.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
     return lines

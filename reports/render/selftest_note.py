@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.result import percent
 from peakgate.reports.runs.find import Side
 
@@ -46,7 +47,7 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
     ]
     where = f" on another {' and '.join(differs)}" if differs else ""
     sees = f"; one session against one detects {percent(found.sees_percent)} in the median case"
-    tight = f"; {found.tight_floors} floors are tighter than this runner repeats" if found.tight_floors else ""
+    tight = f"; {counted(found.tight_floors, 'floor')} tighter than this runner repeats" if found.tight_floors else ""
     failed = f"{found.flagged} of {found.gates} gates failed on unchanged code"
     return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {failed}{sees}{tight}",)
 

@@ -24,8 +24,8 @@ def side(side: Side) -> str:
     """A side in one line: how it was asked for, sessions, commit, driver, when."""
     last = side.runs[-1]
     commits = {run.commit_label for run in side.runs}
-    commit = f"commit {last.commit_label}" if len(commits) == 1 else f"{len(commits)} commits"
-    sessions = "1 session" if len(side.runs) == 1 else f"{len(side.runs)} sessions"
+    commit = f"commit {last.commit_label}" if len(commits) == 1 else text.counted(len(commits), "commit")
+    sessions = text.counted(len(side.runs), "session")
     name = str(last.gpu.get("name") or last.slug)
     driver = f"driver {last.driver or 'unknown'}"
     return ", ".join((one_line(side.label), sessions, name, driver, commit, f"{last.taken:%Y-%m-%d %H:%M}"))
@@ -49,7 +49,11 @@ def rerun(comparison: Comparison) -> str:
 def floors(comparison: Comparison) -> str:
     """How many cases have no floor; empty when all have one."""
     count = comparison.without_floor
-    return f"{count} cases had no floor when they were measured; undecided under --strict-gate" if count else ""
+    return (
+        f"{text.counted(count, 'case')} had no floor when they were measured; undecided under --strict-gate"
+        if count
+        else ""
+    )
 
 
 def times(row: Any) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from peakgate.build.cubin import cache_folder
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.runs import runfile, strict
 from peakgate.reports.runs.index import Session, read_sessions
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run
@@ -161,7 +162,7 @@ def apart(base: Side, new: Side) -> tuple[Side, Side]:
     kept = tuple(run for run in base.runs if _identity(run) not in in_new)
     if not kept or len(kept) == len(base.runs):
         return base, new
-    note = f"{len(base.runs) - len(kept)} runs of {base.label} are {new.label}'s too: taken off the base side"
+    note = f"{counted(len(base.runs) - len(kept), 'run')} of {base.label} also in {new.label}: taken off the base side"
     return Side(base.label, kept, (*base.notes, note)), new
 
 
@@ -197,7 +198,7 @@ def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
     sessions = archive.sessions()
     if back >= len(sessions):
         raise PeakgateError(
-            f"{wanted}: {_count(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
+            f"{wanted}: {counted(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
         )
     chosen = sessions[-1 - back]
     archive.check_nothing_newer_is_broken(chosen)
@@ -249,7 +250,3 @@ def without_copies(runs: Iterable[Run]) -> list[Run]:
 def _identity(run: Run) -> tuple[object, ...]:
     times = tuple(sorted((case, result.time_us) for case, result in run.cases.items()))
     return run.taken, run.uuid, run.commit, hash(times)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

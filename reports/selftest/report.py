@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from peakgate.common.text import as_json
+from peakgate.common.text import as_json, counted
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.selftest_note import SCHEMA
 from peakgate.reports.render.words import one_line
@@ -101,7 +101,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
     for measured in found.measured:
         lines += _design_lines(found, measured)
     lines += _listed(
-        f"{len(found.floors)} floors are tighter than this runner repeats (3 SDs below the median session)",
+        f"{counted(len(found.floors), 'floor')} tighter than this runner repeats (3 SDs below the median session)",
         [
             f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, highest reliable {each.carried:.3f};"
             f" {each.sessions_below} of {len(found.runs)} sessions below"
@@ -109,7 +109,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
         ],
     )
     lines += _listed(
-        f"{len(found.thresholds)} cases repeat worse than one run against one is trusted to resolve",
+        f"{counted(len(found.thresholds), 'case')} with more noise than one run against one is trusted to resolve",
         [
             f"{each.case}: resolves {percent(each.threshold_percent)}, repeats within {percent(each.carried_percent)}"
             for each in found.thresholds

@@ -10,6 +10,7 @@ from pathlib import Path
 from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.reports.history import page as history_page
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import Trend, find_trend
@@ -63,8 +64,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     gone = ledger.close()
     cases = sum(len(trend.history.cases) for trend, _ in written)
     runs = sum(len(trend.history.sessions) for trend, _ in written)
-    counted = f"{len(written)} GPU models, {cases} cases, {runs} runs ({count} written anew, {gone} pages deleted)"
-    say(f"{counted}: {folder / INDEX}\n")
+    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(runs, "run")]
+    say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}\n")
     return ExitCode.OK
 
 

@@ -150,7 +150,7 @@ def test_a_missing_floor_leaves_a_strict_gate_open_and_no_other(tmp_path: Path, 
     assert runner.reported["without_floor"] == 1
     assert runner.compare("--strict-gate") == 3
     assert runner.reported["verdict"] == "NO_FLOOR"
-    assert "1 cases had no floor when they were measured" in capsys.readouterr().out
+    assert "1 case had no floor when they were measured" in capsys.readouterr().out
 
 
 def test_an_upgrade_onto_another_gpu_model_is_incomparable(tmp_path: Path) -> None:

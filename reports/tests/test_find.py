@@ -97,7 +97,7 @@ def test_many_commits_are_not_all_listed(tmp_path: Path) -> None:
 
 def test_nothing_saved_is_told_so(tmp_path: Path) -> None:
     assert "no saved run" in refused("abcd", Archive([tmp_path]))
-    assert "no saved runs" in refused("latest", Archive([tmp_path]))
+    assert "0 saved runs" in refused("latest", Archive([tmp_path]))
 
 
 @pytest.mark.parametrize("wanted", ["none.json", "main", "latest~x", "", "abcg"])

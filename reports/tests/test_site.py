@@ -66,7 +66,7 @@ def test_a_second_call_writes_the_new_runs_and_deletes_those_that_are_gone(site:
     (tmp_path / "runs" / "h3.json").unlink()
     own = tmp_path / "out" / "site" / "nvidia-h200" / "notes.html"
     own.write_text("not of this tool")
-    assert "4 runs (0 written anew, 1 pages deleted)" in site()
+    assert "4 runs (0 written anew, 1 page deleted)" in site()
     assert own.exists()
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from peakgate.case import Scale, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
 from peakgate.resources.baseline import Survey, Target, Usage
@@ -97,10 +98,10 @@ def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
     """One line: how much was compiled and what came of it."""
     kernels = {target.kernel for target in (*current.usage, *current.broken)}
     regressions = sum(finding.kind in REGRESSIONS for finding in findings)
-    count = len(current.usage) + len(current.broken)
+    builds, count = counted(len(kernels), "kernel build"), len(current.usage) + len(current.broken)
     return (
-        f"{len(kernels)} kernel builds, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
-        f"{regressions} regressions, {len(findings) - regressions} other differences"
+        f"{builds}, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
+        f"{counted(regressions, 'regression')}, {counted(len(findings) - regressions, 'other difference')}"
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.judge import waivers
 from peakgate.judge.waivers import DefectKey, Waiver
@@ -81,9 +82,9 @@ def lines(report: ToolReport, wall_s: float) -> list[str]:
         f"{report.tool}: {_defect_line(defect)}: waived until {waiver.expires}: {waiver.reason}"
         for defect, waiver in report.waived
     ]
-    count = f"{report.errors} error{'' if report.errors == 1 else 's'}" if report.errors else "no error"
+    count = counted(report.errors, "error") if report.errors else "no error"
     unlisted = f", {report.unlisted} of them not listed" if report.unlisted else ""
-    launches = f"{len(report.journal.launched)} launches of {report.kernels} kernels"
+    launches = f"{counted(len(report.journal.launched), 'launch')} of {counted(report.kernels, 'kernel')}"
     said.append(f"{report.tool}: {launches}, {count}{unlisted} ({wall_s:.0f} s)")
     if report.unfinished:
         said.append(f"{report.tool}: not finished: {report.unfinished}")
