@@ -22,11 +22,10 @@ from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Settings
 from peakgate.reports.bisect import report as text
-from peakgate.reports.bisect.groups import Commit, groups, narrowed
+from peakgate.reports.bisect.groups import FILE, Commit, Question, State, groups, narrowed, resumed
 from peakgate.reports.bisect.history import Target, build_all, listed
 from peakgate.reports.bisect.rig import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
-from peakgate.reports.bisect.state import FILE, Question, State, resumed
 from peakgate.reports.explain.explain import Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, verb_parser
 from peakgate.reports.render.console import say

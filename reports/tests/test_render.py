@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.text import cell
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.render import machine, markdown, outputs, terminal, words
-from peakgate.reports.render.machine import junit
+from peakgate.reports.render import markdown, outputs, terminal, words
+from peakgate.reports.render.outputs import junit
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import load_run
@@ -128,7 +128,7 @@ def test_escaped_text_has_no_markup_left_and_stays_on_its_line(text: str) -> Non
 
 def test_csv_has_a_row_a_case_and_gives_every_name_back(tmp_path: Path) -> None:
     found = comparison(tmp_path)
-    rows = list(csv.DictReader(io.StringIO(machine.csv(found), newline="")))
+    rows = list(csv.DictReader(io.StringIO(outputs.csv(found), newline="")))
     assert [row["case"] for row in rows] == [cell(row.case) for row in found.rows]
     assert {cell(name) for name in HOSTILE} <= {row["case"] for row in rows}
     pad = next(row for row in rows if row["case"] == PAD)
@@ -137,7 +137,7 @@ def test_csv_has_a_row_a_case_and_gives_every_name_back(tmp_path: Path) -> None:
 
 
 def test_json_carries_verdict_exit_code_counts_and_every_row(tmp_path: Path) -> None:
-    document = json.loads(machine.verdict_json(comparison(tmp_path)))
+    document = json.loads(outputs.verdict_json(comparison(tmp_path)))
     assert (document["verdict"], document["exit_code"]) == ("SLOWER", 1)
     assert document["counts"] == {"SLOWER": 7, "SAME": 14}
     assert document["suite_wide"]["verdict"] == "SAME"
@@ -148,7 +148,7 @@ def test_json_carries_verdict_exit_code_counts_and_every_row(tmp_path: Path) -> 
 def test_cases_on_one_side_only_are_in_every_face(tmp_path: Path) -> None:
     times = {"a.both": 10.0}
     found = between(tmp_path, {**times, "a.gone": 5.0}, {**times, "a.fresh": 5.0})
-    for text in (shown(found), markdown.markdown(found), machine.csv(found), machine.verdict_json(found)):
+    for text in (shown(found), markdown.markdown(found), outputs.csv(found), outputs.verdict_json(found)):
         for expected in ("MISSING", "a.gone", "NEW", "a.fresh"):
             assert expected in text
 
@@ -283,7 +283,7 @@ def test_five_thousand_regressions_with_long_ids_are_cut_at_a_row_and_counted(tm
     assert 900_000 < path.stat().st_size < 2**20
     assert f"{5015 - kept} of 5015 cases are left out here, the whole report is in the files." in text
     assert {line.count(" | ") for line in text.splitlines() if line.startswith("| <code>")} == {6}
-    table = machine.csv(found)
+    table = outputs.csv(found)
     assert all(row.case in table for row in found.rows[:: len(found.rows) // 7])
 
 
@@ -327,6 +327,6 @@ def test_show_writes_the_page_of_one_run_and_asks_for_one(tmp_path: Path, capsys
 def test_csv_and_frame_agree_on_columns_and_cases(tmp_path: Path) -> None:
     found = sized(tmp_path)
     frame = found.frame
-    rows = list(csv.DictReader(io.StringIO(machine.csv(found), newline="")))
+    rows = list(csv.DictReader(io.StringIO(outputs.csv(found), newline="")))
     assert list(rows[0]) == list(frame.columns)
     assert [row["case"] for row in rows] == frame["case"].tolist()

@@ -21,7 +21,7 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device
-from peakgate.device.faults import failure
+from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
