@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from peakgate.build.cubin import cache_folder
@@ -61,6 +62,7 @@ class Archive:
         self._named: dict[str, Path] = {}
         self._notes: tuple[str, ...] = ()
 
+    @cached_property
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
         found = {path for root in self.roots for path in root.rglob("*.json") if self._wanted(root, path)}
@@ -68,13 +70,13 @@ class Archive:
 
     def runs(self, most: int | None = None) -> list[Run]:
         """The runs among the ``most`` newest files, by the time they were taken, oldest first."""
-        read = [self._load(path) for path in self.files()[:most]]
+        read = [self._load(path) for path in self.files[:most]]
         return sorted((run for run in read if isinstance(run, Run)), key=lambda run: (run.taken, str(run.path)))
 
     def sessions(self) -> list[Session]:
         """What the runs are, by the time they were taken, oldest first."""
         if self._sessions is None:
-            files = self.files()
+            files = self.files
             self._named = {str(file.absolute()): file for file in files}
             reading = read_sessions(files, cache_folder() / INDEX)
             # Whether a date is in the future changes with time, so it is not in the index.
@@ -101,7 +103,7 @@ class Archive:
         """
         read = {session.path for session in self.sessions()}
         since = Path(chosen.path).stat().st_mtime
-        for file in self.files():
+        for file in self.files:
             if str(file.absolute()) in read or file.stat().st_mtime < since:
                 continue
             try:
