@@ -71,7 +71,7 @@ def plan_lines(history: Sequence[Commit], case: str, found: Sequence[Group], kep
         span = first.commit[:SHORT] if first is last else f"{first.commit[:SHORT]}..{last.commit[:SHORT]}"
         mark = "" if group in kept else ", not searched: its code is that of an end"
         code = group.identity.code or group.identity.operation
-        lines.append(f"  {span}: {len(group.places)} commits, code {code}: {first.subject[:60]}{mark}")
+        lines.append(f"  {span}: {counted(len(group.places), 'commit')}, code {code}: {first.subject[:60]}{mark}")
     skipped = [(commit.commit[:SHORT], commit.problem_of(case)) for commit in history]
     return [*lines, *(f"  {commit}: skipped, {problem}" for commit, problem in skipped if problem is not None)]
 

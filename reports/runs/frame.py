@@ -33,13 +33,12 @@ RUN_COLUMNS: Mapping[str, str] = {
     "benchmark_version": TEXT,
     **{f"gpu_{name}": "object" for name in GPU_FACTS},
 }
-CASE_COLUMNS: Mapping[str, str] = {
-    field.name: NUMBER
-    if field.name not in {*TEXTS, "case", "verdict", "reason", "host_bound"}
-    else FLAG
-    if field.name == "host_bound"
-    else TEXT
-    for field in fields(CaseResult)
+SAME_IN_BOTH = ("taken", "commit", "dirty", "whole")
+"""Columns and facts of a run, and of a session, that have one name."""
+
+CASE_COLUMNS: Mapping[str, str] = dict.fromkeys((field.name for field in fields(CaseResult)), NUMBER) | {
+    **dict.fromkeys((*TEXTS, "case", "verdict", "reason"), TEXT),
+    "host_bound": FLAG,
 }
 COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
 """Every column of a frame of runs, in order, with its dtype; reports/README.md explains them."""
@@ -99,16 +98,10 @@ def to_sessions(frame: pd.DataFrame) -> tuple[Session, ...]:
 
 def _session(run: Run) -> Session:
     usable = [each for each in run.cases.values() if each.verdict not in UNUSABLE and not each.host_bound]
+    facts = {name: getattr(run, name) for name in (*SAME_IN_BOTH, "slug", "uuid", "driver", "tier")}
     return Session(
+        **facts,
         path=str(run.path),
-        taken=run.taken,
-        commit=run.commit,
-        dirty=run.dirty,
-        slug=run.slug,
-        uuid=run.uuid,
-        driver=run.driver,
-        tier=run.tier,
-        whole=run.whole,
         times_us={each.case: each.time_us for each in usable},
         fingerprints={each.case: each.fingerprint for each in usable if each.fingerprint},
         environment=environment(run.gpu),
@@ -119,13 +112,8 @@ def _session(run: Run) -> Session:
 def _run_facts(run: Run) -> dict[str, Any]:
     return {
         "run": str(run.path),
-        "taken": run.taken,
-        "commit": run.commit,
-        "dirty": run.dirty,
         "run_tier": run.tier,
-        "whole": run.whole,
-        "device": run.device,
-        "benchmark_version": run.benchmark_version,
+        **{name: getattr(run, name) for name in (*SAME_IN_BOTH, "device", "benchmark_version")},
         **{f"gpu_{name}": run.gpu.get(name) for name in GPU_FACTS},
     }
 
@@ -136,14 +124,10 @@ def _run(path: str, rows: list[dict[Any, Any]]) -> Run:
     timed = [row for row in rows if row["time_us"] is not None]
     untimed = [row for row in rows if row["time_us"] is None]
     return Run(
+        **{name: first[name] for name in ("commit", "dirty", "whole", "device", "benchmark_version")},
         path=Path(path),
         taken=first["taken"].to_pydatetime(),
-        commit=first["commit"],
-        dirty=first["dirty"],
-        benchmark_version=first["benchmark_version"],
         tier=first["run_tier"],
-        whole=first["whole"],
-        device=first["device"],
         gpu=gpu,
         cases={row["case"]: _result(row) for row in timed},
         unmeasured={row["case"]: Unmeasured(row["case"], Verdict(row["verdict"]), row["reason"]) for row in untimed},

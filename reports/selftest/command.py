@@ -11,6 +11,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.reports.options import add_baselines, add_out, add_run_names, named_runs, verb_parser
 from peakgate.reports.render.selftest_note import FILE
@@ -97,7 +98,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         runs = runs[-max(options.sessions, 1) :]
     if len(runs) < FEWEST_SESSIONS:
         raise PeakgateError(
-            f"selftest: {len(runs)} sessions, at least {FEWEST_SESSIONS} are needed, better 10; `peakgate selftest`"
+            f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10; `peakgate selftest`"
             " measures them"
         )
     check_alike(runs)

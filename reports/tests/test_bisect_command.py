@@ -98,7 +98,7 @@ def test_the_plan_prints_groups_and_runs_nothing(
     commits = history(tmp_path, monkeypatch, side("a"), side("a"), side(None), side("b"))
     assert bisect(tmp_path, commits[0], commits[-1], "--plan", "--capability", "9.0") == 0
     said = capsys.readouterr().out
-    assert f"{PAD}: 4 commits, 2 groups of equal code, 1 borders to search" in said
+    assert f"{PAD}: 4 commits, 2 groups of equal code, 1 border to search" in said
     assert f"  {commits[0][:12]}..{commits[1][:12]}: 2 commits, code a: change 0" in said
     assert f"  {commits[2][:12]}: skipped, does not build" in said
     assert main(["bisect", commits[0], commits[-1], "--plan", "--capability", "9.0"]) == 0
