@@ -30,7 +30,7 @@ EXPLAINED = ROOT / ".ci" / "mutation-survivors.toml"
 LEAST_KILLED = 0.95
 
 MODULES = (
-    *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy", "judge/peaks"),
+    *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy"),
     *("measure/sampling", "resources/baseline", "resources/compare"),
     *(
         "reports/ab/decide",

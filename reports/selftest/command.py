@@ -98,8 +98,8 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         runs = runs[-max(options.sessions, 1) :]
     if len(runs) < FEWEST_SESSIONS:
         raise PeakgateError(
-            f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10; `peakgate selftest`"
-            " measures them"
+            f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10;"
+            " `peakgate selftest` measures them"
         )
     check_alike(runs)
     folder = options.baselines / runs[-1].slug

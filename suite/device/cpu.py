@@ -17,7 +17,7 @@ from peakgate.device import emulator
 from peakgate.device.emulator.defects import DefectKind
 from peakgate.device.interface import POISON, DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.texels import TexelBuffer

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]

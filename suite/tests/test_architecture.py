@@ -16,7 +16,6 @@ PURE = [
     "judge.gate",
     "judge.metrics",
     "judge.occupancy",
-    "judge.peaks",
     "measure.data",
     "measure.placement",
     "measure.sampling",

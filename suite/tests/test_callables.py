@@ -14,8 +14,7 @@ from peakgate.case import ID_PATTERN, Work
 from peakgate.common.errors import PeakgateError
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
-from peakgate.judge.metrics import metrics
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks, metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall
 from peakgate.run.given import Given, case_of, case_parts
