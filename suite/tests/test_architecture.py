@@ -35,6 +35,13 @@ def test_a_pure_module_imports_no_device_and_no_cupy(module):
     assert done.stdout.split() == []
 
 
+def test_compare_needs_no_pandas_to_print():
+    script = "import sys, peakgate.reports.comparison.command; print('pandas' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
+    )
+
+
 def test_no_module_is_imported_under_two_names():
     """The folders suite and reports are the package peakgate and nothing else."""
     assert [name for name in sys.modules if name.partition(".")[0] in ("suite", "reports")] == []
