@@ -31,9 +31,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.evidence import CaseEvidence, gather, in_scope, repeated_sessions
+from peakgate.reports.comparison.evidence import (
+    CaseEvidence,
+    below_floor,
+    changed_terms,
+    gather,
+    in_scope,
+    moved,
+    repeated_sessions,
+    several_gpus,
+    unmoved,
+)
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.comparison.reasons import below_floor, changed_terms, moved, several_gpus, unmoved
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from peakgate.reports.comparison.reasons import causes
+from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.result import WORST_FIRST, probability
 from peakgate.reports.runs.runfile import CaseResult, load_run
 from peakgate.verdict import FAULTY, REGRESSIONS, Verdict
