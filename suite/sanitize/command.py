@@ -76,7 +76,7 @@ def exit_code(reports: Iterable[ToolReport], complaints: Sequence[str] = ()) -> 
 
 
 def lines(report: ToolReport, wall_s: float) -> list[str]:
-    """What is said of one tool: a line a defect, then a line for the tool."""
+    """The report of one tool: one line per defect, then one for the tool."""
     said = [f"{report.tool}: {_defect_line(defect)}" for defect in report.defects]
     said += [
         f"{report.tool}: {_defect_line(defect)}: waived until {waiver.expires}: {waiver.reason}"

@@ -104,7 +104,7 @@ def test_what_the_compiler_gives_otherwise_by_luck_is_said_and_does_not_fail(sou
 
     monkeypatch.setattr(command, "usage_anew", by_luck)
     assert run() is ExitCode.OK
-    assert "VARIES, the compiler gives the same text one time what the baseline has, another time" in (
+    assert "VARIES, the compiler gives the same source what the baseline has in one build, in another" in (
         capsys.readouterr().out
     )
     assert len(tries) == 9
