@@ -63,7 +63,7 @@ class Report:
 
 
 def plan_lines(history: Sequence[Commit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:
-    """The groups of a case, a line each, with the commits in none."""
+    """The groups of a case, one line each, with the commits in none."""
     groups, borders = counted(len(found), "group"), counted(len(kept) - 1, "border")
     lines = [f"{case}: {counted(len(history), 'commit')}, {groups} of equal code, {borders} to search"]
     for group in found:

@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
     )
-    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one a core)")
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one per core)")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     return parser
 
