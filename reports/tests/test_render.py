@@ -174,7 +174,7 @@ PAD = "transpose.smem_pad-8192-32x8"
 
 
 def between(tmp_path: Path, base: dict[str, float], new: dict[str, float], **extra: dict[str, str]) -> Comparison:
-    return compare(*(one(tmp_path, name, times, extra=extra) for name, times in (("base", base), ("new", new))))
+    return compare(one(tmp_path, "base", base, extra=extra), one(tmp_path, "new", new, extra=extra))
 
 
 def test_regressions_fail_with_their_reason_and_the_rest_passes(tmp_path: Path) -> None:
