@@ -14,6 +14,7 @@ from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
+from peakgate.reports.render.markdown import table as markdown_table
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
 from peakgate.reports.runs.index import Session, gpu_label, shortly
@@ -125,18 +126,13 @@ def markdown(trend: Trend) -> str:
         lines += [f"## Open regressions ({len(trend.open)})", ""]
         lines += [f"- {escape(open_line(each))}" for each in trend.regressions] + [""]
     if trend.changes:
-        table = [
-            _row(CHANGE_HEADINGS),
-            _row(["---"] * len(CHANGE_HEADINGS)),
-            *(_row(_change_cells(each)) for each in trend.changes),
-            "",
-        ]
+        table = markdown_table(CHANGE_HEADINGS, map(_change_cells, trend.changes))
         lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
     for title, verdicts, folded in SECTIONS:
         found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
         if not found:
             continue
-        table = [_row(HEADINGS), _row(["---"] * len(HEADINGS)), *(_row(_cells(finding)) for finding in found), ""]
+        table = markdown_table(HEADINGS, map(_cells, found))
         if folded:
             lines += [f"<details><summary>{title} ({len(found)})</summary>", "", *table, "</details>", ""]
         else:
@@ -259,10 +255,6 @@ def _cells(row: Any) -> tuple[str, ...]:
         escape(row.where or ""),
         escape(row.reason),
     )
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _plain(row: Any, history: History) -> dict[str, Any]:

@@ -91,17 +91,9 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
 
 
 def _side(side: Side) -> dict[str, Any]:
+    names = ("commit", "dirty", "slug", "uuid", "driver", "tier")
     runs = [
-        {
-            "path": str(run.path),
-            "datetime": run.taken.isoformat(),
-            "commit": run.commit,
-            "dirty": run.dirty,
-            "slug": run.slug,
-            "uuid": run.uuid,
-            "driver": run.driver,
-            "tier": run.tier,
-        }
+        {"path": str(run.path), "datetime": run.taken.isoformat()} | {name: getattr(run, name) for name in names}
         for run in side.runs
     ]
     return {"label": side.label, "runs": runs}
