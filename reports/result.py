@@ -196,16 +196,13 @@ def _cells(row: Row) -> dict[str, object]:
     known = row.new or row.base
     cells: dict[str, object] = {
         "case": row.case,
-        **{name: getattr(known, name, None) for name in LABELS},
         "verdict": row.verdict.value,
         "reason": row.reason,
+        **{name: getattr(known, name, None) for name in LABELS},
         "change_percent": row.shift.percent if row.shift else None,
         "smallest_detectable_change_percent": row.shift.resolvable_percent if row.shift else None,
         "p_value": row.shift.p_value if row.shift else None,
-        "base_time_us": row.base_time_us,
-        "new_time_us": row.new_time_us,
-        "base_sessions": row.base_sessions,
-        "new_sessions": row.new_sessions,
+        **{name: getattr(row, name) for name in ("base_time_us", "new_time_us", "base_sessions", "new_sessions")},
         "floor": getattr(row.new, "floor", None),
     }
     for name in BOTH_SIDES:

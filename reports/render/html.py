@@ -68,17 +68,8 @@ def render(page: Page) -> str:
 
 def about(page: Page) -> dict[str, Any]:
     """What the shared pieces of a page show: title, verdict, sentences, notes, filters."""
-    return {
-        "title": page.title,
-        "heading": "Peakgate",
-        "verdict": page.verdict,
-        "tone": page.tone,
-        "counts": page.counts,
-        "sentences": page.sentences,
-        "notes": page.notes,
-        "families": page.families,
-        "cases": len(page.lines),
-    }
+    shown = ("title", "verdict", "tone", "counts", "sentences", "notes", "families")
+    return {name: getattr(page, name) for name in shown} | {"heading": "Peakgate", "cases": len(page.lines)}
 
 
 def figure(value: float | None, digits: int = 4) -> str:
