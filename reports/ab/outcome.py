@@ -17,7 +17,7 @@ from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Record
 from peakgate.reports.explain.explain import Explained, Project, explain
-from peakgate.reports.render import machine, outputs, terminal
+from peakgate.reports.render import outputs, terminal
 from peakgate.reports.render.console import VerdictConsole, say
 from peakgate.verdict import ExitCode, Verdict
 
@@ -40,7 +40,7 @@ def report(
     start = time.monotonic()
     found = comparison(record)
     code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
-    document = json.loads(machine.verdict_json(found, strict=options.strict))
+    document = json.loads(outputs.verdict_json(found, strict=options.strict))
     document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
     texts = outputs.texts(found, "ab", strict=options.strict)
     if explained is not None:
@@ -66,7 +66,7 @@ def broken_head(broken: SideBroken, out: Path) -> ExitCode:
     """A head that cannot be measured is a regression: one line, and the verdict file."""
     sys.stderr.write(" ".join(str(broken).split()) + "\n")
     verdict = {
-        "schema": machine.SCHEMA,
+        "schema": outputs.SCHEMA,
         "command": "ab",
         "verdict": Verdict.WRONG,
         "exit_code": int(ExitCode.REGRESSION),

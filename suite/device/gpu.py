@@ -14,8 +14,7 @@ from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
 from peakgate.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, references
-from peakgate.device.faults import failure
-from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
+from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Load, Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
