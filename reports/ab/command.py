@@ -31,7 +31,7 @@ from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode
 
 OUTCOME = "peakgate.reports.ab.outcome"
-"""The module that reports; imported late, because pandas and rich take a second."""
+"""The module that reports; imported late, because what it writes with takes long to import."""
 
 GPU = re.compile(r"gpu(:\d+)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
@@ -115,7 +115,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         uuid = _answering(options.device)
         with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr), phases)
-            # pandas and rich are wanted at the end alone: their import waits for nobody.
+            # What writes reports is wanted at the end alone: nobody waits for its import.
             threading.Thread(target=importlib.import_module, args=(OUTCOME,), daemon=True).start()
             record = run_experiment(placed, settings, choice, means)
             explained = _outcome().explained(placed, record, options) if options.explain else None
