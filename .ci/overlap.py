@@ -249,7 +249,7 @@ def page(record: dict[str, Any]) -> dict[str, str]:
     ]
     phases = ("wall", "processes", "contexts", "sampling", "checks", "other", "idle")
     ab_rows = [
-        (f"{what}: {name}", *(row.get(column, "") for column in phases))
+        (f"{what}{', stopped' if ab['stopped'] else ''}: {name}", *(row.get(column, "") for column in phases))
         for what, ab in record["after"].items()
         if what.startswith("ab ")
         for name, row in [("all", {"wall": ab["wall_s"]}), *ab["phases"].items()]
