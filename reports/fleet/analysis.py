@@ -149,11 +149,12 @@ def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
     nodes, racks = about["node"].astype(str), about["rack"].astype(object)
     label = f"{about['slug'].iloc[0]}, driver {about['driver'].iloc[0]}"
     fresh = dataset.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
-    first = statistics.fleet(statistics.effects(times, groups), nodes, racks)
+    known = statistics.known_of(str(about["slug"].iloc[0]))
+    first = statistics.fleet(statistics.effects(times, groups), nodes, racks, known)
     final_times = times.copy()
     final_times.loc[fresh.index] = fresh
     final_effects = statistics.effects(final_times, groups)
-    final = statistics.fleet(final_effects, nodes, racks) if len(fresh) else first
+    final = statistics.fleet(final_effects, nodes, racks, known) if len(fresh) else first
     judged = final["gpu"].reindex(times.index)
     judged[["named", "suspect"]] = judged[["named", "suspect"]].fillna(False).astype(bool)
     earlier = first["gpu"]["suspect"].reindex(times.index).fillna(False).astype(bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -22,6 +22,9 @@ from peakgate.reports.fleet.store import Plan, Store
 
 EXCLUSIVE, TOGETHER, AGAIN = "exclusive", "together", "again"
 START_LIMIT_S = 60
+LOOPBACK = "127.0.0.1:0"
+"""Where Dask's HTTP servers listen: any free port, for nobody outside this machine."""
+
 PROGRESS_EVERY_S = 30.0
 
 
@@ -40,30 +43,37 @@ class Cluster:
 
 
 @contextmanager
-def engine(cluster: Cluster, store: Store, progress: Progress) -> Iterator[Engine]:
-    """The workers of a cluster; of this machine, one per GPU, where no scheduler is named."""
+def engine(
+    cluster: Cluster, store: Store, progress: Progress, inventory: Mapping[str, Any] = place.NO_GPUS
+) -> Iterator[Engine]:
+    """The workers of a cluster; of this machine, one per GPU of its ``inventory``, where no scheduler is named.
+
+    Workers of this machine are threads: what could end a process is in the gates' own.
+    """
     if cluster.scheduler is not None:
         with _engine(cluster, store, progress, cluster.scheduler) as found:
             yield found
         return
+    answers = place.answer(inventory)
     with (
         distributed.LocalCluster(
-            n_workers=cluster.workers or _workers_here(cluster.device),
+            n_workers=cluster.workers or _workers_here(cluster.device, inventory),
             threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            worker_dashboard_address=None,
+            processes=False,
+            dashboard_address=LOOPBACK,
+            worker_dashboard_address=LOOPBACK,
             memory_limit=0,
             silence_logs=40,
         ) as local,
-        _engine(cluster, store, progress, local.scheduler_address) as found,
+        _engine(cluster, store, progress, local.scheduler_address, answers) as found,
     ):
         yield found
 
 
 @contextmanager
-def _engine(cluster: Cluster, store: Store, progress: Progress, address: str) -> Iterator[Engine]:
+def _engine(
+    cluster: Cluster, store: Store, progress: Progress, address: str, answers: Mapping[str, Any] | None = None
+) -> Iterator[Engine]:
     def connect() -> distributed.Client:
         client = distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
         client.subscribe_topic(task.TOPIC, lambda event: store.add_case(event[1]))
@@ -75,7 +85,7 @@ def _engine(cluster: Cluster, store: Store, progress: Progress, address: str) ->
         store.add_event(text)
 
     try:
-        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say)
+        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say, answers)
     except (OSError, TimeoutError, ValueError) as error:
         raise CannotDecide(
             f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
@@ -164,10 +174,9 @@ class _Reported:
         self._progress.show(f"{self._mode}: {sum(self._outcomes.values())} of {self._total} gates: {counts}", eta)
 
 
-def _workers_here(device: str) -> int:
+def _workers_here(device: str, inventory: Mapping[str, Any]) -> int:
     if device == "cpu":
         return 1
-    inventory = place.answer()
     if not inventory["gpus"]:
         raise CannotDecide(
             f"fleet: no GPU answers on this machine ({inventory['problem'] or 'see nvidia-smi'}); name a cluster, "

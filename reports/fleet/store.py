@@ -1,12 +1,14 @@
 """What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
 
 A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
-as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate) and ``runs/<pass>/`` (run
-files).
+as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files) and
+``wall.json`` (where the command's wall time went).
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +19,11 @@ from typing import Any
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.task import unpack_run
 
 FACTS = "plan.json"
 CASES = "cases.jsonl"
 EVENTS = "events.txt"
+WALL = "wall.json"
 SCHEMA = 1
 
 
@@ -94,12 +96,22 @@ class Store:
         """Keep what became of one gate, and its run file: the run first, so that a gate that is there has its run."""
         result = dict(result)
         if "run" in result:
-            write_whole(self.run_file(result["uuid"], result["mode"]), unpack_run(result))
-            del result["run"]
+            run = gzip.decompress(base64.b64decode(result.pop("run")))
+            write_whole(self.run_file(result["uuid"], result["mode"]), run)
         write_whole(self.folder / "gates" / f"{result['uuid']}-{result['mode']}.json", json.dumps(result, indent=1))
 
     def run_file(self, uuid: str, mode: str) -> Path:
         return self.folder / "runs" / mode / f"{uuid}.json"
+
+    def add_wall(self, seconds: Mapping[str, float]) -> None:
+        """Keep where the wall time of the command that measured went, by phase."""
+        write_whole(self.folder / WALL, json.dumps(dict(seconds), indent=1))
+
+    def wall(self) -> dict[str, float]:
+        """What was kept of it; empty where the command was interrupted or of an earlier version."""
+        path = self.folder / WALL
+        found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return found
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""

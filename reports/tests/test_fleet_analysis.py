@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.fleet import analysis, command, dataset, page, report
+from peakgate.reports.fleet import analysis, conclude, dataset, page, report
 from peakgate.reports.fleet.analysis import Status
 from peakgate.reports.fleet.store import Plan, Store, newest
 from peakgate.verdict import ExitCode, Verdict, exit_code
@@ -168,7 +168,7 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     store = Store(tmp_path / "f")
     plan = Plan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
     store.begin(plan, [])
-    command.write(analysis.analyse(fleet(1)), store.folder)
+    conclude.write(analysis.analyse(fleet(1)), store.folder)
     assert newest(tmp_path).read() == (plan, {})
 
 

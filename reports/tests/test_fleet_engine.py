@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import distributed
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
@@ -64,9 +65,17 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_nothing_is_lost(project,
     packed = archive.pack(config.find(project))
     store = Store(tmp_path / "fleet")
     plan = Plan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
-    cluster = measure.Cluster(None, 2, "cpu", str(tmp_path / "work"), 120.0)
     progress = Progress(sys.stderr, every_s=1e9)
-    with measure.engine(cluster, store, progress) as engine:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
+        ) as local,
+        measure.engine(
+            cluster := measure.Cluster(local.scheduler_address, 2, "cpu", str(tmp_path / "work"), 120.0),
+            store,
+            progress,
+        ) as engine,
+    ):
         places = measure.places(engine, "cpu")
         store.begin(plan, places.values())
         address = engine.workers()[0].address

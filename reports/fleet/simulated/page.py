@@ -1,7 +1,7 @@
 """Simulate fleets and fill the page that reports it.
 
-``python -m peakgate.reports.fleet.simulated.page RECORD --simulate RUNS`` writes the record, some minutes of one
-processor; ``... RECORD --page PAGE`` fills the page's blocks and draws its picture from the record.
+``python -m peakgate.reports.fleet.simulated.page RECORD --simulate RUNS`` writes the record, about half an hour of
+one processor; ``... RECORD --page PAGE`` fills the page's blocks and draws its picture from the record.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.c
 PICTURE = "power.svg"
 TRIALS_SEEN = "trial-*/summary.json"
 PEER_SIZES = (8, 64, 1000)
-FLEETS = {8: 80, 64: 60, 1000: 40, 10_000: 12}
+FLEETS = {8: 1500, 64: 400, 1000: 400, 10_000: 300}
 """How many healthy fleets of so many GPUs are simulated of each shape."""
 
-TRIALS = 40
+TRIALS = {8: 600, 64: 200, 1000: 200, 10_000: 200}
+"""How many slow GPUs or nodes, of each kind and size of the slowdown."""
 
 
 def simulate(record: Path, runs: Path) -> None:
@@ -71,7 +72,7 @@ def simulate(record: Path, runs: Path) -> None:
             if kind == rates.NODE and size < 64:
                 continue
             for slowdown in rates.SLOWDOWNS:
-                hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS, rng=rng)
+                hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS[size], rng=rng)
                 ideal = rates.best(known, size, kind, slowdown)
                 powers.append(
                     {
