@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.fleet import archive, place
+from peakgate.reports.fleet import archive, place, shard, tier
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.phases import MEASURED, Phases
 from peakgate.reports.fleet.place import Place
@@ -25,6 +26,9 @@ from peakgate.run.lock import seconds
 
 OURS = ("--out", "--benchmark-json", "--benchmark-storage", "--commit", "--resume", "--strict-gate", "--baselines-from")
 """Options of ``bench`` that a gate of a fleet has already, or that need the repository's history."""
+
+SELECTING = ("-k", "-m", "--cases", "--deselect")
+"""Options that select cases, of which a sharded tier takes none."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -46,9 +50,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, phases: Phases) -> Store:
     project = config.required()
     asks_gpus = options.scheduler is None and options.device == "gpu"
-    with ThreadPoolExecutor(2) as ahead:
+    scale = Scale.BENCH if options.device == "gpu" else Scale.SMALL
+    with ThreadPoolExecutor(3) as ahead:
         packing = ahead.submit(archive.pack, project)
         asking = ahead.submit(place.inventory) if asks_gpus else None
+        spread = options.shard and not options.resume
+        listing = ahead.submit(tier.listed, project, options.tier, scale) if spread else None
         # Dask takes a second to import; meanwhile the project is packed and the driver asked for its GPUs.
         from peakgate.reports.fleet import measure  # noqa: PLC0415
 
@@ -60,11 +67,18 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     with measure.engine(cluster, store, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
         store.begin(plan, places.values())
+        if listing is not None:
+            _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
         phases.ends("workers")
         imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.conclude")
         run_pass = partial(
             measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
         )
+        if plan.shard:
+            shares = store.shares()
+            run_pass(where=[places[uuid] for uuid in (shares.own if shares else ())], mode=measure.SHARD)
+            phases.ends(MEASURED)
+            return store
         run_pass(where=list(places.values()), mode=measure.TOGETHER if plan.together else measure.EXCLUSIVE)
         phases.ends(MEASURED)
         suspects = imported.result().suspects(store)
@@ -89,24 +103,51 @@ def _begun(
             inside=packed.inside,
             commit=str(packed.commit),
             dirty=packed.dirty,
-            arguments=tuple(for_bench),
+            arguments=(*_tier(options), *for_bench),
             device=options.device,
             together=options.together,
             harness=inputs.harness(),
+            shard=options.shard,
         )
         return store, plan, {}
     store = stores.newest(root)
     plan, places = store.read()
     _refuse_changed(plan, packed, store)
-    if for_bench:
+    if for_bench := [*_tier(options), *for_bench]:
         raise PeakgateError(f"--resume with {for_bench[0]}: the fleet continues with its own options; leave them out")
     return store, plan, places
+
+
+def _tier(options: argparse.Namespace) -> list[str]:
+    return [f"--tier={options.tier}"] if options.tier else []
+
+
+def _slug(places: Mapping[str, Place]) -> str | None:
+    """The model of GPUs that measure one tier together; CannotDecide where they are not of one model and driver."""
+    kinds = sorted({(each.facts["slug"], each.facts["driver"]) for each in places.values() if not each.emulated})
+    if len(kinds) > 1:
+        named = "; ".join(f"{slug}, driver {driver}" for slug, driver in kinds)
+        raise CannotDecide(f"--shard: needs GPUs of one model and driver, here are {named}; leave some out")
+    return kinds[0][0] if kinds else None
+
+
+def _share(store: Store, places: Mapping[str, Place], cases: Sequence[tier.Expected]) -> None:
+    shares = shard.split(cases, list(places))
+    store.add_shares(shares)
+    sys.stderr.write(f"{len(cases)} cases on {len(places)} GPUs, {len(shares.common)} of them on each\n")
 
 
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
     for option in for_bench:
         if option.partition("=")[0] in OURS:
             raise PeakgateError(f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out")
+    if options.shard:
+        for option in for_bench:
+            if option.startswith(SELECTING):
+                raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
+        if options.together:
+            raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
+        options.tier = options.tier or (None if options.resume else Tier.FULL.value)
     if options.workers is not None and options.workers < 1:
         raise PeakgateError(f"--workers {options.workers}: expected 1 or more")
 
@@ -135,6 +176,10 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, metavar="N", help="workers to start here, or to wait for on the cluster")
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="cpu: the emulator, to try a fleet")
     parser.add_argument("--together", action="store_true", help="load all GPUs of a node at once, not one at a time")
+    parser.add_argument(
+        "--shard", action="store_true", help="spread the full tier (or --tier) over equal GPUs, instead of all on each"
+    )
+    parser.add_argument("--tier", choices=[each.value for each in Tier], help="of the cases (default: gate)")
     parser.add_argument("--resume", action="store_true", help="continue the newest fleet of the output folder")
     parser.add_argument("--work", default="~/.cache/peakgate/fleet", metavar="DIR", help="folder on the nodes")
     parser.add_argument(

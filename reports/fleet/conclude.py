@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 from peakgate.common.files import write_whole
-from peakgate.reports.fleet import analysis, dataset, page, report
+from peakgate.reports.fleet import analysis, dataset, page, report, shard_report, sharded
 from peakgate.reports.fleet.analysis import Analysis
 from peakgate.reports.fleet.phases import MEASURED, Phases, in_words
 from peakgate.reports.fleet.store import Store
@@ -22,17 +23,27 @@ def suspects(store: Store) -> list[str]:
 
 def conclude(store: Store, past: Sequence[Path], phases: Phases) -> int:
     """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
-    found = judged(store, dataset.of_store(store), [*past, *_earlier(store)])
-    written = {store.folder / dataset.FILE, *write(found, store.folder)}
+    table, shares = dataset.of_store(store), store.shares()
+    if shares is None:
+        found = judged(store, table, [*past, *_earlier(store)])
+        written, show = write(found, store.folder), partial(report.show, found)
+        code = found.exit_code
+    else:
+        spread = sharded.judge(table, shares, store.gates())
+        dataset.write(table, store.folder / dataset.FILE)
+        texts = shard_report.written(spread, store.folder / "shard")
+        written, show = _write(texts), partial(shard_report.show, spread)
+        code = spread.exit_code
     phases.ends("report")
     if MEASURED in phases.seconds:
         store.add_wall(phases.seconds)
     console = VerdictConsole()
-    report.show(found, console)
+    show(console)
     if wall := store.wall():
         line(console, in_words(wall), "dim")
-    console.print(f"exit {int(found.exit_code)}; {', '.join(map(str, sorted(written)))}", soft_wrap=True)
-    return found.exit_code
+    files = sorted([store.folder / dataset.FILE, *written])
+    console.print(f"exit {int(code)}; {', '.join(map(str, files))}", soft_wrap=True)
+    return code
 
 
 def judged(store: Store, table: pd.DataFrame, past: Sequence[Path]) -> Analysis:
@@ -44,7 +55,10 @@ def judged(store: Store, table: pd.DataFrame, past: Sequence[Path]) -> Analysis:
 
 def write(found: Analysis, folder: Path) -> list[Path]:
     """Write every report of a fleet; the paths."""
-    texts = report.written(found, folder / "fleet") | {folder / "fleet.html": page.page(found)}
+    return _write(report.written(found, folder / "fleet") | {folder / "fleet.html": page.page(found)})
+
+
+def _write(texts: Mapping[Path, str]) -> list[Path]:
     for path, text in texts.items():
         write_whole(path, text)
     return list(texts)

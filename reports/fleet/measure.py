@@ -20,7 +20,10 @@ from peakgate.reports.fleet.engine import Engine, Patience
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Plan, Store
 
-EXCLUSIVE, TOGETHER, AGAIN = "exclusive", "together", "again"
+EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
+AT_ONCE = (TOGETHER, SHARD)
+"""Passes that load all GPUs of a node at the same time."""
+
 START_LIMIT_S = 60
 LOOPBACK = "127.0.0.1:0"
 """Where Dask's HTTP servers listen: any free port, for nobody outside this machine."""
@@ -129,7 +132,8 @@ def run_pass(
         if gate["mode"] == mode and gate["outcome"] in ("measured", "crashed", "refused")
     }
     left = [each for each in where if each.uuid not in done]
-    reported = _Reported(left, mode, together=mode == TOGETHER, progress=progress)
+    shares = store.shares()
+    reported = _Reported(left, mode, together=mode in AT_ONCE, progress=progress)
 
     def job(each: Place) -> task.Job:
         return task.Job(
@@ -144,13 +148,14 @@ def run_pass(
             work=cluster.work,
             arguments=plan.arguments,
             wait_s=cluster.wait_s,
+            cases=shares.of(each.uuid) if shares else (),
         )
 
     def finished(result: dict[str, Any]) -> None:
         store.add_gate(result)
         reported.count(result)
 
-    found.measure(left, job, packed.data, together=mode == TOGETHER, finished=finished)
+    found.measure(left, job, packed.data, together=mode in AT_ONCE, finished=finished)
     progress.clear()
 
 

@@ -1,8 +1,8 @@
 """What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
 
 A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
-as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files) and
-``wall.json`` (where the command's wall time went).
+as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files),
+``wall.json`` (where the command's wall time went), and of a sharded tier ``shares.json`` (which GPU measures what).
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Any
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.shard import Shares
 
 FACTS = "plan.json"
 CASES = "cases.jsonl"
 EVENTS = "events.txt"
 WALL = "wall.json"
+SHARES = "shares.json"
 SCHEMA = 1
 
 
@@ -40,6 +42,7 @@ class Plan:
     device: str
     together: bool
     harness: str
+    shard: bool = False
 
 
 class Store:
@@ -112,6 +115,19 @@ class Store:
         path = self.folder / WALL
         found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return found
+
+    def add_shares(self, shares: Shares) -> None:
+        """Write down which GPU measures which cases."""
+        write_whole(self.folder / SHARES, json.dumps({"common": shares.common, "own": shares.own}, indent=1))
+
+    def shares(self) -> Shares | None:
+        """Which GPU measures which cases; None where they were not assigned yet."""
+        path = self.folder / SHARES
+        if not path.is_file():
+            return None
+        document = json.loads(path.read_text(encoding="utf-8"))
+        own = {str(uuid): tuple(cases) for uuid, cases in document["own"].items()}
+        return Shares(tuple(document["common"]), own)
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""

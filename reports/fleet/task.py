@@ -51,7 +51,7 @@ class Job:
     """One gate: which fleet, GPU and pass (``exclusive``, ``together``, ``again``), and what to measure with.
 
     ``work`` is a folder on the node, ``~`` for the worker's home; ``arguments`` are for ``peakgate bench``. ``seen``
-    are the GPU's facts where its worker gave them a moment ago.
+    are the GPU's facts where its worker gave them a moment ago; ``cases`` is a share of the tier, empty for all of it.
     """
 
     fleet: str
@@ -66,6 +66,7 @@ class Job:
     arguments: tuple[str, ...]
     wait_s: float
     seen: Mapping[str, Any] | None = None
+    cases: tuple[str, ...] = ()
 
     @property
     def gate(self) -> str:
@@ -158,6 +159,10 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
     command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.gate_process", str(os.getpid())]
     command += [f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}", f"--commit={job.commit}"]
     command += [f"--benchmark-json={folder / 'run.json'}", f"--benchmark-storage={folder / 'storage'}"]
+    if job.cases:
+        listed = folder / "cases.txt"
+        write_whole(listed, "\n".join(job.cases))
+        command.append(f"--cases={listed}")
     command += [f"--wait={job.wait_s:g}", *(["--resume"] if resume else []), *job.arguments]
     worker = distributed.get_worker()
     with (folder / "log.txt").open("wb") as log:
