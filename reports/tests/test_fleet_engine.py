@@ -15,7 +15,6 @@ from peakgate.reports.fleet import archive, dataset, measure, sharded, tier
 from peakgate.reports.fleet.place import Place, Worker, emulator_places, gpu_places, preferred, reaches
 from peakgate.reports.fleet.shard import Shares
 from peakgate.reports.fleet.store import CASES, EVENTS, Plan, Store
-from peakgate.reports.fleet.tier import Expected
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
@@ -70,9 +69,7 @@ def test_a_gpu_goes_to_the_worker_whose_first_it_is_and_to_its_node_only():
 
 @pytest.mark.filterwarnings("default")
 def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
-    cases = [
-        Expected(each["case"], each["bound"], 1.0) for each in tier.listed(config.find(project), "full", Scale.SMALL)
-    ]
+    cases = [each["case"] for each in tier.listed(config.find(project), "full", Scale.SMALL)]
     packed = archive.pack(config.find(project))
     store = Store(tmp_path / "fleet")
     plan = Plan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
@@ -89,7 +86,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     ):
         places = measure.places(engine, "cpu")
         store.begin(plan, places.values())
-        store.add_shares(Shares((cases[0].case,), dict(zip(places, [(each.case,) for each in cases[1:]], strict=True))))
+        store.add_shares(Shares((cases[0],), {uuid: (case,) for uuid, case in zip(places, cases[1:], strict=True)}))
         address = engine.workers()[0].address
         victim = _Killer(engine, address)
         places_and_kill = [*places.values()]
@@ -111,7 +108,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     assert (store.folder / CASES).read_text().count("bench_sum") >= 2
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
-    assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == {each.case for each in cases}
+    assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
     found = sharded.judge(dataset.of_store(store), store.shares(), gates)
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
