@@ -63,11 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not workers:
         return refused(PeakgateError("trial: no GPU answers here; --device cpu --workers 4 tries it without"))
     folder.mkdir(parents=True, exist_ok=True)
+    parts = options.parts.split(",")
     trial = _Trial(folder, workers, options.device, for_fleet, restart=options.restart)
+    if unknown := sorted(set(parts) - trial.parts.keys()):
+        return refused(PeakgateError(f"--parts {unknown[0]}: expected some of {', '.join(trial.parts)}"))
     try:
-        for name in options.parts.split(","):
-            if name not in trial.parts:
-                raise PeakgateError(f"--parts {name}: expected some of {', '.join(trial.parts)}")
+        for name in parts:
             trial.part(name, trial.parts[name])
     except PeakgateError as error:
         return refused(error)
