@@ -10,10 +10,10 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 from peakgate.reports.fleet import dataset, paired, statistics
+from peakgate.reports.fleet.store import AGAIN, EXCLUSIVE, TOGETHER
 from peakgate.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
-FIRST = ("exclusive", "together")
-AGAIN = "again"
+FIRST = (EXCLUSIVE, TOGETHER)
 MOST_WORDS = 3
 """So many cases are named in a GPU's reason."""
 
@@ -109,7 +109,7 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
             gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
     order = gpus["status"].map({each: rank for rank, each in enumerate(Status)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
-    both = mode == "together" and past is not None
+    both = mode == TOGETHER and past is not None
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,

@@ -19,7 +19,7 @@ from peakgate.reports.fleet import archive, place, shard, tier
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.phases import MEASURED, Phases
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import Plan, Store
+from peakgate.reports.fleet.store import AGAIN, Plan, Store
 from peakgate.reports.options import add_out
 from peakgate.run import inputs
 from peakgate.run.lock import seconds
@@ -63,29 +63,28 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     phases.ends("start")
     store, plan, places = _begun(options, for_bench, root, packed)
     cluster = measure.Cluster(options.scheduler, options.workers, plan.device, options.work, options.wait)
+    inventory = inventory if plan.device == "gpu" else place.NO_GPUS
     progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
     with measure.engine(cluster, store, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
-        store.begin(plan, places.values())
-        if listing is not None:
+        if listing is not None:  # before the plan is there: a fleet that can be resumed has its shares
             _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
+        store.begin(plan, places.values())
         phases.ends("workers")
         imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.conclude")
         run_pass = partial(
             measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
         )
-        if plan.shard:
-            shares = store.shares()
-            run_pass(where=[places[uuid] for uuid in (shares.own if shares else ())], mode=measure.SHARD)
-            phases.ends(MEASURED)
-            return store
-        run_pass(where=list(places.values()), mode=measure.TOGETHER if plan.together else measure.EXCLUSIVE)
+        shares = store.shares()
+        run_pass(where=[places[uuid] for uuid in (shares.own if shares else places)], mode=plan.mode)
         phases.ends(MEASURED)
+        if plan.shard:
+            return store
         suspects = imported.result().suspects(store)
         phases.ends("analysis")
         if suspects:
             sys.stderr.write(f"{len(suspects)} suspects are measured again\n")
-            run_pass(where=[places[uuid] for uuid in suspects], mode=measure.AGAIN)
+            run_pass(where=[places[uuid] for uuid in suspects], mode=AGAIN)
             phases.ends("suspects")
     phases.ends("end of workers")
     return store

@@ -18,9 +18,8 @@ from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import Archive
 from peakgate.reports.fleet.engine import Engine, Patience
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import Plan, Store
+from peakgate.reports.fleet.store import SHARD, TOGETHER, Plan, Store
 
-EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 AT_ONCE = (TOGETHER, SHARD)
 """Passes that load all GPUs of a node at the same time."""
 

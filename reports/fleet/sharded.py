@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from peakgate.reports.fleet import dataset
 from peakgate.reports.fleet.shard import Shares
+from peakgate.reports.fleet.store import SHARD
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode
 
-MODE = "shard"
 EQUAL_WITHIN = 0.03
 """The slowest and the fastest GPU may be so far apart in the median over a group's common cases: as far as unchanged
 code is from one H200 to another (``comparison.noise``)."""
@@ -60,7 +60,7 @@ class Sharded:
 
 def judge(table: pd.DataFrame, shares: Shares, gates: Sequence[Mapping[str, Any]]) -> Sharded:
     """Judge the ``shard`` pass of a fleet: ``table`` as ``dataset.COLUMNS``, and what became of each gate."""
-    rows = table[(table["mode"] == MODE) & table["case"].notna()]
+    rows = table[(table["mode"] == SHARD) & table["case"].notna()]
     rows = rows.assign(case=rows["case"].astype(str), uuid=rows["uuid"].astype(str))
     real = rows[~rows["emulated"].fillna(value=False).astype(bool)]
     deviations, groups = _deviations(real[real["case"].isin(shares.common)])
@@ -84,7 +84,7 @@ def _deviations(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
 
 def _gpus(shares: Shares, gates: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame:
     names = ("node", "outcome", "reason", "exit_code", "wall_s")
-    known = {gate["uuid"]: gate for gate in gates if gate["mode"] == MODE}
+    known = {gate["uuid"]: gate for gate in gates if gate["mode"] == SHARD}
     found = pd.DataFrame(
         [{name: known.get(uuid, {}).get(name) for name in names} for uuid in shares.own],
         index=pd.Index(list(shares.own), name="uuid"),

@@ -21,6 +21,9 @@ from peakgate.common.files import unwritable, write_whole
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.shard import Shares
 
+EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
+"""Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
+
 FACTS = "plan.json"
 CASES = "cases.jsonl"
 EVENTS = "events.txt"
@@ -43,6 +46,11 @@ class Plan:
     together: bool
     harness: str
     shard: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The pass over all GPUs that it begins with."""
+        return SHARD if self.shard else TOGETHER if self.together else EXCLUSIVE
 
 
 class Store:

@@ -8,6 +8,7 @@ import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.fleet import analysis, conclude, dataset, page, report
 from peakgate.reports.fleet.analysis import Status
+from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Plan, Store, newest
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
@@ -170,6 +171,15 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     store.begin(plan, [])
     conclude.write(analysis.analyse(fleet(1)), store.folder)
     assert newest(tmp_path).read() == (plan, {})
+
+
+def test_a_fleet_that_was_interrupted_does_not_pass(tmp_path):
+    store = Store(tmp_path / "f")
+    plan = Plan("f", "digest", "inside", "commit", False, (), "cpu", False, "harness")
+    store.begin(plan, [Place("GPU-0", "node0", None, emulated=False)])
+    found = analysis.analyse(dataset.of_store(store))
+    assert (found.counts, found.exit_code) == ({Status.LOST: 1}, ExitCode.UNDECIDED)
+    assert found.gpus.loc["GPU-0", "reason"] == "not measured; --resume continues"
 
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
