@@ -6,6 +6,7 @@ was: where they differ by more than ``EQUAL_WITHIN`` nothing is said about the t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +67,7 @@ def judge(table: pd.DataFrame, shares: Shares, gates: Sequence[Mapping[str, Any]
     deviations, groups = _deviations(real[real["case"].isin(shares.common)])
     effects = deviations.T.groupby(groups).median().T
     apart = {str(name): 100 * float(np.expm1(column.max() - column.min())) for name, column in effects.items()}
-    gpus = _gpus(shares, gates, rows).join(100 * np.expm1(effects))
+    gpus = _gpus(shares, gates, rows).join(100 * effects.map(math.expm1))
     cases = _cases(shares, rows)
     problems = [*_lost(gpus), *_unmeasured(cases)]
     if real["uuid"].nunique() > 1:

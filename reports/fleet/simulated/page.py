@@ -190,7 +190,7 @@ def trials(record: Path) -> str:
 def _trial(facts: Mapping[str, Any]) -> str:
     """Wall times on one machine, beside ``bench`` of one GPU and beside the same command on one GPU."""
     alone, one = facts["alone"]["wall_s"], facts.get("one", {}).get("wall_s")
-    rows = [("`peakgate bench` of one GPU, without a fleet", f"{alone:.1f} s", "1.00", "")]
+    rows: list[tuple[str, ...]] = [("`peakgate bench` of one GPU, without a fleet", f"{alone:.1f} s", "1.00", "")]
     for name, label in PARTS.items():
         if name in facts:
             wall = facts[name]["wall_s"]
