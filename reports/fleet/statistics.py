@@ -38,10 +38,10 @@ KNOWN_SPREAD, KNOWN_DF = 0.005, 4.0
 
 KNOWN_MODEL = "nvidia-h200"
 SMALL_SPREAD, SMALL_DF, STRANGER_DF = 0.0067, 11.0, 4.0
-"""The same in a small fleet: the SD of the effect over all cases of the 12 H200s whose gates are kept, and its df.
+"""The same in a small fleet: the SD of the effect over all cases of the 12 H200s known on 2026-11-22, and its df.
 
-They are in ``runs``, ``lab/floors/runs`` and ``lab/fleet`` of its baselines. Of another model, whose GPUs may differ
-more, it weighs less.
+Their gates are in ``runs``, ``lab/floors/runs`` and ``lab/fleet/trial-02a8c0d`` of its baselines. Of another model,
+whose GPUs may differ more, it weighs less.
 """
 
 MAD_EFFICIENCY = 0.37

@@ -189,13 +189,16 @@ def trials(record: Path) -> str:
 
 def _trial(facts: Mapping[str, Any]) -> str:
     """Wall times on one machine, beside ``bench`` of one GPU and beside the same command on one GPU."""
-    alone, one = facts["alone"]["wall_s"], facts.get("one", {}).get("wall_s")
+    alone, one = facts["alone"]["wall_s"], _wall_s(facts["one"]) if "one" in facts else None
     rows: list[tuple[str, ...]] = [("`peakgate bench` of one GPU, without a fleet", f"{alone:.1f} s", "1.00", "")]
     for name, label in PARTS.items():
         if name in facts:
-            wall = facts[name]["wall_s"]
+            wall = _wall_s(facts[name])
             beside = [f"{wall / each:.2f}" if each and name != "shard" else "" for each in (alone, one)]
             rows.append((label, f"{wall:.1f} s", *beside))
+    if "shard" in facts:
+        added = sum(float(gate["wall_s"]) for gate in facts["shard"]["gates"].values())
+        rows.append(("its gates' times added", f"{added:.1f} s", "", ""))
     head = (f"{facts['workers']} GPUs", "wall time", "over `bench` of one GPU", "over a fleet of one GPU")
     parts = [part for part in facts.values() if isinstance(part, dict) and "gates" in part]
     gates = [gate for part in parts for gate in part["gates"].values()]
@@ -209,15 +212,23 @@ def _trial(facts: Mapping[str, Any]) -> str:
     return "\n\n".join([table(head, rows), *_phases(facts), below])
 
 
+def _wall_s(part: Mapping[str, Any]) -> float:
+    """Wall time of a command, by its own clock where it has one: from the start of its process to its reports."""
+    return float(sum(part["phases"].values()) if part.get("phases") else part["wall_s"])
+
+
 def _phases(facts: Mapping[str, Any]) -> list[str]:
     """Where the seconds of each whole command went, and those of its slowest gate; nothing of an early trial."""
     rows = []
     for name, label in PARTS.items():
         if seconds := facts.get(name, {}).get("phases"):
             slowest = max(facts[name]["gates"].values(), key=lambda gate: float(gate["wall_s"]))
-            gate = ", ".join(f"{phase} {value:.1f}" for phase, value in slowest["phases"].items())
-            rows.append((label, ", ".join(f"{phase} {value:.1f}" for phase, value in seconds.items()), gate))
+            rows.append((label, *map(_long_phases, (seconds, slowest["phases"]))))
     return [table(("seconds", "of the command", "of its slowest gate"), rows)] if rows else []
+
+
+def _long_phases(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{phase} {value:.1f}" for phase, value in seconds.items() if value >= 0.05)
 
 
 def picture(record: Path) -> str:
