@@ -103,13 +103,14 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     gpus = _with_status(gpus, _faults(first), _gate_words(gates))
     notes = [note for part in parts for note in part.notes]
     empty = statistics.fleet(pd.DataFrame(), pd.Series(dtype=str), pd.Series(dtype=str))["node"]
-    changes = paired.against_past(first, past) if past is not None else ()
+    real = first[~first["emulated"].fillna(value=False).to_numpy(bool)]  # the emulator's times are no GPU's
+    past = past if len(real) else None
+    changes = paired.against_past(real, past) if past is not None else ()
     for change in changes:
         for uuid, why in change.named.items():
             gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
     order = gpus["status"].map({each: rank for rank, each in enumerate(Status)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
-    both = mode == TOGETHER and past is not None
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,
@@ -122,7 +123,7 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
         failing=_failing(gates),
         notes=tuple(notes),
         faulty=tuple(_faulty_everywhere(first)),
-        together=paired.together(first, past) if both and past is not None else None,
+        together=paired.together(real, past) if past is not None and mode == TOGETHER else None,
         changes=changes,
     )
 

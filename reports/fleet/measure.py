@@ -173,8 +173,10 @@ class _Reported:
         self._outcomes[result["outcome"]] += 1
         self._walls += [result["wall_s"]] if result.get("wall_s") else []
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self._outcomes.items())
-        rounds = (1 if max(self._left.values()) else 0) if self._together else max(self._left.values())
-        eta = rounds * median(self._walls) if self._walls else None
+        usual = median(self._walls) if self._walls else None
+        gone = time.monotonic() - self._began if self._together else 0.0
+        rounds = 1 if self._together else max(self._left.values())
+        eta = None if usual is None else max(rounds * usual - gone, 0.0)
         self._progress.show(f"{self._mode}: {sum(self._outcomes.values())} of {self._total} gates: {counts}", eta)
 
 

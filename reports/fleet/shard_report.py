@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,12 @@ def markdown(found: Sharded) -> str:
     head = ("GPU", "node", "outcome", "cases", "wall time", *(f"{name}, beside the median GPU" for name in groups))
     rows = [
         (
-            *(code(str(uuid)), escape(str(row["node"])), str(row["outcome"]), str(row["cases"])),
+            *(
+                code(str(uuid)),
+                escape(str(row["node"]) if pd.notna(row["node"]) else MISSING),
+                str(row["outcome"]),
+                str(row["cases"]),
+            ),
             *(_number(row["wall_s"], ".1f", " s"), *(_number(row[name], "+.2f", " %") for name in groups)),
         )
         for uuid, row in found.gpus.iterrows()
@@ -102,4 +106,4 @@ def written(found: Sharded, stem: Path) -> dict[Path, str]:
 
 
 def _number(value: Any, form: str, unit: str) -> str:
-    return MISSING if pd.isna(value) or math.isnan(value) else f"{value:{form}}{unit}"
+    return MISSING if pd.isna(value) else f"{value:{form}}{unit}"

@@ -87,7 +87,7 @@ def _gpus(shares: Shares, gates: Sequence[Mapping[str, Any]], rows: pd.DataFrame
     names = ("node", "outcome", "reason", "exit_code", "wall_s")
     known = {gate["uuid"]: gate for gate in gates if gate["mode"] == SHARD}
     found = pd.DataFrame(
-        [{name: known.get(uuid, {}).get(name) for name in names} for uuid in shares.own],
+        [{name: known.get(uuid, dataset.NOT_MEASURED).get(name) for name in names} for uuid in shares.own],
         index=pd.Index(list(shares.own), name="uuid"),
         columns=list(names),
     )
@@ -113,7 +113,7 @@ def _cases(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _lost(gpus: pd.DataFrame) -> list[str]:
     gone = gpus[gpus["outcome"] != "measured"]
-    return [f"{uuid}: {row['outcome'] or 'not measured'}: {row['reason'] or ''}" for uuid, row in gone.iterrows()]
+    return [f"{uuid}: {row['outcome']}: {row['reason']}" for uuid, row in gone.iterrows()]
 
 
 def _unmeasured(cases: pd.DataFrame) -> list[str]:

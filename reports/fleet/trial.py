@@ -58,13 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--parts", default="alone,exclusive,together,losses", help="in the order to run them")
     options, for_fleet = parser.parse_known_args(arguments)
-    workers = options.workers or len(place.answer()["gpus"])
+    gpus = [str(gpu["uuid"]) for gpu in place.inventory()["gpus"]] if options.device == "gpu" else []
+    workers = options.workers or len(gpus)
     folder = options.folder.absolute()
     if not workers:
         return refused(PeakgateError("trial: no GPU answers here; --device cpu --workers 4 tries it without"))
     folder.mkdir(parents=True, exist_ok=True)
     parts = options.parts.split(",")
-    trial = _Trial(folder, workers, options.device, for_fleet, restart=options.restart)
+    trial = _Trial(folder, workers, gpus, for_fleet, restart=options.restart)
     if unknown := sorted(set(parts) - trial.parts.keys()):
         return refused(PeakgateError(f"--parts {unknown[0]}: expected some of {', '.join(trial.parts)}"))
     try:
@@ -93,8 +94,11 @@ def _without_serials(document: Any) -> Any:
 class _Trial:
     """The parts that were run, and what came of them."""
 
-    def __init__(self, folder: Path, workers: int, device: str, for_fleet: Sequence[str], *, restart: bool) -> None:
-        self._folder, self._workers, self._device, self._for_fleet = folder, workers, device, list(for_fleet)
+    def __init__(
+        self, folder: Path, workers: int, gpus: Sequence[str], for_fleet: Sequence[str], *, restart: bool
+    ) -> None:
+        self._folder, self._workers, self._gpus, self._for_fleet = folder, workers, gpus, list(for_fleet)
+        self._device = "gpu" if gpus else "cpu"
         self._summary: dict[str, Any] = {"workers": workers}
         self._cases = 0
         self._before = ""
@@ -153,8 +157,7 @@ class _Trial:
 
     def one(self) -> dict[str, Any]:
         """A fleet of one GPU of this machine."""
-        gpus = place.inventory()["gpus"]
-        only = {"CUDA_VISIBLE_DEVICES": gpus[0]["uuid"]} if gpus and self._device == "gpu" else {}
+        only = {"CUDA_VISIBLE_DEVICES": self._gpus[0]} if self._gpus else {}
         code = self._run(["--workers", "1"], environment=only)
         return {"exit_code": code, **self._outcome(1)}
 

@@ -173,6 +173,12 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     assert newest(tmp_path).read() == (plan, {})
 
 
+def test_the_emulators_times_are_compared_with_none():
+    now = fleet(8, slow={3: 0.5}).assign(emulated=True)
+    found = analysis.analyse(now, fleet(8))
+    assert (found.counts, found.changes, found.together) == ({Status.OK: 8}, (), None)
+
+
 def test_a_fleet_that_was_interrupted_does_not_pass(tmp_path):
     store = Store(tmp_path / "f")
     plan = Plan("f", "digest", "inside", "commit", False, (), "cpu", False, "harness")

@@ -92,6 +92,16 @@ def test_what_is_not_whole_never_passes(changed, problem):
     assert found.exit_code is ExitCode.UNDECIDED
 
 
+def test_a_gpu_without_a_gate_is_reported_as_not_measured():
+    shares = shard.split(CASES, GPUS)
+    rows = [row for uuid in GPUS[:2] for row in of_gpu(uuid, shares.of(uuid))]
+    gates = [{"uuid": uuid, "mode": "shard", "outcome": "measured", "exit_code": 0} for uuid in GPUS[:2]]
+    found = sharded.judge(dataset.frame(rows), shares, gates)
+    assert found.problems[0] == "GPU-c: lost: not measured; --resume continues"
+    assert found.exit_code is ExitCode.UNDECIDED
+    assert "nan" not in shard_report.markdown(found)
+
+
 def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
     case = "copy.case0"
     found = judged(verdicts={case: "BELOW_FLOOR"})
