@@ -14,7 +14,7 @@ COMMON, COMMON_SHARE = 24, 0.1
 FEWEST_COMMON = 4
 """Of each group, where it has as many."""
 
-DEAREST_S = 0.2
+LONGEST_COMMON_S = 0.2
 """A case that takes longer is not measured on every GPU where there are enough others."""
 
 
@@ -54,7 +54,9 @@ def _common(cases: Sequence[Expected]) -> tuple[str, ...]:
     chosen: list[str] = []
     for group in sorted({str(each.bound) for each in cases}):
         members = [each for each in cases if str(each.bound) == group]
-        names = sorted(each.case for each in members if each.seconds <= DEAREST_S) or [each.case for each in members]
+        names = sorted(each.case for each in members if each.seconds <= LONGEST_COMMON_S) or [
+            each.case for each in members
+        ]
         count = min(max(FEWEST_COMMON, round(wanted * len(members) / len(cases))), len(names))
         chosen += [names[(2 * place + 1) * len(names) // (2 * count)] for place in range(count)]
     return tuple(chosen)

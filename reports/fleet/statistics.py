@@ -37,7 +37,7 @@ KNOWN_SPREAD, KNOWN_DF = 0.005, 4.0
 """SD of the main effect of known H200s, and the weight it has beside a large fleet's own spread, in df."""
 
 KNOWN_MODEL = "nvidia-h200"
-SMALL_SPREAD, SMALL_DF, STRANGER_DF = 0.0067, 11.0, 4.0
+SMALL_SPREAD, SMALL_DF, OTHER_MODEL_DF = 0.0067, 11.0, 4.0
 """The same in a small fleet: the SD of the effect over all cases of the 12 H200s known on 2026-11-22, and its df.
 
 Their gates are in ``runs``, ``lab/floors/runs`` and ``lab/fleet/trial-02a8c0d`` of its baselines. Of another model,
@@ -95,7 +95,7 @@ class Known:
 
 def known_of(slug: str) -> Known:
     """What is known of a GPU model."""
-    return Known() if slug == KNOWN_MODEL else Known(small_df=STRANGER_DF)
+    return Known() if slug == KNOWN_MODEL else Known(small_df=OTHER_MODEL_DF)
 
 
 @dataclass(frozen=True, slots=True)

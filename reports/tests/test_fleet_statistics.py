@@ -89,10 +89,10 @@ def test_the_spread_of_the_gpus_below_is_scaled_to_that_of_the_whole_fleet():
 
 def test_a_model_whose_spread_is_not_known_needs_a_larger_effect():
     values = np.linspace(-0.02, 0.02, 8)
-    known, stranger = (
+    known, other = (
         statistics.small_fleet(values, statistics.known_of(slug))[0] for slug in ("nvidia-h200", "nvidia-h100")
     )
-    assert stranger.threshold(1e-4) > known.threshold(1e-4)
+    assert other.threshold(1e-4) > known.threshold(1e-4)
 
 
 def test_a_heavy_tail_raises_what_is_named():
