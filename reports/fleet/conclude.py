@@ -13,7 +13,7 @@ from peakgate.reports.fleet.analysis import Analysis
 from peakgate.reports.fleet.phases import MEASURED, Phases, in_words
 from peakgate.reports.fleet.store import Store
 from peakgate.reports.render.console import VerdictConsole
-from peakgate.reports.render.findings import line
+from peakgate.reports.render.terminal import line
 
 
 def suspects(store: Store) -> list[str]:

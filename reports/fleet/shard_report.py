@@ -11,8 +11,8 @@ from peakgate.common.text import cell
 from peakgate.reports.fleet.report import records
 from peakgate.reports.fleet.sharded import EQUAL_WITHIN, Sharded
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.findings import line
 from peakgate.reports.render.markdown import code, escape
+from peakgate.reports.render.terminal import line
 from peakgate.verdict import Verdict, counts
 from rich.console import Console
 

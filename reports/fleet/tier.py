@@ -16,7 +16,7 @@ from typing import Any
 from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.processes import end_group
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.project.config import Project
 from peakgate.reports.runs.index import Session, read_session
 from peakgate.verdict import ExitCode
