@@ -1,4 +1,4 @@
-"""Six small projects of other kinds (.ci/newcomer/), used as a newcomer would, in git repositories of their own.
+"""Seven small projects of other kinds (.ci/newcomer/), used as a newcomer would, in git repositories of their own.
 
     python .ci/newcomer.py OUT [--device cpu] [--seconds 350] [PROJECT ...]
 
