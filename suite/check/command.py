@@ -32,6 +32,8 @@ from peakgate.project import config
 from peakgate.project.problems import problems
 from peakgate.verdict import ExitCode
 
+_TASK_S = 300.0
+"""Of wall time, after which a kernel's check counts as hung, without its search."""
 CHECK_FILE, MUTANTS_FILE = "check.json", "mutants.json"
 
 
@@ -71,12 +73,20 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         (
             key.kernel,
             len(cases),
-            partial(lane.check_build, chosen.text, chosen.family, key, orders, nonfinite=chosen.nonfinite),
+            partial(
+                lane.check_build,
+                chosen.text,
+                chosen.family,
+                key,
+                orders,
+                nonfinite=chosen.nonfinite,
+                search_s=chosen.search,
+            ),
         )
         for key, cases in lane.builds(chosen.text, chosen.family).items()
     ]
     reports = lane.not_run(chosen.text, chosen.family)
-    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs):
+    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs, limit_s=_TASK_S + chosen.search):
         if isinstance(answer, workers.Died):
             kernel, count, _ = tasks[number]
             what = f"{lane.DIED}: {answer.how}"
@@ -109,6 +119,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
     (chosen.out / CHECK_FILE).unlink(missing_ok=True)  # an older verdict is not this one's
     given = [] if chosen.family is None else [str(chosen.family.resolve())]
     given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
+    given += [f"--search={chosen.search}", *(["--nonfinite"] if chosen.nonfinite else [])]
     return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
 
 
@@ -171,6 +182,13 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
     parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    parser.add_argument(
+        "--search",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="try other sizes, so long per kernel, where the family gives no edges (0)",
+    )
     parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument(
@@ -198,6 +216,8 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("--isolate goes with a plain `check`")
     if chosen.schedules < 1 or chosen.jobs < 1:
         parser.error("--schedules and --jobs are whole numbers from 1 on")
+    if not 0 <= chosen.search < float("inf") or (chosen.search and (chosen.mutants or chosen.digests)):
+        parser.error("--search is a number of seconds, and goes with a plain `check`")
     if chosen.device != "cpu" and not chosen.digests:
         parser.error("--device goes with --digests: everything else runs in the emulator")
     return chosen
