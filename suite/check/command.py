@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.check import digests, hunt, isolate, lane, report, survivors, workers
+from peakgate.check import digests, hunt, isolate, lane, page, picture, report, survivors, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
@@ -104,9 +104,33 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     for defect in (defect for kernel in kernels for defect in kernel.defects if defect.key not in accepted):
         print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(defect.key)}\n")  # noqa: T201
     wall_s = time.perf_counter() - start
-    for line in (*said, *report.lines(kernels, orders, wall_s)):
+    lines = (*said, *report.lines(kernels, orders, wall_s))
+    for line in lines:
         print(line)  # noqa: T201
+    if chosen.html:
+        page.write(chosen.html, lines[-1], datetime.now(UTC).isoformat(" ", "minutes"), _drawn(chosen, kernels), lines)
+        print(f"page: {chosen.html}")  # noqa: T201
     return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
+
+
+def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[page.Drawing]:
+    """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
+    races = {
+        (defect.first.case, defect.first.schedule): kernel.kernel
+        for kernel in kernels
+        for defect in (*kernel.defects, *(defect for defect, _ in kernel.waived))
+        if defect.first.kind in picture.KINDS
+    }
+    tasks = picture.tasks(chosen.text, chosen.family, list(races))
+    answers = dict(workers.run(tasks, chosen.jobs))
+    drawings, known = [], set()
+    for number, kernel in enumerate(races.values()):
+        found = answers[number]
+        for each in [] if isinstance(found, workers.Died) else found:
+            if (kernel, each.kind, each.where) not in known:
+                known.add((kernel, each.kind, each.where))
+                drawings.append(page.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
+    return drawings
 
 
 def _looked_at(chosen: argparse.Namespace, checked: Mapping[str, bool], key: waivers.DefectKey) -> bool:
@@ -196,6 +220,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         action="store_true",
         help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants", skip_listed=False)
     if verb == "mutants":
@@ -214,6 +239,10 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("--digests goes with `check`")
     if chosen.isolate and (chosen.mutants or chosen.digests):
         parser.error("--isolate goes with a plain `check`")
+    if chosen.html:
+        if chosen.mutants or chosen.digests or chosen.isolate:
+            parser.error("--html goes with a plain `check`")
+        page.require()
     if chosen.schedules < 1 or chosen.jobs < 1:
         parser.error("--schedules and --jobs are whole numbers from 1 on")
     if not 0 <= chosen.search < float("inf") or (chosen.search and (chosen.mutants or chosen.digests)):

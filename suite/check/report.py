@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
@@ -159,7 +160,7 @@ def _described(defect: Defect) -> dict[str, Any]:
 def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str]) -> KernelReport:
     found: dict[tuple[str, str | None], list[Finding]] = {}
     for build in builds:
-        for finding in build.findings:
+        for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
             found.setdefault((finding.kind, finding.where), []).append(finding)
     return KernelReport(
         kernel,
@@ -195,5 +196,9 @@ def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
 
 def _some(sizes: Iterable[str]) -> str:
     """The smallest few."""
-    ordered = sorted(sizes, key=lambda size: [(len(digits), digits) for digits in size.split("x")])
+    ordered = sorted(sizes, key=_numbers)
     return ", ".join(ordered[:SOME]) + (f" and {len(ordered) - SOME} more" if len(ordered) > SOME else "")
+
+
+def _numbers(size: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", size)]

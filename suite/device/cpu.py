@@ -94,7 +94,8 @@ class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
     ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
-    ``nonfinite`` reports NaNs and infinities that the kernel writes.
+    ``nonfinite`` reports NaNs and infinities that the kernel writes. ``trace``, where one is set, receives the accesses
+    to shared memory of one block: of the last launch there was.
     """
 
     resources: Resources | None = None
@@ -105,6 +106,7 @@ class CpuLaunchable:
     ) -> None:
         self.case = case
         self._nonfinite = nonfinite
+        self.trace: emulator.Trace | None = None
         self._access_budget = access_budget
         self.poison = POISON
         self._values: list[Any] = []
@@ -171,6 +173,7 @@ class CpuLaunchable:
                     constants=self._constants,
                     cooperative=self.case.stage.cooperative,
                     nonfinite=self._nonfinite,
+                    trace=self.trace,
                     outputs=[place for place, at in enumerate(each.takes) if at in outputs],
                 )
         except emulator.KernelDefect as defect:
