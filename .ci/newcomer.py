@@ -105,7 +105,7 @@ def measure(trial: Trial) -> None:
     nothing_to_run = emulated and trial.name in ("package", "operations")
     for _ in range(SESSIONS if ladder else 1):
         trial.peakgate("bench", "--device", trial.device, expected=(2,) if nothing_to_run else (0,))
-    trial.keep(".peakgate/out/bench.json", ".benchmarks/*/*.json")
+    trial.keep(".peakgate/out/bench.json", ".benchmarks/**/*.json")
     if not ladder:
         if (trial.root / "kernels").exists():
             trial.peakgate("sanitize", "--tool", "memcheck", expected=(3,) if emulated else (0,))

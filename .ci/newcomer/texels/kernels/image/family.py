@@ -38,6 +38,15 @@ FAMILY = family(
         sizes=SIZES,
     ),
     kernel(
+        "plain.cu",
+        arguments=lambda h, w: [Out(h, w), In(h, w), Value(h), Value(w)],
+        grid=tiles,
+        block=(32, 8),
+        bytes=copied,
+        reference=lambda xp, image: image[:, ::-1],
+        sizes=SIZES,
+    ),
+    kernel(
         "negate.cu",
         arguments=lambda h, w: [InOut(h, w, surface=Surface()), Value(h), Value(w)],
         grid=tiles,
