@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peakgate.case import Case
 from peakgate.check import digests, hunt, isolate, lane, page, picture, report, survivors, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
@@ -83,7 +84,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
                 search_s=chosen.search,
             ),
         )
-        for key, cases in lane.builds(chosen.text, chosen.family).items()
+        for key, cases in _longest_first(lane.builds(chosen.text, chosen.family))
     ]
     reports = lane.not_run(chosen.text, chosen.family)
     for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs, limit_s=_TASK_S + chosen.search):
@@ -111,6 +112,15 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         page.write(chosen.html, lines[-1], datetime.now(UTC).isoformat(" ", "minutes"), _drawn(chosen, kernels), lines)
         print(f"page: {chosen.html}")  # noqa: T201
     return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
+
+
+def _longest_first(builds: Mapping[lane.BuildKey, Sequence[Case]]) -> list[tuple[lane.BuildKey, Sequence[Case]]]:
+    """So that no process is left with a long build at the end; by the work that the families claim."""
+
+    def work(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
+        return sum(case.work.bytes + case.work.flops for case in build[1])
+
+    return sorted(builds.items(), key=work, reverse=True)
 
 
 def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[page.Drawing]:

@@ -7,9 +7,9 @@ first order alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from math import inf
 from pathlib import Path
@@ -19,6 +19,7 @@ from peakgate.build.sources import read_sources
 from peakgate.case import Case, Sized
 from peakgate.check.workers import Report
 from peakgate.common.errors import PeakgateError
+from peakgate.device import emulator
 from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable, not_emulated
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.expected import ReferenceFault, expected
@@ -214,10 +215,11 @@ def check_cases(
         return BuildReport(kernel, len(cases), skipped=reason)
     found: list[Finding] = []
     launches = 0
+    load = cache(emulator.load)
     for case in cases:
         report(case.id)
         try:
-            launched = check_case(case, orders, nonfinite=nonfinite)
+            launched = check_case(case, orders, nonfinite=nonfinite, load=load)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         except MemoryError as error:
@@ -230,13 +232,18 @@ def check_cases(
 
 
 def check_case(
-    case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET, nonfinite: bool = False
+    case: Case,
+    orders: Sequence[int],
+    *,
+    access_budget: int = ACCESS_BUDGET,
+    nonfinite: bool = False,
+    load: Callable[..., emulator.EmulatedKernel] = emulator.load,
 ) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile.
     """
-    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite)
+    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
     launched: list[list[Finding]] = []
     try:
         wanted = expected(np, launchable, CpuLaunchable)

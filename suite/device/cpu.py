@@ -95,14 +95,21 @@ class CpuLaunchable:
 
     ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
     ``nonfinite`` reports NaNs and infinities that the kernel writes. ``trace``, where one is set, receives the accesses
-    to shared memory of one block: of the last launch there was.
+    to shared memory of one block: of the last launch there was. ``load`` is the emulator's, or one that remembers what
+    it has loaded, where sources do not change.
     """
 
     resources: Resources | None = None
     fingerprint: str | None = None
 
     def __init__(
-        self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0, *, nonfinite: bool = False
+        self,
+        case: Case,
+        access_budget: int = ACCESS_BUDGET,
+        seed: int = 0,
+        *,
+        nonfinite: bool = False,
+        load: Callable[..., emulator.EmulatedKernel] = emulator.load,
     ) -> None:
         self.case = case
         self._nonfinite = nonfinite
@@ -124,7 +131,7 @@ class CpuLaunchable:
             name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
         }
         self._kernels = {
-            kernel: emulator.load(stage.source, kernel, case.defines, **_build_options(stage))
+            kernel: load(stage.source, kernel, case.defines, **_build_options(stage))
             for kernel in stage.kernels
             if stage.source is not None
         }
