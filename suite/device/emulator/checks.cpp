@@ -200,7 +200,8 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
                         manners[manner] | (dynamic ? 8u : 0u)};
 }
 
-template <Manner manner> inline void access(uintptr_t address, size_t size, uintptr_t caller) {
+// One function for each manner, to which the hooks jump.
+template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
     constexpr const char* what = manner == PLAIN_READ ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
     if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
