@@ -126,7 +126,7 @@ def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], t
                 if each in pair and at == element:
                     cell.marked.append(each.thread)
     shown, left_out = _shown([row for row in rows.values() if row.cells], pair)
-    at = sorted((shown.index(rows[_key(earlier)]), shown.index(rows[_key(later)])))
+    places = sorted((shown.index(rows[_key(earlier)]), shown.index(rows[_key(later)])))
     return Picture(
         case_id,
         str(defect),
@@ -137,7 +137,7 @@ def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], t
         size,
         columns,
         tuple(shown),
-        at[1] if at[0] < at[1] else None,
+        places[1] if places[0] < places[1] else None,
         left_out,
     )
 

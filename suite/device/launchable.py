@@ -56,7 +56,7 @@ class GpuLaunchable:
             built = device.build(case)
             self.resources, self.fingerprint = built.resources, built.fingerprint
             self._functions = device.functions(built, case)
-            self.launch = self._bind(self._arrays)
+            self.launch = self._bind(self._arrays, self._objects)
 
     def _place(self, position: int, buffer: Buffer) -> None:
         match buffer.role:
@@ -78,11 +78,11 @@ class GpuLaunchable:
         self._guarded.append(guarded_array(position, buffer))
         return self._guarded[-1].array
 
-    def _bind(self, arrays: Mapping[int, Array]) -> Launch:
-        """A launch on these arrays, by argument position."""
+    def _bind(self, arrays: Mapping[int, Array], objects: Mapping[int, TexelObject]) -> Launch:
+        """A launch on these arrays, and through these objects, by argument position."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
-        handles = {position: each.handle for position, each in self._objects.items()}
+        handles = {position: each.handle for position, each in objects.items()}
         given = {**arrays, **handles}
         values = [
             given[position] if isinstance(argument, Buffer) else value_of(argument)
@@ -165,22 +165,34 @@ class GpuLaunchable:
                 plan,
                 highest_mhz,
                 batch,
-                lambda: stream.method(held=hold, moved=launch is not self.launch),
+                lambda: stream.method(held=hold, moved=launch is not self.launch) + self._unmoved(),
             )
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
+    def _unmoved(self) -> str:
+        """What stays where it is, for the run file: CUDA gives the texels of its own arrays a place."""
+        return ", texels in CUDA arrays where they are" if self._in_cuda_arrays() else ""
+
+    def _in_cuda_arrays(self) -> list[int]:
+        """The arguments whose texels CUDA keeps in memory of its own."""
+        return [position for position, texels in self._objects.items() if texels.has_own_memory]
+
     def _moved(self) -> Launch | None:
         """The same launch on the same data elsewhere in memory; None where it stays where it is."""
-        places = self._device.places(self.case.buffers) if self._movable else None
+        fixed = self._in_cuda_arrays()
+        moving = [(position, buffer) for position, buffer in self._buffers() if position not in fixed]
+        places = self._device.places([buffer for _, buffer in moving]) if self._movable and moving else None
         if places is None:
             return None
-        arrays: dict[int, Array] = {}
-        for (position, buffer), array in zip(self._buffers(), places, strict=True):
+        arrays, objects = dict(self._arrays), dict(self._objects)
+        for (position, buffer), array in zip(moving, places, strict=True):
             arrays[position] = array
             if buffer.role in (Role.IN, Role.INOUT):
                 origin: Array = self._pristine.get(position, self._arrays[position])
                 array.data.copy_from_device_async(origin.data, array.nbytes, cupy.cuda.get_current_stream())
             elif buffer.role is Role.SCRATCH:
                 array.fill(0)
-        return self._bind(arrays)
+            if isinstance(buffer, TexelBuffer):
+                objects[position] = TexelObject(buffer, array)
+        return self._bind(arrays, objects)
