@@ -1,12 +1,11 @@
 """Sizes beside every tile are chosen for a family that leaves them open, as far as it takes them."""
 
-import json
 from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.cli import main
+from peakgate.check import lane, report
 from peakgate.edges import Tiling, chosen, searched, tiling_of
 from peakgate.family import In, Out, Value, kernel
 
@@ -128,37 +127,43 @@ FAMILY = kernel(
 
 
 @pytest.fixture
-def check(tmp_path, monkeypatch, capsys):
-    """Check a kernel with a guard in a project of its own: exit code, what was printed, the verdict on the kernel."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "peakgate.toml").write_text("")
-    (tmp_path / "kernels" / "scale").mkdir(parents=True)
+def check(tmp_path):
+    """Check a kernel with a guard, in this process: what is printed, and the report on the kernel."""
 
-    def run(guard, reference="2 * x", *arguments):
-        (tmp_path / "kernels" / "scale" / "scale.cu").write_text(SCALE % guard)
-        (tmp_path / "kernels" / "scale" / "family.py").write_text(SCALE_FAMILY % reference)
-        code = main(["check", "--jobs", "1", *arguments])
-        verdict = json.loads((tmp_path / ".peakgate" / "out" / "check.json").read_text())
-        return code, capsys.readouterr().out, verdict["kernels"][0]
+    def run(guard, reference="2 * x", **more):
+        folder = tmp_path / f"scale{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        (folder / "scale.cu").write_text(SCALE % guard)
+        (folder / "family.py").write_text(SCALE_FAMILY % reference)
+        (key,) = lane.builds("", folder / "family.py")
+        found = lane.check_build("", folder / "family.py", key, (0,), lambda _: None, **more)
+        (kernel,) = report.by_kernel([found])
+        return "\n".join(report.lines([kernel], (0,), 0.0)), kernel
 
     return run
 
 
 def test_the_values_that_break_bounds_are_named_beside_those_that_do_not(check):
-    code, said, _ = check("i < n || n == 65")
-    assert code == 1
+    said, _ = check("i < n || n == 65")
     assert "with n = 65, not with 1, 31, 33, 63, 64, 127 and " in said
 
 
 def test_a_chosen_size_that_the_reference_does_not_take_is_no_defect_and_is_reported(check):
-    code, said, kernel = check("i < n", "x.reshape(-1, 2) if x.size == 65 else 2 * x")
-    assert code == 0
-    assert list(kernel["refused"]) == ["65"]
-    assert "scale.scale: its family refuses 1 chosen size, such as 65 (its reference: ValueError: " in said
+    said, kernel = check("i < n", "x.reshape(-1, 2) if x.size == 65 else 2 * x")
+    assert kernel.defects == ()
+    assert list(kernel.refused) == ["65"]
+    assert ".scale: its family refuses 1 chosen size, such as 65 (its reference: ValueError: " in said
 
 
 def test_a_value_that_no_chosen_size_has_is_found_by_a_search(check):
-    assert check("i < n || n % 24 == 22")[0] == 0
-    code, said, _ = check("i < n || n % 24 == 22", "2 * x", "--search", "0.3")
-    assert code == 1
+    assert check("i < n || n % 24 == 22")[1].defects == ()
+    said, kernel = check("i < n || n % 24 == 22", search_s=0.2)
     assert "out of bounds" in said
+    assert all(int(size) % 24 == 22 for size in kernel.defects[0].sizes.split("= ")[1].split(", not")[0].split(", "))
+
+
+def test_sizes_that_there_is_no_time_for_are_counted(check, monkeypatch):
+    monkeypatch.setattr(lane, "CHOSEN_LIMIT_S", -1.0)
+    said, kernel = check("i < n")
+    assert kernel.not_reached > 0
+    assert f".scale: no time for {kernel.not_reached} chosen sizes" in said
