@@ -37,6 +37,7 @@ HEADERS = (
     "cuda_math.h",
     "cuda_types.h",
     "cuda_groups.h",
+    "cuda_cub.h",
     "cuda_half.h",
     "cuda_narrow.h",
     "cuda_sync.h",

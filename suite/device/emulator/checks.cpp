@@ -376,6 +376,14 @@ void peakgate_atomic(const void* address, int size, const void* caller) {
     if (state.fenced) state.published_epoch = state.epoch;
 }
 
+void peakgate_access(const void* address, size_t size, int writes, const void* caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    if (writes)
+        access<PLAIN_WRITE>(at, size, reinterpret_cast<uintptr_t>(caller));
+    else
+        access<PLAIN_READ>(at, size, reinterpret_cast<uintptr_t>(caller));
+}
+
 void* peakgate_memcpy(void* destination, const void* source, size_t bytes) {
     check_read(source, bytes, PEAKGATE_CALLER);
     check_write(destination, bytes, PEAKGATE_CALLER);
