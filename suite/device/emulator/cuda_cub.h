@@ -10,7 +10,7 @@
 
 // Not an int: a member may take one in this place.
 struct PeakgateCubSite { int line; };
-#define PEAKGATE_CUB_SITE PeakgateCubSite site = PeakgateCubSite{~__builtin_LINE()}
+#define PEAKGATE_CUB_SITE PeakgateCubSite site = PeakgateCubSite{~static_cast<int>(__builtin_LINE())}
 #define PEAKGATE_CUB_PLAIN __attribute__((no_sanitize("thread")))
 #define PEAKGATE_CUB_INLINE __attribute__((always_inline)) // so that the caller's arrays are accessed at its lines
 #define PEAKGATE_CUB_CALLER __builtin_return_address(0)
