@@ -203,9 +203,11 @@ def kernel(
     ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; a
     ``launch`` in its place is that of another kernel whose outputs are expected, a text the file of a saved array.
     ``sizes`` are measured on a GPU, all in the gate; ``small_sizes`` run in the emulator; ``edges`` prove the build
-    right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved.
-    ``tolerance`` is the largest
-    ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
+    right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved, and
+    ``peakgate check`` adds some beside every tile. ``arguments`` raises ValueError for a size that the kernel does not
+    take.
+    ``tolerance`` is the largest ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits
+    for integers.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
     go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
     and come last among the reference's inputs.

@@ -5,9 +5,10 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.case import Scale
 from peakgate.check import lane, report
 from peakgate.edges import Tiling, chosen, searched, tiling_of
-from peakgate.family import In, Out, Value, kernel
+from peakgate.family import In, Out, Value, family, kernel
 
 
 def sized(arguments, grid, block, usual, **more):
@@ -42,7 +43,7 @@ def of_four(n):
 
 
 @pytest.mark.parametrize(
-    ("family", "tiling"),
+    ("of", "tiling"),
     [
         (sized(vector, lambda n: -(-n // 1024), 256, 1 << 26), Tiling((1024,), (1,), (1024,))),
         (sized(vector, 528, 256, 1 << 26), Tiling((256,), (1,), (256,))),
@@ -54,8 +55,8 @@ def of_four(n):
         (sized(matrix, lambda h, w: h, 128, (4096, 96)), Tiling((1, 128), (1, 1), (1, 128))),
     ],
 )
-def test_a_tile_is_how_far_a_number_grows_before_the_grid_does(family, tiling):
-    assert tiling_of(family) == tiling
+def test_a_tile_is_how_far_a_number_grows_before_the_grid_does(of, tiling):
+    assert tiling_of(of) == tiling
 
 
 @given(tile=st.integers(1, 3000), step=st.sampled_from([1, 2, 8]), block=st.sampled_from([1, 32, 256]))
@@ -93,6 +94,27 @@ def test_a_number_that_the_family_fixes_stays_and_what_it_refuses_is_kept_with_t
     assert {columns for _, columns in found.cases} == {96}
     assert (99, 96) in found.cases
     assert found.refused[101, 96] == "ValueError: not 101 rows"
+
+
+def test_a_family_that_refuses_the_usual_edges_has_chosen_sizes_as_problems_and_a_member_keeps_its_own():
+    def arguments(rows, columns):
+        if columns != 96:
+            raise ValueError("columns are 96")
+        return matrix(rows, columns)
+
+    def made(name, *, of, **more):
+        return kernel(
+            name, arguments=of, grid=lambda h, w: -(-h // 8), block=32, bytes=lambda *n: 0, reference=None, **more
+        )
+
+    narrow = made("narrow.cu", of=arguments, sizes=[(4096, 96)])
+    wide = made("wide.cu", of=matrix, sizes=[(4096, 96)], edges=[(3, 5)])
+    both = family(narrow, wide)
+    small = {case.stage.name: case for case in both.cases(Scale.SMALL)}
+    assert {case.size.split("x")[1] for case in both.probes(small["narrow"])} == {"96"}
+    assert [case.size for case in both.probes(small["wide"])] == ["3x5"]
+    assert both.sized(small["narrow"]).usual == (4096, 96)
+    assert both.sized(small["wide"]) is None
 
 
 def test_a_family_that_gives_its_edges_keeps_to_them():
