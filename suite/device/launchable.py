@@ -56,7 +56,7 @@ class GpuLaunchable:
             built = device.build(case)
             self.resources, self.fingerprint = built.resources, built.fingerprint
             self._functions = device.functions(built, case)
-            self.launch = self._bind(self._arrays, self._objects)
+            self.launch = self._bind(self._arrays)
 
     def _place(self, position: int, buffer: Buffer) -> None:
         match buffer.role:
@@ -78,11 +78,11 @@ class GpuLaunchable:
         self._guarded.append(guarded_array(position, buffer))
         return self._guarded[-1].array
 
-    def _bind(self, arrays: Mapping[int, Array], objects: Mapping[int, TexelObject]) -> Launch:
-        """A launch on these arrays, and through these objects, by argument position."""
+    def _bind(self, arrays: Mapping[int, Array]) -> Launch:
+        """A launch on these arrays, by argument position."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
-        handles = {position: each.handle for position, each in objects.items()}
+        handles = {position: each.handle for position, each in self._objects.items()}
         given = {**arrays, **handles}
         values = [
             given[position] if isinstance(argument, Buffer) else value_of(argument)
@@ -150,6 +150,7 @@ class GpuLaunchable:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
         launch = self.launch
+        unmoved = ", textures and surfaces where they are" if self._objects else ""
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
             nonlocal launch
@@ -165,27 +166,21 @@ class GpuLaunchable:
                 plan,
                 highest_mhz,
                 batch,
-                lambda: stream.method(held=hold, moved=launch is not self.launch) + self._unmoved(),
+                lambda: stream.method(held=hold, moved=launch is not self.launch) + unmoved,
             )
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
-    def _unmoved(self) -> str:
-        """What stays where it is, for the run file: CUDA gives the texels of its own arrays a place."""
-        return ", texels in CUDA arrays where they are" if self._in_cuda_arrays() else ""
-
-    def _in_cuda_arrays(self) -> list[int]:
-        """The arguments whose texels CUDA keeps in memory of its own."""
-        return [position for position, texels in self._objects.items() if texels.has_own_memory]
-
     def _moved(self) -> Launch | None:
-        """The same launch on the same data elsewhere in memory; None where it stays where it is."""
-        fixed = self._in_cuda_arrays()
-        moving = [(position, buffer) for position, buffer in self._buffers() if position not in fixed]
+        """The same launch on the same data elsewhere in memory; None where it stays where it is.
+
+        Textures and surfaces stay.
+        """
+        moving = [(position, buffer) for position, buffer in self._buffers() if position not in self._objects]
         places = self._device.places([buffer for _, buffer in moving]) if self._movable and moving else None
         if places is None:
             return None
-        arrays, objects = dict(self._arrays), dict(self._objects)
+        arrays = dict(self._arrays)
         for (position, buffer), array in zip(moving, places, strict=True):
             arrays[position] = array
             if buffer.role in (Role.IN, Role.INOUT):
@@ -193,6 +188,4 @@ class GpuLaunchable:
                 array.data.copy_from_device_async(origin.data, array.nbytes, cupy.cuda.get_current_stream())
             elif buffer.role is Role.SCRATCH:
                 array.fill(0)
-            if isinstance(buffer, TexelBuffer):
-                objects[position] = TexelObject(buffer, array)
-        return self._bind(arrays, objects)
+        return self._bind(arrays)

@@ -56,11 +56,6 @@ class TexelObject:
         )
         self.fill()
 
-    @property
-    def has_own_memory(self) -> bool:
-        """Whether the texels are a copy in memory that CUDA arranges, not the array itself."""
-        return self._texels is not None
-
     def fill(self) -> None:
         """Copy the array to the object's texels, in stream order."""
         if self._texels is not None:
