@@ -27,7 +27,7 @@ from peakgate.device.interface import KernelFault
 from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
-from peakgate.project.problems import kernel_name, problems, without_problems
+from peakgate.project.catalogue import kernel_name, problems, without_problems
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
