@@ -196,7 +196,7 @@ def _parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     yield "change points", rates(by_changes, options.histories, options.seed)
     yield "newest five sessions", rates(by_window, options.histories, options.seed)
-    yield "resampled", resampled(max(4, options.histories // 5), options.seed)
+    yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed)
 
 
 def table(record: dict[str, Any]) -> str:
