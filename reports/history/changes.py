@@ -119,10 +119,7 @@ class _Gpu:
 
 def find_changes(history: History) -> tuple[ChangePoint, ...]:
     """Every change point, newest first."""
-    by_gpu: dict[str | None, list[int]] = {}
-    for number, session in enumerate(history.sessions):
-        by_gpu.setdefault(session.uuid, []).append(number)
-    all_blocks = [_blocks(history, np.array(numbers, dtype=np.intp)) for numbers in by_gpu.values()]
+    all_blocks = [_blocks(history, numbers) for numbers in history.by_gpu.values()]
     series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in all_blocks for block in blocks)
     gpus = _noise_of_all([_gpu(blocks) for blocks in all_blocks if _long_enough(blocks)])
     limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
