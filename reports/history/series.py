@@ -132,7 +132,7 @@ def _distinct(sessions: Iterable[Session]) -> list[Session]:
     alike: dict[tuple[object, ...], list[Session]] = {}
     for session in sessions:
         alike.setdefault((session.taken, session.uuid, session.commit), []).append(session)
-    kept = []
+    kept: list[Session] = []
     for group in alike.values():
         last = {frozenset(each.times_us.items()) if len(group) > 1 else None: each for each in group}
         kept += last.values()
