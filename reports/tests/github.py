@@ -95,6 +95,8 @@ class GitLab:
     pipelines: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     jobs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     artifacts: dict[int, bytes] = field(default_factory=dict)
+    elsewhere: str = ""
+    """Where artifacts are, if not here."""
     notes: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)
     """What the requests of a method end with, in place of what they asked for."""
@@ -121,6 +123,8 @@ class GitLab:
                 found = 200, self.pipelines[int(number)]
             case "GET", ["pipelines", number, "jobs"]:
                 found = 200, self.jobs[int(number)]
+            case "GET", ["jobs", _, "artifacts"] if self.elsewhere:
+                found = 302, self.elsewhere.encode()
             case "GET", ["jobs", number, "artifacts"] if int(number) in self.artifacts:
                 found = 200, self.artifacts[int(number)]
             case "GET", ["merge_requests", number, "notes"]:
@@ -161,6 +165,8 @@ def serving(hub: Hub) -> Iterator[Hub]:
                     answer if isinstance(answer, bytes) else b"" if answer is None else json.dumps(answer).encode()
                 )
             self.send_response(status)
+            if status == 302:
+                self.send_header("Location", content.decode())
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

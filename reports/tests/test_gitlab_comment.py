@@ -183,6 +183,12 @@ def test_a_token_that_a_change_could_read_is_not_used(
     assert gitlab.asked == []
 
 
+def test_the_token_is_not_sent_to_where_an_artifact_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(GitLab()) as storage, serving(project(elsewhere=f"{storage.address}/6.zip")) as gitlab:
+        assert commented(gitlab, monkeypatch) == 2
+    assert (storage.refused, storage.asked) == (1, []), "it came, and without the token"
+
+
 def test_a_token_that_the_interface_does_not_know_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEAKGATE_TOKEN", "another")
     with serving(project()) as gitlab:
