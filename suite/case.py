@@ -29,11 +29,17 @@ Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 buffers after it, in argument order.
 """
 
-
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
 """What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
 random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
 left there; a function: ``data(xp, shape)``."""
+
+
+SCHEMA = 1
+"""``peakgate_schema`` of a run file; a change of meaning raises it."""
+
+EMULATOR_SLUG = "cpu-emulator"
+"""``machine_info.gpu.slug`` of runs whose times are emulated."""
 
 
 class Role(Enum):

@@ -10,8 +10,7 @@ from peakgate.check import digests
 from peakgate.check.digests import Record, Recorded, disagreement, problem_key
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuDevice
-from peakgate.project.catalogue import families
-from peakgate.project.problems import kernel_name, problems
+from peakgate.project.catalogue import families, kernel_name, problems
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/digests.json"))
 KERNELS = [

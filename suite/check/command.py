@@ -29,7 +29,7 @@ from peakgate.device import emulator
 from peakgate.device.choose import open_device
 from peakgate.judge import waivers
 from peakgate.project import config
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 from peakgate.verdict import ExitCode
 
 CHECK_FILE, MUTANTS_FILE = "check.json", "mutants.json"

@@ -17,7 +17,7 @@ from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
-from peakgate.project.problems import kernel_name, problems, without_problems
+from peakgate.project.catalogue import kernel_name, problems, without_problems
 
 WRONG_RESULT = "wrong result"
 DIED = "died"

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import Resources
-from peakgate.case import Array, Buffer, Case, Role, Scale, Stage, value_of
-from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.device import emulator
 from peakgate.device.emulator.defects import DefectKind
 from peakgate.device.interface import POISON, DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.texels import TexelBuffer

@@ -12,7 +12,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.project import catalogue
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 from peakgate.resources import survey
 from peakgate.run.identity import contract, identities
 
