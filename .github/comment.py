@@ -1,8 +1,8 @@
 """Post what a gate found: one comment on the pull request, a check with annotations, and a webhook where one is set.
 
 Run by comment.yml, which alone may write, with the standard library alone. It runs no code of the change: from the
-gate's run it takes the verdict files, which the change could have written; `reports/comment/render.py` of this checkout
-makes the comment of them.
+gate's run it takes the verdict files, which the change could have written; `reports/comment/render.py` of the same
+checkout makes the comment of them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from reports.comment.render import (  # of this checkout: nothing is installed here
+from peakgate.reports.comment.render import (
     COMMIT,
     LONGEST_FILE,
     MARKER,
@@ -27,7 +25,7 @@ from reports.comment.render import (  # of this checkout: nothing is installed h
     plain,
     render,
 )
-from reports.comment.rest import Rest, RestError, notify
+from peakgate.reports.comment.rest import Rest, RestError, notify
 
 ASKED_FOR = re.compile(r"gate of #([1-9]\d{0,8}) at ([0-9a-f]{40})")
 FOLDER = ".judge/out"

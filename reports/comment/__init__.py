@@ -1,1 +1,1 @@
-"""What a gate found, posted on the pull or merge request; imports the standard library alone (`render`)."""
+"""What a gate found, posted on the pull or merge request."""

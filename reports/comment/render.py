@@ -1,7 +1,7 @@
 """The comment on a pull or merge request, and the check beside it, from a gate's verdict files; pure.
 
-The change could have written those files, so everything in them is data to be checked, cut and escaped. This folder
-imports the standard library alone, so that GitHub's job runs it from a checkout without installing anything.
+The change could have written those files, so everything in them is data to be checked, cut and escaped. This module and
+`rest` import the standard library alone: GitHub's job runs them from a checkout without installing anything.
 """
 
 from __future__ import annotations
