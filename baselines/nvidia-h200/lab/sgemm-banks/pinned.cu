@@ -143,7 +143,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const int h = min(RASTER_ROWS, gy - band * RASTER_ROWS);
         tile_row = band * RASTER_ROWS + r % h; tile_col = r / h;
     }
-#if PIN == 5 || PIN == 4
+#if PIN == 10
+    asm volatile("st.shared.v4.f32 [%0],{%1,%1,%1,%1};" :: "r"(base + SLOTS * SLOT_BYTES + t * 16), "f"(0.0f) : "memory");
+#elif PIN == 11 || PIN == 5 || PIN == 4
     asm volatile("st.shared.b64 [%0],%1;" :: "r"(base + SLOTS * SLOT_BYTES + t * 8), "l"(0ull) : "memory");
 #endif
     __syncthreads();
@@ -229,7 +231,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #endif
         if (PIN == 2) { pin(true); pin(false); }
     };
-#if PIN >= 6
+#if PIN == 10
+#pragma unroll
+    for (int j = 0; j < TC; ++j) {
+#pragma unroll
+    for (int i = 0; i < TR; i += 4) asm volatile("ld.shared.v4.f32 {%1,%0,%3,%2},[%4];" : "=f"(c[i][j]), "=f"(c[i+1][j]), "=f"(c[i+2][j]), "=f"(c[i+3][j]) : "r"(base + SLOTS * SLOT_BYTES + t * 16)); }
+#elif PIN == 11
+#pragma unroll
+    for (int p = 0; p < TR * TC / 2; ++p) { asm volatile("ld.shared.b64 %0,[%1];" : "=l"(pair[p]) : "r"(base + SLOTS * SLOT_BYTES + t * 8)); }
+    pin(false);
+#elif PIN >= 6
 #elif PIN >= 4
 #pragma unroll
     for (int p = 0; p < TR * TC / 2; ++p) { asm volatile("ld.shared.b64 %0,[%1];" : "=l"(pair[p]) : "r"(base + SLOTS * SLOT_BYTES + t * 8)); }
@@ -255,7 +266,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         off += SLOT_BYTES;
         if (PIN && PIN < 3) pin(true);
     } while (--left > -3);
-#if PIN >= 6
+#if PIN == 7 || PIN == 11
+    pin(true);
+#pragma unroll
+    for (int p = 0; p < TR * TC / 2; ++p) asm volatile("{st.shared.b64 [%1],%0;\n ld.shared.b64 %0,[%1];}" : "+l"(pair[p]) : "r"(base + SLOTS * SLOT_BYTES + t * 8));
+    pin(false);
+#elif PIN == 8
+    if (M < 0) {
+    pin(true);
+#pragma unroll
+    for (int p = 0; p < TR * TC / 2; ++p) asm volatile("st.shared.b64 [%1],%0;" :: "l"(pair[p]), "r"(base + SLOTS * SLOT_BYTES + t * 8 + 2048 * p));
+    }
+#elif PIN == 9 || PIN == 10
+#pragma unroll
+    for (int j = 0; j < TC; ++j) {
+#pragma unroll
+    for (int i = 0; i < TR; i += 4) { asm volatile("st.shared.v4.f32 [%4],{%1,%0,%3,%2};\n ld.shared.v4.f32 {%1,%0,%3,%2},[%4];" : "+f"(c[i][j]), "+f"(c[i+1][j]), "+f"(c[i+2][j]), "+f"(c[i+3][j]) : "r"(base + SLOTS * SLOT_BYTES + t * 16)); } }
+#elif PIN >= 6
     {
         const u32 zero = (u32)K >> 31;
         pin(true);
