@@ -15,9 +15,7 @@
 // FLOATS_OF_SLOT * 4 bytes.
 
 #include "raster.cuh"
-#include "ring_tile.cuh"
-
-static_assert(K_GROUPS == 1, "every warp sums over all of k");
+#include "ring_loop.cuh"
 
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,

@@ -17,7 +17,7 @@
 #endif
 
 #include "raster.cuh"
-#include "ring_tile.cuh"
+#include "group_loop.cuh"
 
 #define PITCH_OF_PARTIAL (TILE_COLS + 8)
 

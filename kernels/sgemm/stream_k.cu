@@ -15,10 +15,11 @@
 // `partial` has room for TILE_ROWS * TILE_COLS floats a block, `flags` for one unsigned a block and one more; both are
 // zero before the first launch.
 
-#include "raster.cuh"
-#include "ring_tile.cuh"
+#define WRITE_AFTER 1
+#define WRITE_STEP 1
 
-static_assert(K_GROUPS == 1, "every warp sums over all of k");
+#include "raster.cuh"
+#include "ring_loop.cuh"
 
 // The ranges of the blocks in `units` slices: block n has first_unit(n) to first_unit(n + 1).
 struct Ranges {
