@@ -250,6 +250,15 @@ class Bench:
         a, b, c, d = self.inputs(side)
         if name == "cublas":
             launch = self.blas(c, a, b, side)
+        elif any(v["name"] == name for v in VARIANTS["transpose"]):
+            import numpy as np
+
+            self.build("transpose", name)
+            kernel, v = self.kernels[name]
+            if v.get("copy"):
+                launch = lambda: kernel((side * side // 1024,), (256,), (c, a, np.uint64(side * side)))
+            else:
+                launch = lambda: kernel((side // 64, side // 64), (256,), (c, a, np.int32(side), np.int32(side)))
         else:
             self.build("sgemm", name)
             launch = self.launcher(name, d, a, b, side, side, side)
