@@ -57,5 +57,7 @@ if __name__ == "__main__":
         sys.exit(f"{sys.argv[1]}: no kernel {sys.argv[2]} that nvdisasm or cuobjdump can read")
     loop = main_loop(listing)
     useful, stalls = _multiply_adds(loop), conflicts(loop)
-    print(f"{len(loop)} instructions, {useful} multiply-adds, {stalls} conflicts: at most "
-          f"{100 * useful / (len(loop) + stalls):.1f} % of the peak")
+    sys.stdout.write(
+        f"{len(loop)} instructions, {useful} multiply-adds, {stalls} conflicts: at most "
+        f"{100 * useful / (len(loop) + stalls):.1f} % of the peak\n"
+    )
