@@ -1,10 +1,9 @@
 // The loop over k of a tile: barrier_ring and stream_k.
 //
 // A scheduler issues one instruction per cycle, and the register file has two banks, even and odd registers: a
-// multiply-add that reads two registers of one bank, not counting what the operand cache kept, takes one cycle more. So
-// the share of the peak is at most multiply-adds / (instructions + such conflicts), and the loop comes within 1 % of
-// that. ptxas assigns the registers; CUDA C++ has no say in it. This spelling is the one from which it makes the best
-// code: 1108 instructions and 58 conflicts for 1024 multiply-adds, where plain code took 1118 and 89.
+// multiply-add that reads two registers of one bank, not counting what the operand cache kept, takes up to one cycle
+// more. ptxas assigns the registers; CUDA C++ has no say in it. This spelling is one from which it makes good code: 1108
+// instructions and 58 conflicts for 1024 multiply-adds, where plainer code took 1118 and 89.
 // - A slot is an offset in bytes, the same for all threads, from addresses that do not change: shared memory is
 //   accessed at [register + uniform register + constant].
 // - A thread's float4 of B lie in one row, so that one pointer serves all of them.

@@ -3,9 +3,9 @@
     banks.py CUBIN ENTRY      (needs nvdisasm or cuobjdump)
 
 The register file has two banks, even and odd registers, and each bank delivers one register per cycle. A multiply-add
-that reads two registers of one bank, not counting operands that `.reuse` keeps from the multiply-add before, takes one
-cycle more. With enough warps to hide latency a scheduler issues one instruction per cycle, so the share of the peak is
-at most multiply-adds / (instructions + such conflicts).
+that reads two registers of one bank, not counting operands that `.reuse` keeps from the multiply-add before, takes up to
+one cycle more. With enough warps to hide latency a scheduler issues one instruction per cycle, so one would expect
+multiply-adds / (instructions + such conflicts) of the peak.
 """
 
 from __future__ import annotations
@@ -58,6 +58,6 @@ if __name__ == "__main__":
     loop = main_loop(listing)
     useful, stalls = _multiply_adds(loop), conflicts(loop)
     sys.stdout.write(
-        f"{len(loop)} instructions, {useful} multiply-adds, {stalls} conflicts: at most "
+        f"{len(loop)} instructions, {useful} multiply-adds, {stalls} conflicts: "
         f"{100 * useful / (len(loop) + stalls):.1f} % of the peak\n"
     )

@@ -45,9 +45,9 @@ def before_and_after() -> str:
 
 
 def loops() -> str:
-    """What the machine code of the loop allows, and what was measured while all SMs are busy, at 4096."""
+    """What the machine code of the loop lets expect, and what was measured while all SMs are busy, at 4096."""
     lines = [
-        "| variant | instructions | bank conflicts | allowed, % of peak | measured, % of peak |",
+        "| variant | instructions | bank conflicts | expected, % of peak | measured, % of peak |",
         "| --- | --: | --: | --: | --: |",
     ]
     lines += [
