@@ -3,8 +3,8 @@
     banks.py CUBIN ENTRY      (needs nvdisasm or cuobjdump)
 
 The register file has two banks, even and odd registers, and each bank delivers one register per cycle. A multiply-add
-that reads two registers of one bank, not counting operands that `.reuse` keeps from the multiply-add before, takes up to
-one cycle more. With enough warps to hide latency a scheduler issues one instruction per cycle, so one would expect
+that reads two registers of one bank, not counting operands that `.reuse` keeps from the multiply-add before, takes up
+to one cycle more. With enough warps to hide latency a scheduler issues one instruction per cycle, so one would expect
 multiply-adds / (instructions + such conflicts) of the peak.
 """
 
