@@ -6,7 +6,6 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.toml import nearest
@@ -58,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(_help())
         return ExitCode.OK
     if verb == "--version":
+        from importlib import metadata  # noqa: PLC0415  # slow, and no other call asks
+
         sys.stdout.write(f"peakgate {metadata.version('peakgate')}\n")
         return ExitCode.OK
     if verb not in VERBS:

@@ -13,8 +13,8 @@ from peakgate.common.text import cell, one_line
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
 from peakgate.reports.fleet.paired import Change
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.findings import line
 from peakgate.reports.render.markdown import code, escape
+from peakgate.reports.render.terminal import line
 from rich.console import Console
 from rich.text import Text
 

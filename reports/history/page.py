@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
-from peakgate.common.text import one_line
+from peakgate.common.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.report import header, open_line, place, remarks, size
 from peakgate.reports.history.series import History
@@ -143,8 +143,8 @@ def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tupl
         tone = "bad" if change.log_ratio > 0 else "good"
         border = " environment" if change.cause is Cause.ENVIRONMENT else ""
         lines.append(_upright(f"{tone}{border}", (change.number - 0.5) * across, step_line(change)))
-    words = f"{low:.4g} to {high:.4g} µs in {len(there)} sessions"
-    label = escape(f"{history.cases[row]}: {words}, {len(changes)} change points")
+    words = f"{low:.4g} to {high:.4g} µs in {counted(len(there), 'session')}"
+    label = escape(f"{history.cases[row]}: {words}, {counted(len(changes), 'change point')}")
     return (
         Markup(  # noqa: S704  # numbers, and texts that are escaped
             f'<svg class="series" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '

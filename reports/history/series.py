@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
-from peakgate.common.schema import EMULATOR_SLUG
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.index import Session
 
