@@ -20,6 +20,7 @@ VERBS = {
     "compare": ("reports.comparison.command", "compare two saved runs"),
     "history": ("reports.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("reports.render.show", "write a page of one run"),
+    "comment": ("reports.comment.gitlab", "write what the gate found as one note on each GitLab merge request"),
     "site": ("reports.site.command", "write all runs of a project as one folder of static pages"),
     "import": ("reports.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
     "floors": ("reports.floors", "propose floors from saved runs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from peakgate.common.processes import seconds_since_start
+from peakgate.common.processes import seconds_since_start_of
 
 START, SIDES, CASES, REPORT = (
     "start and imports",
@@ -51,7 +52,7 @@ class Phases:
     """Seconds by phase, from the start of this process on."""
 
     def __init__(self) -> None:
-        self._phases: dict[str, Phase] = {START: Phase(seconds_since_start())}
+        self._phases: dict[str, Phase] = {START: Phase(seconds_since_start_of(os.getpid()))}
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

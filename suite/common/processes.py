@@ -26,9 +26,9 @@ def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
     return process.wait()
 
 
-def seconds_since_start(process: int | None = None) -> float:
-    """Wall time since a process, by default this one, was started (field 22 of /proc/PID/stat, in clock ticks)."""
-    fields = Path(f"/proc/{process or os.getpid()}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+def seconds_since_start_of(process: int) -> float:
+    """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from peakgate.case import Case, Family, Scale, Stage, Tier
+from peakgate.case import Case, Family, Scale, Sized, Stage, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
@@ -70,6 +70,17 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
         if family.name == case.family:
             return [_of_project(probe, project) for probe in _probed(family, _as_defined(case, family))]
     raise PeakgateError(f"case {case.id}: no family named {case.family}")
+
+
+def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
+    """How problems of other sizes of a case's stage are made; None where the family means its own alone."""
+    project = config.current()
+    family = next(each for each in (families(project) if listed is None else listed) if each.name == case.family)
+    found = family.sized(_as_defined(case, family))
+    if found is None:
+        return None
+    make = found.make
+    return replace(found, make=lambda numbers: _of_project(make(numbers), project))
 
 
 def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:

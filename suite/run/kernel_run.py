@@ -19,7 +19,7 @@ import pytest
 from peakgate.case import SCHEMA, Case, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
-from peakgate.common.processes import seconds_since_start
+from peakgate.common.processes import seconds_since_start_of
 from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device, opened
 from peakgate.device.interface import failure
@@ -306,7 +306,7 @@ class KernelRun:
         """Wall time since the run was started: by its supervisor, or with this process; in an A/B since its turn."""
         if self._turn.given:
             return time.monotonic() - self._began
-        return seconds_since_start(os.getppid() if self.link.supervised else os.getpid())
+        return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
 
 
 def _undecided(link: Link, reason: str) -> NoReturn:
