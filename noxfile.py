@@ -12,6 +12,9 @@ nox.options.sessions = ["tests", "lint"]
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 
+# uv leaves compiling modules to the first run that imports them: a second of a gate on a fresh machine.
+os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
+
 TESTS = ("suite/tests", "reports/tests", "kernels/tests")
 WORKFLOWS = Path(".github", "workflows")
 GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "project", "templates", "gitlab.yml")
@@ -204,9 +207,9 @@ def stranger(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def speed(session: nox.Session) -> None:
-    """Time the reports on kept and synthetic runs, a minute long."""
-    install(session, "reports")
-    session.run("python", ".ci/speed.py")
+    """Time the reports, a minute long; -- --growth measures how cost grows and writes its page, some minutes."""
+    install(session, "fleet")
+    session.run("python", ".ci/speed.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -1,7 +1,7 @@
 """How long reports take here: wall and CPU seconds, and their ratio to reading the archive's files with orjson alone.
 
-``nox -s speed``. Every command runs once to warm up, then three times; the quickest counts. Compare the ratios between
-machines or under load: both terms were measured in the same minute.
+``nox -s speed``; with ``--growth`` or ``--page``, see growth.py. Every command runs once to warm up, then three times;
+the quickest counts. Compare the ratios between machines or under load: both terms were measured in the same minute.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from random import Random
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "reports" / "tests"))
 
+import growth  # noqa: E402  # the repository is no installed package
 from synthetic_runs import document, save  # noqa: E402  # the repository is no installed package
 
 REPEATS = 3
@@ -41,10 +42,12 @@ def archive(folder: Path, runs: int, cases: int) -> Path:
     return folder
 
 
-def measure(arguments: Sequence[str], cache: Path, *, cold: bool = False) -> tuple[float, float]:
+def measure(
+    arguments: Sequence[str], cache: Path, *, cold: bool = False, repeats: int = REPEATS
+) -> tuple[float, float]:
     """Wall and CPU seconds of the quickest of several runs; ``cold`` ones find no index of the archive."""
     found = []
-    for _ in range(1 + REPEATS):
+    for _ in range(1 + repeats):
         if cold:
             (cache / "history.json").unlink(missing_ok=True)
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -58,8 +61,18 @@ def measure(arguments: Sequence[str], cache: Path, *, cold: bool = False) -> tup
     return min(found[1:])
 
 
-def main() -> None:
-    """Measure, and print one line per command."""
+def main(wanted: Sequence[str]) -> None:
+    """Measure, and print one line per command; --growth and --page are what ``growth`` says instead."""
+    if "--growth" in wanted:
+
+        def cpu_s(arguments: Sequence[str], cache: Path, cold: bool) -> float:
+            return measure(arguments, cache, cold=cold, repeats=1)[1]
+
+        machine = f"{len(os.sched_getaffinity(0))} processors that other work shared"
+        growth.write_record(growth.RECORDS[0], "CPU", machine, growth.reports(archive, cpu_s))
+    if wanted:
+        growth.write_page()
+        return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         out, cache = f"--out={folder / 'out'}", folder / "cache"
@@ -94,4 +107,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -19,6 +19,11 @@ from peakgate.reports.ab.schedule import Side
 NO_GPU = "no GPU answers"
 """How an identity's complaint begins when there is none: a fault of the machine, not of the side."""
 
+NO_GPU_HERE = (
+    "no GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, `--plan --capability 9.0` "
+    "lists what would be measured"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -70,10 +75,7 @@ def read_code(
     done = subprocess.run(command, cwd=folder.path, env=environment, capture_output=True, text=True, check=False)
     said = last_words(done.stderr)
     if done.returncode != 0 and said.startswith(NO_GPU):
-        raise PeakgateError(
-            "no GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, `--plan "
-            "--capability 9.0` lists what would be measured"
-        )
+        raise PeakgateError(NO_GPU_HERE)
     if done.returncode != 0:
         raise SideBroken(which, f"its cases cannot be listed (exit {done.returncode}): {said}")
     return _parsed(which, done.stdout)

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
-from peakgate.common.text import as_json
 from peakgate.reports.ab.build import build_side
-from peakgate.reports.ab.code import read_codes
-from peakgate.reports.ab.experiment import Budget, Choice, Means, run_experiment
-from peakgate.reports.ab.folders import Folder, Wanted, folders
+from peakgate.reports.ab.code import NO_GPU_HERE, read_codes
+from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
+from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.plan import plan, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
-from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
-from peakgate.reports.explain.explain import Explained, Project, explain
+from peakgate.reports.ab.store import FOLDER, MANIFEST, Settings, load_record
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
-from peakgate.reports.render import outputs, terminal
-from peakgate.reports.render.console import VerdictConsole, say
 from peakgate.reports.runs.find import Archive
 from peakgate.run.lock import add_lock_options, device_uuid, locked
-from peakgate.verdict import ExitCode, Verdict
+from peakgate.verdict import ExitCode
+
+OUTCOME = "peakgate.reports.ab.outcome"
+"""The module that reports; imported late, because what it writes with takes long to import."""
 
 GPU = re.compile(r"gpu(:\d+)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
@@ -107,26 +107,31 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     base, head = _wanted(options)
     if options.plan:
         return _plan(options, base, head)
-    budget = Budget(options.budget)
+    phases, budget = Phases(), Budget(options.budget)
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
-        uuid = device_uuid(options.device)
+        uuid = _answering(options.device)
         with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
-            means = Means(raw, budget, Progress(sys.stderr))
+            means = Means(raw, budget, Progress(sys.stderr), phases)
+            # What writes reports is wanted at the end alone: nobody waits for its import.
+            threading.Thread(target=importlib.import_module, args=(OUTCOME,), daemon=True).start()
             record = run_experiment(placed, settings, choice, means)
-            explained = _explained(placed, record, options) if options.explain else None
+            explained = _outcome().explained(placed, record, options) if options.explain else None
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
-        return _broken_head(broken, options.out)
-    code = _report(record, options, explained)
-    return ExitCode.INTERRUPTED if interrupted(record) else code
+        code: ExitCode = _outcome().broken_head(broken, options.out)
+        return code
+    code = _outcome().report(record, options, phases, explained)
+    return ExitCode.INTERRUPTED if record.stopped == INTERRUPTED else code
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured."""
+    from peakgate.reports.render.console import say  # noqa: PLC0415  (rich takes long to import)
+
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
@@ -153,18 +158,20 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
 
 
 def _decide(options: argparse.Namespace) -> ExitCode:
-    return _report(load_record(options.folder), options)
+    code: ExitCode = _outcome().report(load_record(options.folder), options)
+    return code
 
 
-def _explained(placed: tuple[Folder, Folder], record: Record, options: argparse.Namespace) -> Explained | None:
-    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
-    slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
-    if not slower or interrupted(record):
-        return None
-    Progress(sys.stderr).show(f"explaining {len(slower)} cases")
-    index = int(options.device.partition(":")[2] or 0)
-    base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
-    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
+def _outcome() -> ModuleType:
+    return importlib.import_module(OUTCOME)
+
+
+def _answering(device: str) -> str:
+    """The uuid of the GPU, before anything is built for it; PeakgateError where none answers."""
+    uuid = device_uuid(device)
+    if uuid is None:
+        raise PeakgateError(NO_GPU_HERE)
+    return uuid
 
 
 def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
@@ -200,40 +207,6 @@ def _empty(out: Path) -> Path:
     except OSError as error:
         raise PeakgateError(f"--out {out}: cannot be written ({error.strerror}); free it or name another") from None
     return raw.resolve()
-
-
-def _report(record: Record, options: argparse.Namespace, explained: Explained | None = None) -> ExitCode:
-    found = comparison(record)
-    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
-    document = json.loads(outputs.verdict_json(found, strict=options.strict))
-    document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
-    texts = outputs.texts(found, "ab", strict=options.strict)
-    if explained is not None:
-        document["explained"] = explained.document()
-        texts["ab.md"] += explained.markdown()
-    texts["ab.json"] = as_json(document)
-    for name, text in texts.items():
-        write_whole(options.out / name, text)
-    outputs.summarize(found, strict=options.strict)
-    console = VerdictConsole()
-    terminal.show(found, console, everything=options.all)
-    if explained is not None:
-        say(explained.text())
-    terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
-    return found.exit_code(strict=options.strict)
-
-
-def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
-    """A head that cannot be measured is a regression: one line, and the verdict file."""
-    sys.stderr.write(" ".join(str(broken).split()) + "\n")
-    verdict = {
-        "schema": outputs.SCHEMA,
-        "command": "ab",
-        "verdict": Verdict.WRONG,
-        "exit_code": int(ExitCode.REGRESSION),
-    }
-    write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
-    return ExitCode.REGRESSION
 
 
 def _at_least(least: int) -> Any:

@@ -17,8 +17,9 @@ from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import decisions, usable, whole_pairs
+from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import plan
-from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runs.runfile import load_run
@@ -69,6 +70,7 @@ class Means:
     out: Path
     budget: Budget
     progress: Progress
+    phases: Phases = field(default_factory=Phases)
 
 
 def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: Choice, means: Means) -> Record:
@@ -77,11 +79,13 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
     environments = [side_environment(folder.path) for folder in folders]
-    for which, folder, environment in zip(Side, folders, environments, strict=True):
-        build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
+    with means.phases.timed(SIDES):
+        for which, folder, environment in zip(Side, folders, environments, strict=True):
+            build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
     with _opened(folders, means) as (sides, scratch):
         means.progress.show("building both sides")
-        codes = read_codes(folders, settings.tier, environments)
+        with means.phases.timed(CASES):
+            codes = read_codes(folders, settings.tier, environments)
         planned = plan(
             *codes,
             sentinels=choice.sentinels,
@@ -131,19 +135,45 @@ def _opened(folders: tuple[Folder, Folder], means: Means) -> Iterator[tuple[dict
         yield sides, scratch
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A process that was asked to run: what for, and where it writes."""
+
+    stage: Phase
+    pair: int
+    which: Side
+    run: Run
+    file: Path
+    log: Path
+    verdicts: Path
+
+
 class _Experiment:
     """One experiment in the making."""
 
     def __init__(self, record: Record, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
         self._record, self._sides, self._scratch = record, sides, scratch
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
+        self._phases = means.phases
 
     def prove(self) -> None:
-        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside."""
+        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside.
+
+        Both at once: no time counts. What that leaves open, for lack of memory say, is proven alone.
+        """
         planned = self._record.plan
-        for which, cases in ((Side.BASE, planned.timed), (Side.HEAD, planned.head_runs)):
-            if cases:
-                self._prove(which, cases)
+        wanted = {Side.BASE: planned.timed, Side.HEAD: planned.head_runs}
+        with self._phases.timed(Phase.PROOF):
+            self._progress.show(f"proving base, {len(planned.timed)} cases, and head, {len(planned.head_runs)} cases")
+            asked = [self._ask(Phase.PROOF, 0, which, cases) for which, cases in wanted.items() if cases]
+            for each in asked:
+                each.run.begin()
+            for each in asked:
+                each.run.until_left()
+            left = {process.which: self._left_open(process) for process in map(self._keep, asked)}
+            for which, (cases, _) in left.items():
+                if cases:
+                    self._prove_alone(which, cases)
 
     @property
     def _timed(self) -> list[str]:
@@ -177,17 +207,18 @@ class _Experiment:
         decided = decisions(self._record)
         return [case for case, decision in decided.items() if decision and decision.status is Status.OPEN]
 
-    def _prove(self, which: Side, cases: Sequence[str]) -> None:
+    def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
-        attempt = 0
-        while True:
-            process = self._process(Phase.PROOF, attempt, which, cases)
-            reported = self._verdicts(process)
-            wrong = {case for case, verdict in reported.items() if verdict in FAULTY}
-            cases = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
+        attempt, again = 1, True
+        while cases and again:
+            cases, again = self._left_open(self._process(Phase.PROOF, attempt, which, cases))
             attempt += 1
-            if not (wrong and cases):
-                return
+
+    def _left_open(self, process: Process) -> tuple[list[str], bool]:
+        """The cases that a process leaves open, and whether it met a wrong one, which may be why."""
+        reported = self._verdicts(process)
+        wrong = any(verdict in FAULTY for verdict in reported.values())
+        return [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE], wrong
 
     def _verdicts(self, process: Process) -> dict[str, Verdict]:
         """What a process says of the cases it could not time."""
@@ -197,24 +228,50 @@ class _Experiment:
         return reported
 
     def _pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        """Run pairs ``first`` up to ``last`` of a stage."""
-        if not cases:
-            return
+        """Run pairs ``first`` up to ``last`` of a stage; each process starts while the one before it measures."""
+        with self._phases.timed(stage):
+            self._run_pairs(stage, first, last, cases)
+
+    def _run_pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
+        turns = [(pair, which) for pair in range(first, last) for which in order(pair)] if cases else []
         recent: list[float] = []
-        for pair in range(first, last):
+        start = time.monotonic()
+        before: _Asked | None = None
+        for at, (pair, which) in enumerate(turns):
+            asked = self._ask(stage, pair, which, cases)
+            if before is not None:
+                before.run.until_left()
+            if at % 2 == 0:
+                recent += [time.monotonic() - start] if at else []
+                start = time.monotonic()
+                try:
+                    self._budget.spend(seconds_left(1, recent) or 0.0)
+                except Stopped:
+                    if before is not None:
+                        self._keep(before)
+                    raise
             left = seconds_left(last - pair, recent)
-            self._budget.spend(left / (last - pair) if left else 0.0)
-            start = time.monotonic()
-            for which in order(pair):
-                self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
-                self._process(stage, pair, which, cases)
-            recent.append(time.monotonic() - start)
+            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
+            asked.run.begin()
+            if before is not None:
+                self._keep(before)
+            before = asked
+        if before is not None:
+            before.run.until_left()
+            self._keep(before)
 
     def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
-        name = f"{stage}-{pair + 1:02d}-{which}"
         if stage is Phase.PROOF:
             self._progress.show(f"proving {which}, {len(cases)} cases")
+        asked = self._ask(stage, pair, which, cases)
+        asked.run.begin()
+        asked.run.until_left()
+        return self._keep(asked)
+
+    def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> _Asked:
+        """Have one process start; it waits for its turn."""
+        name = f"{stage}-{pair + 1:02d}-{which}"
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
         arguments = [
             f"--device={self._record.settings.device}",
@@ -225,7 +282,14 @@ class _Experiment:
             f"--out={verdicts}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
-        finished = self._sides[which].run(arguments, {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}, log)
+        kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
+        return _Asked(stage, pair, which, self._sides[which].ask(arguments, kind, log), file, log, verdicts)
+
+    def _keep(self, asked: _Asked) -> Process:
+        """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
+        which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
+        finished = asked.run.finish()
+        self._phases.turn(asked.stage, finished.turn_s, finished.steps_s)
         _refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED
         refused = _refused(verdicts / "bench.json") if measured else {}
@@ -236,7 +300,7 @@ class _Experiment:
                 said = log.read_text(encoding="utf-8", errors="replace")
                 raise SideBroken(which, f"its run exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
         process = Process(
-            stage, pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
+            asked.stage, asked.pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
         )
         if timed:
             run = load_run(file)

@@ -1,9 +1,11 @@
-"""The processes that measure a side, one at a time, the next ones already warming up."""
+"""The processes that measure a side, one at a time on the GPU, the next ones already starting."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import selectors
 import subprocess
 import sys
 import time
@@ -12,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from peakgate.build.cubin import cache_folder
+from peakgate.common.cache import cache_folder
 from peakgate.common.processes import end_group
 from peakgate.project import config
+from peakgate.run import turn
 from peakgate.run.lock import inherited
 
 WARM = Path(__file__).with_name("warm.py")
@@ -47,10 +51,73 @@ class SideBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that ended: its exit code, negative for a signal, and its wall time."""
+    """A run that ended: its exit code, negative for a signal, its wall time and how much of it was its turn on the GPU.
+
+    Both begin with its turn; a run ends later than its turn, because it writes its files after it left the GPU.
+    """
 
     exit_code: int
     seconds: float
+    turn_s: float
+    steps_s: Mapping[str, float]
+    """Of its turn, by the process's own names; empty where it did not say."""
+
+
+class Run:
+    """A run of ``peakgate bench`` that was asked for: it starts, and waits for its turn before it touches the GPU."""
+
+    def __init__(self, which: str, process: subprocess.Popen[bytes], word: int, left: int, log: Path) -> None:
+        """``word`` is where the process is given its turn, ``left`` where it says that it has left the GPU."""
+        self._which, self._process, self._word, self._left, self._log = which, process, word, left, log
+        self._began = self._turn_s = 0.0
+        self._steps_s: Mapping[str, float] = {}
+
+    def begin(self) -> None:
+        """Give it its turn."""
+        self._began = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # it is gone: its exit code says why
+            os.write(self._word, b".")
+
+    def until_left(self) -> None:
+        """Wait until it has left the GPU, or has ended."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._left, selectors.EVENT_READ)
+            if not selector.select(self._seconds_left()):
+                raise self._hangs()
+        with contextlib.suppress(ValueError):  # it ended without a word
+            self._steps_s = json.loads(os.read(self._left, turn.LONGEST_WORD))
+        self._turn_s = time.monotonic() - self._began
+
+    def finish(self) -> Finished:
+        """Wait for its end."""
+        try:
+            code = self._process.wait(self._seconds_left())
+        except subprocess.TimeoutExpired:
+            raise self._hangs() from None
+        finished = Finished(code, time.monotonic() - self._began, self._turn_s, self._steps_s)
+        self.end()
+        return finished
+
+    def end(self) -> None:
+        """End the process, wherever it is; a second call does nothing."""
+        if self._process.stdin is None or self._process.stdin.closed:
+            return
+        end_group(self._process)
+        self._process.stdin.close()
+        os.close(self._word)
+        os.close(self._left)
+
+    def ask(self, request: Mapping[str, Any]) -> None:
+        """Send the request it is waiting for; BrokenPipeError where it is gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+
+    def _seconds_left(self) -> float:
+        return max(self._began + LONGEST_RUN_S - time.monotonic(), 0.0)
+
+    def _hangs(self) -> SideBroken:
+        reason = f"a run did not end within {LONGEST_RUN_S:.0f} s; its output is in {self._log}"
+        return SideBroken(self._which, reason)
 
 
 class SideProcesses:
@@ -61,8 +128,8 @@ class SideProcesses:
         self.which = which
         self._folder, self._environment, self._log = folder, dict(environment), log
         self._log.write_text("", encoding="utf-8")
-        self._waiting: deque[subprocess.Popen[bytes]] = deque()
-        self._running: subprocess.Popen[bytes] | None = None
+        self._waiting: deque[Run] = deque()
+        self._asked: list[Run] = []
 
     def __enter__(self) -> SideProcesses:
         self._warm_up()
@@ -71,53 +138,50 @@ class SideProcesses:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (*self._waiting, *([self._running] if self._running else [])):
-            _end(process)
+        for run in (*self._waiting, *self._asked):
+            run.end()
 
-    def run(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Finished:
-        """Run ``peakgate bench`` with these arguments in a process of its own; its output goes to ``log``."""
+    def ask(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Run:
+        """A run of ``peakgate bench`` with these arguments in a process of its own; its output goes to ``log``."""
         request = {"harness": HARNESS, "arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         log.write_text("", encoding="utf-8")
-        self._running = process = self._waiting.popleft()
+        run = self._waiting.popleft()
+        self._asked.append(run)
         self._warm_up()
-        start = time.monotonic()
-        assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
+            run.ask(request)
         except BrokenPipeError:
             said = last_words(self._log.read_text(encoding="utf-8", errors="replace"))
             raise SideBroken(self.which, f"its process ended while it warmed up: {said}") from None
-        try:
-            code = process.wait(LONGEST_RUN_S)
-        except subprocess.TimeoutExpired:
-            reason = f"a run did not end within {LONGEST_RUN_S:.0f} s; its output is in {log}"
-            raise SideBroken(self.which, reason) from None
-        _end(process)
-        self._running = None
-        return Finished(code, time.monotonic() - start)
+        return run
+
+    def run(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Finished:
+        """Such a run from its turn to its end."""
+        run = self.ask(arguments, environment, log)
+        run.begin()
+        run.until_left()
+        return run.finish()
 
     def _warm_up(self) -> None:
         """Have as many processes waiting as are needed next."""
         while len(self._waiting) < AHEAD:
+            their_word, word = os.pipe()
+            left, their_left = os.pipe()
             with self._log.open("a", encoding="utf-8") as errors:
                 process = subprocess.Popen(
                     [sys.executable, "-P", str(WARM), *PRELOAD],
                     cwd=self._folder,
-                    env=self._environment,
+                    env=self._environment | {turn.VARIABLE: f"{their_word},{their_left}"},
                     stdin=subprocess.PIPE,
                     stdout=errors,
                     stderr=errors,
                     bufsize=0,
-                    pass_fds=inherited(),  # a run that outlives us keeps the GPU locked
+                    pass_fds=(their_word, their_left, *inherited()),  # a run that outlives us keeps the GPU locked
                     start_new_session=True,  # Ctrl-C is for us; we end what we started
                 )
-            self._waiting.append(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    end_group(process)
-    if process.stdin is not None:
-        process.stdin.close()
+            os.close(their_word)
+            os.close(their_left)
+            self._waiting.append(Run(self.which, process, word, left, self._log))
 
 
 def side_environment(folder: Path) -> dict[str, str]:

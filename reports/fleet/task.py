@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import distributed
-from peakgate.build.cubin import CACHE_VARIABLE
+from peakgate.common.cache import CACHE_VARIABLE, CUPY_VARIABLE
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
@@ -152,6 +152,7 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
     """
     environment = dict(os.environ) | {
         CACHE_VARIABLE: str(_work(job.work) / "cache"),
+        CUPY_VARIABLE: str(_work(job.work) / "cache" / "cupy"),
         "GIT_CEILING_DIRECTORIES": str(_work(job.work)),
     }
     if not job.emulated:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from peakgate.build.cubin import cache_folder
+from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.reports.runs import runfile, strict

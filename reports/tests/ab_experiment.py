@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
-from peakgate.reports.ab import process
+from peakgate.reports.ab import command, process
 from synthetic_runs import LADDER
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -21,6 +21,7 @@ def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Import nothing before a fork, and stand where there are no saved runs to find."""
     monkeypatch.setattr(process, "PRELOAD", ())
     monkeypatch.setattr(process, "HARNESS", HARNESS)
+    monkeypatch.setattr(command, "device_uuid", lambda _device: f"GPU-{folder.name}")
     (folder / "cwd").mkdir()
     monkeypatch.chdir(folder / "cwd")
 

@@ -10,6 +10,7 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
+from peakgate.reports.ab import command
 
 Captured = pytest.CaptureFixture[str]
 
@@ -50,6 +51,18 @@ def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path
     assert reported.startswith("no GPU answers on this machine, and measuring needs one: see `nvidia-smi`")
 
 
+def test_a_machine_without_a_gpu_is_told_before_anything_is_built(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "device_uuid", lambda _device: None)
+    base = FakeSide().write(tmp_path / "base", "base", tmp_path / "runs.log")
+    with (base / "peakgate.toml").open("a") as settings:
+        settings.write('\nbuild = "touch built"\n')
+    assert main(["ab", "--base-dir", str(base), "--head-dir", str(base), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("no GPU answers on this machine")
+    assert not (base / "built").exists()
+
+
 def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=6)) == 3
     assert "ERROR: no GPU left for head" in row(tmp_path, PAD)["reason"]
@@ -61,7 +74,8 @@ def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: P
     head = FakeSide(CHANGED, interrupt_at=5).write(tmp_path / "head", "head", log)
     options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
     measuring = (
-        "import sys; from peakgate.cli import main; from peakgate.reports.ab import process; "
+        "import sys; from peakgate.cli import main; from peakgate.reports.ab import command, process; "
+        "command.device_uuid = lambda device: 'GPU-0'; "
         f"process.HARNESS = {HARNESS!r}; process.PRELOAD = (); sys.exit(main(['ab', *sys.argv[1:]]))"
     )
     done = subprocess.run(

@@ -35,7 +35,7 @@ def test_a_process_that_dies_while_it_warms_up_is_told(tmp_path: Path, monkeypat
     monkeypatch.setattr(process, "WARM", dying)
     with SideProcesses("base", tmp_path, side_environment(tmp_path), tmp_path / "base.log") as side:
         for waiting in side._waiting:
-            waiting.wait()
+            waiting._process.wait()
         with pytest.raises(SideBroken, match="base: its process ended while it warmed up: no memory left"):
             side.run([], {}, tmp_path / "run.txt")
 
@@ -50,8 +50,7 @@ def test_a_run_that_hangs_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.
         pytest.raises(SideBroken, match="a run did not end within"),
     ):
         side.run([], {}, tmp_path / "run.txt")
-    assert side._running is not None
-    assert side._running.poll() is not None
+    assert side._asked[0]._process.poll() is not None
 
 
 def test_last_words_are_the_last_line_that_says_something() -> None:

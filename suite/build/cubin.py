@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from types import ModuleType
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Stage
+from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 
@@ -29,8 +29,6 @@ OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-s
 
 _NOTES = 2
 """The form of what is noted beside a cached cubin."""
-
-CACHE_VARIABLE = "PEAKGATE_CACHE"
 
 _USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>[^']+)'.*?"
@@ -80,14 +78,6 @@ class BuildError(PeakgateError):
     def undecided(self) -> bool:
         """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
         return bool(_MISSING_FILE.search(str(self)))
-
-
-def cache_folder() -> Path:
-    """Where all that can be made again is kept: cubins, the emulator's builds, the index of saved runs.
-
-    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
-    """
-    return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
 
 def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:

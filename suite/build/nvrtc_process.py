@@ -24,7 +24,11 @@ from typing import Any, BinaryIO
 from peakgate.build import bounded
 from peakgate.build.nvrtc import CompilationFailed, Compiled
 
-MOST_IDLE = 2
+MOST_IDLE = os.cpu_count() or 1
+"""As many as compile at once; whoever is through ends them with ``end_all``."""
+NICE = 19
+"""Whoever measures, or compiles what is wanted first, comes before what is compiled meanwhile."""
+
 _LENGTH = struct.Struct("<Q")
 
 _idle: list[_Worker] = []
@@ -107,7 +111,7 @@ class _Worker:
 
 @atexit.register
 def end_all() -> None:
-    """End the processes that wait for work."""
+    """End the processes that wait for work; the next source starts new ones."""
     with _lock:
         while _idle:
             _idle.pop().end()
@@ -122,6 +126,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the compiler prints is no answer
+    os.nice(NICE)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     while True:

@@ -16,14 +16,26 @@ FALLBACK_NOTE = (
 _CHOICE = re.compile(r"auto|cpu|gpu(?::(?P<index>\d+))?")
 
 
-def open_device(choice: str) -> tuple[Device, str | None]:
-    """Open the device a user asked for: ``auto``, ``cpu``, ``gpu`` or ``gpu:N``.
+def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None]:
+    """Open the device a user asked for: ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``later`` leaves that to ``opened``.
 
     Gives the device and, where ``auto`` fell back to the emulator, one line that says so and what it means.
     """
     if not _uses_emulator(choice):
-        return _gpu(_index(choice)), None
+        return _gpu(_index(choice), later=later), None
     return _cpu(), None if choice == "cpu" else FALLBACK_NOTE
+
+
+def opened(device: Device, choice: str) -> None:
+    """Open a device that was left for later; CannotDecide where the GPU cannot be had."""
+    try:
+        device.open()
+    except RuntimeError as error:
+        raise _not_opened(choice, error) from None
+
+
+def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
+    return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it")
 
 
 def _index(choice: str) -> int:
@@ -48,7 +60,7 @@ def _cpu() -> Device:
     return CpuDevice()
 
 
-def _gpu(index: int) -> Device:
+def _gpu(index: int, *, later: bool) -> Device:
     try:
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
     except ImportError as error:
@@ -57,6 +69,6 @@ def _gpu(index: int) -> Device:
             f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'"
         ) from None
     try:
-        return GpuDevice(index)
+        return GpuDevice(index, later=later)
     except RuntimeError as error:  # CuPy's word for what CUDA refuses
-        raise CannotDecide(f"gpu:{index} cannot be opened ({error}); see nvidia-smi for what is on it") from None
+        raise _not_opened(f"gpu:{index}", error) from None

@@ -230,6 +230,10 @@ class CpuDevice:
         """Nothing is looked at: no speed of this device is judged."""
         return None
 
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:  # noqa: ARG002
+        """NumPy compares as it is."""
+        return None
+
     def memory_bytes(self) -> tuple[int, int] | None:
         pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
         return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
@@ -245,3 +249,9 @@ class CpuDevice:
 
     def warm_up(self) -> None:
         """Nothing to do: no clock of this device is trusted."""
+
+    def open(self) -> None:
+        """Nothing to take hold of."""
+
+    def close(self) -> None:
+        """Nothing to leave."""

@@ -94,6 +94,18 @@ def reset_persisting_l2() -> None:
         driver.cuCtxResetPersistingL2Cache()
 
 
+def destroy_context(index: int) -> bool:
+    """Destroy this process's primary context on the GPU with this CUDA index; whether that succeeded.
+
+    All that the process has on the GPU is gone with it: nothing may be done with it afterwards, freeing included.
+    """
+    driver = _library()
+    device = ctypes.c_int()
+    if driver is None or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+        return False
+    return bool(driver.cuDevicePrimaryCtxReset_v2(device) == 0)
+
+
 def gpu_capability(index: int) -> tuple[int, int] | None:
     """The compute capability of the GPU with this CUDA index; None when there is no such GPU."""
     driver = _library()

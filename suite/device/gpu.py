@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import cupy
 import numpy as np
-from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
-from peakgate.case import Array, Buffer, Case, Scale
-from peakgate.device import facts
+from peakgate.build import nvrtc_process
+from peakgate.build.cubin import Cubin, Defines, cubin
+from peakgate.case import Array, Buffer, Case, Scale, Stage
+from peakgate.device import driver, elements, facts, references
 from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Preflight, disturbance, own_processes
+from peakgate.device.preflight import Load, Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
@@ -29,24 +30,34 @@ _CACHED_INPUT_SHARE = 0.25
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
 """Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
 
+_CLOSED: list[GpuDevice] = []
+"""Kept to the end of the process: their events and modules would free themselves in a context that is gone."""
+
 _SHARED_DEFAULT_BYTES = 48 << 10
+
+
+def _text_bytes(case: Case) -> int:
+    """The size of a case's source file; 0 where it cannot be read, which its build reports."""
+    try:
+        return case.stage.source.stat().st_size if case.stage.source else 0
+    except OSError:
+        return 0
 
 
 class GpuDevice:
     """One CUDA device by index.
 
     ``guarded`` arrays detect a write past their end; a tool that watches every access detects more without them.
+    ``later``: whoever makes it calls ``open`` before anything else but ``facts`` and ``refusal`` is asked for.
     """
 
     kind: DeviceKind = "gpu"
     scale = Scale.BENCH
     xp: Any = cupy
 
-    def __init__(self, index: int, *, guarded: bool = True) -> None:
-        os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder() / "cupy"))  # where CI keeps what can be built again
+    def __init__(self, index: int, *, guarded: bool = True, later: bool = False) -> None:
         self.guarded = guarded
-        self._load_before = facts.load(index)
-        cupy.cuda.Device(index).use()
+        self._load_before = Load()
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
@@ -54,11 +65,20 @@ class GpuDevice:
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
+        self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
         self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
         self._rng = np.random.default_rng()
         self._own: frozenset[int] = frozenset()
+        if not later:
+            self.open()
+
+    def open(self) -> None:
+        """Make the CUDA context; before, nothing is on the GPU."""
+        self._load_before = facts.load(self.facts.index)
+        cupy.cuda.Device(self.facts.index).use()
+        cupy.cuda.runtime.free(0)
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -89,8 +109,14 @@ class GpuDevice:
 
     def build(self, case: Case) -> Cubin:
         """The case's machine code for this GPU."""
-        assert self.capability is not None
-        return cubin(case.stage, case.defines, self.capability)
+        begun = self._building.pop((case.stage, case.defines), None)
+        if begun is None:
+            return self._cubin(case)
+        try:
+            return begun.result()
+        finally:
+            if not self._building:
+                nvrtc_process.end_all()
 
     def functions(self, built: Cubin, case: Case) -> list[Any]:
         """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
@@ -114,19 +140,32 @@ class GpuDevice:
         return [functions[each.kernel] for each in case.launches]
 
     def prebuild(self, cases: Sequence[Case]) -> None:
+        """Begin all builds, and wait until every reference is compiled and half of the processors are free again.
+
+        A case whose build is not done by then waits for it when it is prepared.
+        """
         distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
+        # The longest first, which the longest text most often is: they alone decide when all are built.
+        ordered = sorted(distinct.items(), key=lambda item: -_text_bytes(item[1]))
+        processors = os.cpu_count() or 1
+        versions = (self.facts.compute_capability, self.facts.nvrtc, self.facts.cupy)
+        with references.compiled_ahead(cases, self.facts.index, versions):
+            pool = ThreadPoolExecutor(max_workers=processors)
+            self._building = {key: pool.submit(self._cubin, case) for key, case in ordered}
+            pool.shutdown(wait=False)
+            pending = set(self._building.values())
+            while len(pending) > processors // 2:
+                pending = wait(pending, return_when=FIRST_COMPLETED).not_done
 
-        def build(case: Case) -> None:
-            try:
-                self.build(case)
-            except BuildError:
-                return  # reported when the case itself is prepared
-
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(build, distinct.values()))
+    def _cubin(self, case: Case) -> Cubin:
+        assert self.capability is not None
+        return cubin(case.stage, case.defines, self.capability)
 
     def disturbance(self) -> str | None:
         return disturbance(facts.load(self.facts.index), self._own)
+
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
+        return elements.compared(found, wanted)
 
     def memory_bytes(self) -> tuple[int, int] | None:
         try:
@@ -147,7 +186,8 @@ class GpuDevice:
         """Random data for an input; kept, because many cases ask for the same."""
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            self._inputs[key] = input_array(cupy, buffer, seed)
+            filled = elements.random_array(buffer.shape, buffer.dtype, seed) if buffer.data is None else None
+            self._inputs[key] = input_array(cupy, buffer, seed) if filled is None else filled
             held = sum(array.nbytes for array in self._inputs.values())
             while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
                 held -= self._inputs.popitem(last=False)[1].nbytes
@@ -177,6 +217,7 @@ class GpuDevice:
 
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
+        references.end()
         stream = self.sample_stream(SamplingPlan().batch)
         self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
         for _ in range(400):
@@ -192,6 +233,13 @@ class GpuDevice:
         except FAULTS:
             self.lost = f"{case.id} faulted ({fault}) and took the CUDA context with it"
         return failure(fault, lost=self.lost is not None)
+
+    def close(self) -> None:
+        """Destroy the CUDA context; what this process still has of it must not be used or freed any more."""
+        assert self.lost is None, "a lost context goes with its process"
+        _CLOSED.append(self)
+        cupy.cuda.runtime.deviceSynchronize()
+        driver.destroy_context(self.facts.index)
 
     def sample_stream(self, batch: int) -> SampleStream:
         """The stream all samples are taken on, for batches of up to this size."""

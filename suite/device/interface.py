@@ -90,6 +90,10 @@ class Device(Protocol):
     lost: str | None
     """Why it takes no more launches; None while it does."""
 
+    def open(self) -> None:
+        """Take hold of the device; all but its facts and ``refusal`` needs it. RuntimeError where it cannot be had."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""
         ...
@@ -100,6 +104,13 @@ class Device(Protocol):
 
     def disturbance(self) -> str | None:
         """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
+        ...
+
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
+        """The largest ``|found - wanted|`` and the largest ``|wanted|`` in float64, NaN where any is.
+
+        None where this device has no quicker way than ``xp``.
+        """
         ...
 
     def memory_bytes(self) -> tuple[int, int] | None:
@@ -120,6 +131,10 @@ class Device(Protocol):
 
     def warm_up(self) -> None:
         """Bring the device to the state in which it measures steadily."""
+        ...
+
+    def close(self) -> None:
+        """Leave the device: nothing is measured on it afterwards."""
         ...
 
 

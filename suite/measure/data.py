@@ -88,6 +88,16 @@ def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Arr
     )
 
 
+def seed_offset(seed: int) -> int:
+    """What a seed adds to every index, modulo 2**32."""
+    return (seed * 0x9E3779B9) & 0xFFFFFFFF
+
+
+def kept_bits(dtype: str) -> int | None:
+    """How many bits of the hash become a value of a real type; None for a type that takes them whole."""
+    return _MANTISSA_BITS.get(dtype)
+
+
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers.
 
@@ -99,7 +109,7 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
         return parts.view(dtype).reshape(shape)
     count = math.prod(shape)
     bits = xp.arange(count, dtype=np.uint32)
-    bits += np.uint32((seed * 0x9E3779B9) & 0xFFFFFFFF)
+    bits += np.uint32(seed_offset(seed))
     bits ^= bits >> np.uint32(16)
     bits *= np.uint32(0x7FEB352D)
     bits ^= bits >> np.uint32(15)

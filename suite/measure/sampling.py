@@ -53,6 +53,14 @@ class SamplingPlan:
         return relative_error(batches_us) <= self.target_relative_error
 
 
+REPEATED = SamplingPlan(min_samples=6, budget_us=8_000.0)
+"""For one of the many processes of an A/B. A kernel of 0.4 ms and more, which scatters by 0.1 %, gets 40 to 50 % of the
+samples; what is left of its scatter is mostly that between processes (baselines/nvidia-h200/lab/tool/README.md)."""
+
+ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
+"""Where only whether a case can be timed matters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded."""

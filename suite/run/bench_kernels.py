@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from peakgate.case import Case
-from peakgate.common.errors import PeakgateError
-from peakgate.device.interface import DeviceLost, KernelFault
 from peakgate.run.kernel_run import NAME, KernelRun
 from peakgate.run.replay import ReplayTimer, install_timer, replay
-from peakgate.run.session import Outcome, Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -30,7 +26,9 @@ def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: Ben
     if refusal := session.device.refusal(case):
         run.skip(case, refusal)
     benchmark.group = case.family
-    entry, times_us = run.take_over(case) or run.keep(run.refused(case) or measured(session, case))
+    entry, times_us = run.take_over(case) or run.keep(
+        run.refused(case) or run.ahead.pop(case.id, None) or session.measured(case)
+    )
     if times_us:
         benchmark.extra_info.update(entry)
         replay(benchmark, timer, times_us)
@@ -38,15 +36,3 @@ def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: Ben
         where = f"; {session.floors.path}" if entry["floor"] is not None else ""
         reported = f"{case_id} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
         pytest.fail(reported, pytrace=False)
-
-
-def measured(session: Session, case: Case) -> Outcome:
-    """What comes of one case: proven, timed, proven again and judged."""
-    try:
-        launchable = session.prepare(case)
-        proof = session.prove(launchable)
-        samples = session.sample(launchable)
-        session.prove_again(launchable)
-    except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
-        return session.failed(case, error)
-    return session.gate(launchable, proof, samples)

@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -20,11 +21,12 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
 from peakgate.common.toml import nearest
-from peakgate.device.choose import open_device
+from peakgate.device.choose import open_device, opened
 from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.project import catalogue, config
 from peakgate.run import again, base, benchmark_tests, known, record
 from peakgate.run.foreign import ForeignModules
@@ -34,6 +36,7 @@ from peakgate.run.link import AB_VARIABLE, AGAIN, FRESH, Link
 from peakgate.run.publish import VERDICT_FILE
 from peakgate.run.session import Outcome, Session, no_room
 from peakgate.run.status_line import StatusLine
+from peakgate.run.turn import Turn
 from peakgate.verdict import ExitCode, Judgement, Verdict, exit_code
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
@@ -57,6 +60,8 @@ class KernelRun:
         self._options = pytest_config.option
         self.out: Path = self._options.peakgate_out or config.current().out
         self.link = Link(self._options.peakgate_link)
+        self._turn = Turn.of_environment()
+        self._began = time.monotonic()
         journal = self._options.peakgate_journal
         self.before = finished(journal) if journal else Finished()
         self.session, self.known = _session(self._options)
@@ -64,6 +69,7 @@ class KernelRun:
         self.session.launch_limit_s = self._options.peakgate_launch_limit
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
+        self.ahead: dict[str, Outcome] = {}
         self.entries: list[record.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
@@ -94,6 +100,7 @@ class KernelRun:
         self._selected = self._selection(session)
         if session.config.option.collectonly or not self._selected:
             return
+        self._begin_turn()
         run = self.session
         tier = {case.id for case in self.known.listed(run.tier)}
         run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
@@ -121,6 +128,32 @@ class KernelRun:
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
+        self._end_turn()
+
+    def _begin_turn(self) -> None:
+        """Wait for this process's turn, where turns are given, and only then open the device."""
+        if not self._turn.given:
+            return
+        self._turn.wait()
+        self._began = time.monotonic()
+        try:
+            opened(self.session.device, self._options.peakgate_device)
+        except CannotDecide as error:
+            _undecided(self.link, str(error))
+
+    def _end_turn(self) -> None:
+        """Where turns are given, measure every case now and leave the GPU to the next process: pytest takes its time.
+
+        Not where the project has benchmark tests, which may want the GPU to the end.
+        """
+        if not self._turn.given or self.tests.ids:
+            return
+        for case in self._selected:
+            if not (self.session.device.refusal(case) or self.known.objection(case)):
+                self.ahead[case.id] = self.session.measured(case)
+        if self.session.device.lost is None:  # else the GPU is free when this process ends
+            self.session.device.close()
+            self._turn.over(self.session.wall_s)
 
     def keep(self, outcome: Outcome) -> tuple[record.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
@@ -270,7 +303,9 @@ class KernelRun:
         return f"{missing} of {len(self._selected)} selected cases were not finished"
 
     def _wall_s(self) -> float:
-        """Wall time since the run was started: by its supervisor, or with this process."""
+        """Wall time since the run was started: by its supervisor, or with this process; in an A/B since its turn."""
+        if self._turn.given:
+            return time.monotonic() - self._began
         return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
 
 
@@ -303,7 +338,7 @@ def _ab_part() -> str | None:
 
 def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
     project = config.required()
-    device, note = open_device(options.peakgate_device)
+    device, note = open_device(options.peakgate_device, later=Turn.of_environment().given)
     baselines = options.peakgate_baselines or config.near(project.baselines)
     cases: known.Cases = known.Own(device.scale)
     if ref := options.peakgate_baselines_from:
@@ -323,9 +358,11 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
         floors,
         Tier(options.peakgate_tier),
         checks=_ab_part() != "pair",
+        alone=_ab_part() != "proof",
         wants_roofs=_ab_part() is None,
         probes=cases.probes,
         new=cases.new,
+        plan={"proof": ONE_BATCH, "pair": REPEATED}.get(_ab_part() or "", SamplingPlan()),
         notes=notes,
     )
     return session, cases

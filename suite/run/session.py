@@ -13,7 +13,15 @@ from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.device.expected import expected
-from peakgate.device.interface import Device, DeviceLost, KernelCrash, KernelTimeout, Launchable, Unmeasurable
+from peakgate.device.interface import (
+    Device,
+    DeviceLost,
+    KernelCrash,
+    KernelFault,
+    KernelTimeout,
+    Launchable,
+    Unmeasurable,
+)
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
@@ -91,6 +99,7 @@ class Session:
     that follows from a case's work.
     ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` holds where the time went.
     ``probes`` gives a case's edge-size problems; ``new`` are cases that the base does not have: they need no floor.
+    ``alone`` is False where another process of ours is on the device: then no time counts, and none is doubted for it.
     Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
     are measured.
     """
@@ -100,6 +109,7 @@ class Session:
     tier: Tier
     whole: bool = True
     checks: bool = True
+    alone: bool = True
     wants_roofs: bool = True
     probes: Callable[[Case], Sequence[Case]] = catalogue.probes
     new: Collection[str] = ()
@@ -195,14 +205,14 @@ class Session:
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
         self._launch(fresh, case)
         wanted = expected(self.device.xp, fresh, partial(self.device.prepare, seed=FRESH_SEED))
-        return check(self.device.xp, smallest, fresh.outputs, wanted)
+        return check(self.device.xp, smallest, fresh.outputs, wanted, self.device.compared)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured and keep it."""
         case = launchable.case
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
-        judgement = judge(samples, figures, floor, self.device.disturbance())
+        judgement = judge(samples, figures, floor, self.device.disturbance() if self.alone else None)
         if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
         outcome = Outcome(
@@ -240,6 +250,17 @@ class Session:
                 verdict, reason = Verdict.WRONG, said
         return self.unmeasured(case, Judgement(verdict, reason))
 
+    def measured(self, case: Case) -> Outcome:
+        """What comes of one case: proven, timed, proven again and judged."""
+        try:
+            launchable = self.prepare(case)
+            proof = self.prove(launchable)
+            samples = self.sample(launchable)
+            self.prove_again(launchable)
+        except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
+            return self.failed(case, error)
+        return self.gate(launchable, proof, samples)
+
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
         """Keep a case without figures."""
         outcome = Outcome(case, judgement, floor=self.floors.get(case.id))
@@ -271,7 +292,8 @@ class Session:
     def _check(self, launchable: Launchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""
         self._launch(launchable, owner)
-        return check(self.device.xp, launchable.case, launchable.outputs, self._expected(launchable))
+        device = self.device
+        return check(device.xp, launchable.case, launchable.outputs, self._expected(launchable), device.compared)
 
     def _launch(self, launchable: Launchable, owner: Case) -> None:
         self.expect("a launch", self._limit_s(launchable.case), owner.id)

@@ -130,3 +130,21 @@ def test_complex_outputs_may_have_a_reference_of_real_numbers():
 def test_complex64_is_compared_with_a_complex128_reference():
     wide = np.full((2, 2), 1 + 2j, np.complex128)
     assert check(np, NEAR, [wide.astype(np.complex64)], [wide]).right
+
+
+def largest_by_numpy(found, wanted):
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(found.astype(np.float64) - wanted)
+    return float(np.max(difference)), float(np.max(np.abs(wanted)))
+
+
+@pytest.mark.parametrize("case", [EXACT, NEAR])
+@pytest.mark.parametrize("changed", [1.0, 1 + 1e-7, 1 + 1e-3, 0.0, -0.0, math.nan, math.inf])
+@pytest.mark.parametrize("reference", [1.0, 0.0, math.nan, math.inf])
+def test_a_devices_own_comparison_changes_no_outcome(case, changed, reference):
+    output, wanted = np.ones((3, 4), np.float32), np.ones((3, 4))
+    output[1, 2], wanted[1, 2] = changed, reference
+    with np.errstate(invalid="ignore"):
+        slow = check(np, case, [output], [wanted])
+        quick = check(np, case, [output], [wanted], largest_by_numpy)
+    assert repr(quick) == repr(slow)

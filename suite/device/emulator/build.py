@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from peakgate.build import headers
-from peakgate.build.cubin import CACHE_VARIABLE, cache_folder
 from peakgate.build.sources import device_only, read_sources
+from peakgate.common.cache import CACHE_VARIABLE, cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.compiler import Compiler, find_compiler
 from peakgate.device.emulator.ptx import translated

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from peakgate.build import bounded
-from peakgate.build.cubin import BuildError, advice, cache_folder
+from peakgate.build.cubin import BuildError, advice
 from peakgate.build.sources import SourceFile, no_such_kernel
+from peakgate.common.cache import cache_folder
 from peakgate.device.emulator.compiler import Compiler
 
 COMMON = (

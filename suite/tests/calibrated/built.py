@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from calibrated.pattern import Kernel
-from peakgate.build.cubin import Cubin, cache_folder, cubin
+from peakgate.build.cubin import Cubin, cubin
 from peakgate.case import Stage
+from peakgate.common.cache import cache_folder
 from peakgate.common.files import write_whole
 
 

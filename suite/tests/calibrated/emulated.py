@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from calibrated.kernels import kernels
 from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, GRID, RACY, SHARED_BYTES, Kernel
-from peakgate.build.cubin import cache_folder
+from peakgate.common.cache import cache_folder
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device import emulator
 from peakgate.device.emulator import DefectKind, KernelDefect, TexelArray

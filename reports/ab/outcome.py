@@ -1,0 +1,75 @@
+"""What an `ab` found: explained, printed, written in every format."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from peakgate.common.files import write_whole
+from peakgate.common.progress import Progress
+from peakgate.common.text import as_json
+from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.phases import Phases
+from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.report import comparison, interrupted
+from peakgate.reports.ab.store import Record
+from peakgate.reports.explain.explain import Explained, Project, explain
+from peakgate.reports.render import outputs, terminal
+from peakgate.reports.render.console import VerdictConsole, say
+from peakgate.verdict import ExitCode, Verdict
+
+
+def explained(placed: tuple[Folder, Folder], record: Record, options: argparse.Namespace) -> Explained | None:
+    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
+    slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
+    if not slower or interrupted(record):
+        return None
+    Progress(sys.stderr).show(f"explaining {len(slower)} cases")
+    index = int(options.device.partition(":")[2] or 0)
+    base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
+
+
+def report(
+    record: Record, options: argparse.Namespace, phases: Phases | None = None, explained: Explained | None = None
+) -> ExitCode:
+    """Write every output and print the findings, last the verdict's line; the exit code."""
+    start = time.monotonic()
+    found = comparison(record)
+    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
+    document = json.loads(outputs.verdict_json(found, strict=options.strict))
+    document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
+    texts = outputs.texts(found, "ab", strict=options.strict)
+    if explained is not None:
+        document["explained"] = explained.document()
+        texts["ab.md"] += explained.markdown()
+    if phases is not None:
+        document["wall_s"] = phases.document()
+    texts["ab.json"] = as_json(document)
+    for name, text in texts.items():
+        write_whole(options.out / name, text)
+    outputs.summarize(found, strict=options.strict)
+    console = VerdictConsole()
+    terminal.show(found, console, everything=options.all)
+    if explained is not None:
+        say(explained.text())
+    if phases is not None:
+        say("".join(f"{line}\n" for line in ["", *phases.lines(time.monotonic() - start)]))
+    terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
+    return found.exit_code(strict=options.strict)
+
+
+def broken_head(broken: SideBroken, out: Path) -> ExitCode:
+    """A head that cannot be measured is a regression: one line, and the verdict file."""
+    sys.stderr.write(" ".join(str(broken).split()) + "\n")
+    verdict = {
+        "schema": outputs.SCHEMA,
+        "command": "ab",
+        "verdict": Verdict.WRONG,
+        "exit_code": int(ExitCode.REGRESSION),
+    }
+    write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
+    return ExitCode.REGRESSION

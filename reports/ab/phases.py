@@ -1,0 +1,88 @@
+"""Where the wall time of an `ab` goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from peakgate.common.processes import seconds_since_start_of
+
+START, SIDES, CASES, REPORT = (
+    "start and imports",
+    "worktrees and builds",
+    "cases and machine code",
+    "decision and report",
+)
+
+SAMPLE = "sample"
+OPEN = frozenset({"start", "build", "warm up"})
+CHECKS = frozenset({"check", "check again"})
+"""Steps of a measuring process by the names that it gives them."""
+
+
+@dataclass
+class Phase:
+    """Wall seconds, how many processes measured in it, and the seconds of their turns on the GPU by step."""
+
+    wall_s: float = 0.0
+    processes: int = 0
+    turns_s: float = 0.0
+    steps_s: Counter[str] = field(default_factory=Counter)
+
+    def row(self) -> dict[str, float]:
+        """Seconds by column of the table; those on the GPU only where processes measured."""
+        opened = sum(self.steps_s[name] for name in OPEN)
+        checks = sum(self.steps_s[name] for name in CHECKS)
+        found = {"wall": self.wall_s}
+        if self.processes:
+            found |= {"contexts": opened, "sampling": self.steps_s[SAMPLE], "checks": checks}
+            found |= {
+                "other": self.turns_s - opened - checks - self.steps_s[SAMPLE],
+                "idle": self.wall_s - self.turns_s,
+            }
+        return {name: round(seconds, 3) for name, seconds in found.items()}
+
+
+class Phases:
+    """Seconds by phase, from the start of this process on."""
+
+    def __init__(self) -> None:
+        self._phases: dict[str, Phase] = {START: Phase(seconds_since_start_of(os.getpid()))}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the block's time to a phase."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._phases.setdefault(name, Phase()).wall_s += time.monotonic() - start
+
+    def turn(self, name: str, turn_s: float, steps_s: Mapping[str, float]) -> None:
+        """Add one process's turn on the GPU, whose wall time ``timed`` counts."""
+        phase = self._phases.setdefault(name, Phase())
+        phase.processes += 1
+        phase.turns_s += turn_s
+        phase.steps_s.update(steps_s)
+
+    def document(self) -> dict[str, Any]:
+        """For ``ab.json``: seconds and processes by phase."""
+        return {name: phase.row() | {"processes": phase.processes} for name, phase in self._phases.items()}
+
+    def lines(self, report_s: float) -> list[str]:
+        """The table, a line per phase; ``report_s`` is what deciding and writing took until now."""
+        phases = self._phases | {REPORT: Phase(report_s)}
+        total = sum(phase.wall_s for phase in phases.values())
+        columns = ("wall", "processes", "contexts", "sampling", "checks", "other", "idle")
+        lines = [f"{f'wall time {total:.1f} s':<24}" + "".join(f"{name:>11}" for name in columns)]
+        for name, phase in phases.items():
+            row: dict[str, float] = phase.row()
+            cells = [f"{row[column]:.1f}" if column in row else "" for column in columns]
+            cells[1] = str(phase.processes or "")
+            lines.append(f"{name:<24}{''.join(f'{cell:>11}' for cell in cells)}".rstrip())
+        return lines

@@ -1,0 +1,80 @@
+"""Input data and comparisons on the GPU, in one pass each instead of CuPy's ten small kernels.
+
+Only for the types below; the general ways, ``measure.data`` and ``judge.correctness``, say what must come out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from peakgate.case import Array
+from peakgate.measure.data import kept_bits, seed_offset
+
+SOURCE = Path(__file__).with_name("elements.cu")
+
+FILLED = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned int"}
+COMPARED = FILLED | {"int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short"}
+"""Types in C++ by their name in NumPy. Each value of those compared is a double too."""
+
+_THREADS, _MOST_BLOCKS = 256, 2048
+
+
+def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
+    """What ``measure.data.random_array`` gives, bit for bit; None for a type that is not FILLED."""
+    if dtype not in FILLED:
+        return None
+    values = cupy.empty(shape, dtype)
+    bits = kept_bits(dtype)
+    macros = {"VALUE": FILLED[dtype]} | ({} if bits is None else {"UNUSED_BITS": 32 - bits, "UNIT": 2.0 ** (1 - bits)})
+    fill = _function("fill", tuple(macros.items()))
+    if values.size:
+        fill(_grid(values.size), (_THREADS,), (values, np.uint64(values.size), np.uint32(seed_offset(seed))))
+    return values
+
+
+def compared(found: Array, wanted: Array) -> tuple[float, float] | None:
+    """The largest ``|found - wanted|`` and the largest ``|wanted|``, NaN where any is; for ``judge.correctness.check``.
+
+    None where the types are others than COMPARED, or the arrays are in no order that the kernel reads: ``found`` must
+    be contiguous, ``wanted`` too or have two dimensions.
+    """
+    types = found.dtype.name, wanted.dtype.name
+    order = _rows(wanted)
+    if not set(types) <= COMPARED.keys() or order is None or not found.flags.c_contiguous or not found.size:
+        return None
+    compare = _function("compare", (("FOUND", COMPARED[types[0]]), ("WANTED", COMPARED[types[1]])))
+    report = cupy.zeros(3, np.uint64)
+    rows, columns, row_stride, column_stride = order
+    sizes = np.uint64(rows), np.uint64(columns), np.int64(row_stride), np.int64(column_stride)
+    compare(_grid(found.size), (_THREADS,), (found, wanted, *sizes, report))
+    reported = cupy.asnumpy(report)
+    if int(reported[2]) != found.size:
+        return None  # it did not run as it must
+    difference, size = (float(each) for each in reported[:2].view(np.float64))
+    return difference, size
+
+
+def _rows(array: Array) -> tuple[int, int, int, int] | None:
+    """Rows, columns and the strides of both in elements."""
+    if array.flags.c_contiguous:
+        return 1, array.size, 0, 1
+    if array.ndim != 2 or any(stride % array.itemsize for stride in array.strides):
+        return None
+    (rows, columns), (down, along) = array.shape, array.strides
+    return rows, columns, down // array.itemsize, along // array.itemsize
+
+
+def _grid(count: int) -> Sequence[int]:
+    return (min(math.ceil(count / _THREADS), _MOST_BLOCKS),)
+
+
+@cache
+def _function(name: str, macros: tuple[tuple[str, Any], ...]) -> Any:
+    options = tuple(f"-D{macro}={value}" for macro, value in macros)
+    return cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options).get_function(name)

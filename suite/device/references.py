@@ -1,0 +1,178 @@
+"""The small kernels that CuPy compiles for references, compiled by several processes at once into its cache on disk.
+
+In one process CuPy compiles one kernel after the other, however many threads ask. Here each process takes the next
+reference that none has taken, and computes it on a small problem and on its largest. What is missing afterwards CuPy
+compiles when it is needed.
+
+``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads a folder and case ids, a line each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peakgate.case import Buffer, Case, Role, Scale
+from peakgate.common.cache import cupy_cache
+from peakgate.common.files import write_whole
+from peakgate.common.processes import end_group, end_with_parent
+from peakgate.project import catalogue
+
+MOST_PROCESSES = 12
+LONGEST_S = 60.0
+
+
+@contextmanager
+def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[None]:
+    """Beside what is done in the block, have the cases' references compiled for the GPU with this CUDA index.
+
+    Done once for the same references and ``versions``, of what compiles them; nothing that fails here matters.
+    """
+    marks = {_mark(key, versions): case for key, case in distinct(cases).items()}
+    wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
+    count = min(MOST_PROCESSES, os.cpu_count() or 1, len(wanted))
+    if count < 2:
+        end()
+        none = cupy_cache() / "reference-none"
+        if not none.exists():
+            write_whole(none, "")  # for `begin`
+        yield
+        return
+    ids = "\n".join(case.id for case in wanted.values()).encode()
+    begun = _begun or [_started(index) for _ in range(count)]
+    with tempfile.TemporaryDirectory(prefix="peakgate-references-") as claims:
+        for process in begun:
+            _tell(process, f"{claims}\n".encode() + ids)
+        try:
+            yield
+            codes = [process.wait(LONGEST_S) for process in begun]
+            if not any(codes):
+                for mark in wanted:
+                    write_whole(mark, "")
+        except (subprocess.TimeoutExpired, OSError):
+            return
+        finally:
+            for process in begun:
+                end_group(process)
+            end()
+
+
+_begun: list[subprocess.Popen[bytes]] = []
+
+
+def begin(index: int) -> None:
+    """Start the processes for this GPU before it is known what to compile, where nothing is in the cache yet."""
+    if not any(cupy_cache().glob("reference-*")):
+        _begun.extend(_started(index) for _ in range(min(MOST_PROCESSES, os.cpu_count() or 1)))
+
+
+def end() -> None:
+    """End what ``begin`` started, whether it was wanted or not."""
+    while _begun:
+        end_group(_begun.pop())
+
+
+def _mark(key: str, versions: Sequence[str]) -> Path:
+    """The file that says that a reference's kernels are in the cache."""
+    return cupy_cache() / f"reference-{hashlib.sha256(repr((key, *versions)).encode()).hexdigest()[:20]}"
+
+
+def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
+    """The largest case of each reference function, with its settings, and types and dimensions of what it is given."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        if callable(case.reference):
+            reference: Any = case.reference
+            settings: Mapping[str, Any] = getattr(reference, "keywords", {})
+            # Numbers are sizes; other settings choose between kernels.
+            named = [name if isinstance(value, int) else f"{name}={value}" for name, value in sorted(settings.items())]
+            given = [
+                (buffer.role.name, buffer.dtype, len(buffer.shape))
+                for buffer in case.arguments
+                if isinstance(buffer, Buffer) and buffer.role in (Role.IN, Role.INOUT)
+            ]
+            function = getattr(getattr(reference, "func", reference), "__qualname__", "")
+            key = repr((case.family, function, named, given))
+            found[key] = max(found.get(key, case), case, key=lambda each: each.buffer_bytes)
+    return found
+
+
+def _started(index: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "peakgate.device.references", str(os.getpid()), str(index)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _tell(process: subprocess.Popen[bytes], what: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(what)
+        process.stdin.close()
+
+
+def main(parent: int, index: int) -> None:
+    """Compile for one reference after the other that no other process has claimed, by a file in a folder."""
+    if not end_with_parent(parent):
+        return
+    import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
+    from peakgate.device.stream import SampleStream  # noqa: PLC0415
+
+    by_id = {case.id: case for case in catalogue.cases(Scale.BENCH)}
+    folder, *ids = sys.stdin.read().split("\n")
+    if not folder:
+        return
+    cupy.cuda.Device(index).use()  # not before the process that measures has its own context, which may be the only one
+    claims = Path(folder)
+    if _claimed(claims, "stream"):
+        SampleStream(0, 1)
+    for case_id in ids:
+        if case_id in by_id and _claimed(claims, hashlib.sha256(case_id.encode()).hexdigest()):
+            # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own.
+            for problem in (*catalogue.probes(by_id[case_id]), by_id[case_id]):
+                with contextlib.suppress(Exception):  # the run meets it again and reports it
+                    _compute(cupy, problem)
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def _compute(cupy: Any, problem: Case) -> None:
+    """Do with a reference what a run does, on arrays of any content."""
+    from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
+
+    reference: Any = problem.reference
+    buffers = [argument for argument in problem.arguments if isinstance(argument, Buffer)]
+    given = [buffer for buffer in buffers if buffer.role in (Role.IN, Role.INOUT)]
+    given += [buffer for _, buffer in problem.stage.constants]
+    for buffer in given:
+        elements.random_array((1,), buffer.dtype, 0)
+    wanted = reference(cupy, [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given])
+    written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
+    for buffer, expected in zip(written, wanted, strict=True):
+        output = cupy.zeros(buffer.shape, buffer.dtype)
+        output.view(np.uint8).fill(1)
+        elements.compared(output, expected)
+
+
+def _claimed(claims: Path, name: str) -> bool:
+    """Whether this process is the first to ask for it."""
+    try:
+        (claims / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

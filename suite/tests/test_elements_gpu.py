@@ -1,0 +1,62 @@
+"""Input data and comparisons by our own kernels against NumPy: ``pytest -m gpu suite/tests/test_elements_gpu.py``."""
+
+import math
+
+import numpy as np
+import pytest
+from peakgate.measure import data
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def elements():
+    from peakgate.device import elements  # noqa: PLC0415  (it needs CuPy)
+
+    return elements
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint32"])
+@pytest.mark.parametrize(("shape", "seed"), [((1,), 0), ((1000, 33), 3), ((5_000_001,), 1009)])
+def test_random_data_are_numpys_bit_for_bit(elements, dtype, shape, seed):
+    found = elements.random_array(shape, dtype, seed).get()
+    wanted = data.random_array(np, shape, dtype, seed)
+    assert found.dtype == wanted.dtype
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_other_types_take_the_general_way(elements):
+    import cupy  # noqa: PLC0415
+
+    assert elements.random_array((3,), "float16", 0) is None
+    assert elements.compared(cupy.zeros(3, "float16"), cupy.zeros(3, "float16")) is None
+    assert elements.compared(cupy.zeros(3, "int64"), cupy.zeros(3, "int64")) is None
+    cube = cupy.zeros((3, 4, 5), "float32")
+    assert elements.compared(cube, cupy.zeros((5, 4, 3), "float32").T) is None
+
+
+@pytest.mark.parametrize("types", [("float32", "float32"), ("float32", "float64"), ("int32", "int16")])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 5), (1024, 1025), (3_000_017, 1)])
+def test_the_largest_difference_and_reference_are_numpys(elements, types, shape):
+    import cupy  # noqa: PLC0415
+
+    rng = np.random.default_rng(1)
+    found, wanted = (rng.uniform(-100, 100, shape).astype(each) for each in types)
+    for view in (wanted, np.asfortranarray(wanted)):
+        there = cupy.asarray(view, order="A")
+        exact = found.astype(np.float64) - wanted
+        assert elements.compared(cupy.asarray(found), there) == (np.max(np.abs(exact)), float(np.max(np.abs(wanted))))
+
+
+def test_one_element_that_differs_is_found_wherever_it_is(elements):
+    import cupy  # noqa: PLC0415
+
+    base = cupy.ones((513, 129), "float32")
+    for at in (0, 1, 255, 256, 513 * 129 - 1):
+        for value, difference in ((1.5, 0.5), (math.inf, math.inf), (-0.0, 1.0)):
+            output = base.copy()
+            output.reshape(-1)[at] = value
+            assert elements.compared(output, base) == (difference, 1.0)
+        output.reshape(-1)[at] = math.nan
+        assert math.isnan(elements.compared(output, base)[0])
+        assert math.isnan(elements.compared(base, output)[1])

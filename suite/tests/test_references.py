@@ -1,0 +1,83 @@
+"""Which references are compiled ahead on a GPU, and when."""
+
+import io
+from functools import partial
+from pathlib import Path
+
+from peakgate.case import Buffer, Role
+from peakgate.device import references
+from synthetic_cases import make_case
+
+
+def doubled(xp, inputs):
+    return (xp.add(inputs[0], inputs[0]),)
+
+
+def scaled(xp, inputs, *, count, by):
+    return (xp.multiply(inputs[0][:count], by),)
+
+
+def given(case_reference, *shape, dtype="float32"):
+    return make_case(reference=case_reference, arguments=(Buffer(Role.OUT, shape), Buffer(Role.IN, shape, dtype)))
+
+
+def test_a_reference_is_compiled_once_per_settings_types_and_dimensions_on_its_largest_case():
+    cases = [given(doubled, 8), given(doubled, 99), given(doubled, 8, 8), given(doubled, 8, dtype="float64")]
+    cases += [given(partial(scaled, count=count, by=by), 8) for count, by in ((1, 2.0), (7, 2.0), (7, 3.0))]
+    assert list(references.distinct(cases).values()) == [*cases[1:5], cases[6]]
+
+
+def test_saved_results_and_reference_kernels_need_no_compiling():
+    assert references.distinct([given((Path("saved.npy"),), 8), given(make_case(), 8), given(None, 8)]) == {}
+
+
+def test_what_was_compiled_ahead_once_starts_no_process_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupy"))
+    monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
+    started = []
+
+    class Process:
+        def wait(self, _seconds=0.0):
+            return 0
+
+    def start(index):
+        started.append(index)
+        process = Process()
+        process.stdin = io.BytesIO()
+        return process
+
+    monkeypatch.setattr(references, "_started", start)
+    cases = [given(doubled, 8), given(doubled, 8, 8)]
+    for versions in (("9.0", "13.0"), ("9.0", "13.0"), ("9.0", "13.1")):
+        with references.compiled_ahead(cases, 0, versions):
+            pass
+    assert len(started) == 4  # two for each set of versions
+
+
+def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(references.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(references, "_begun", [])
+    monkeypatch.setattr(references, "_started", lambda index: index)
+    references.begin(1)
+    assert references._begun == [1, 1, 1]
+    references._begun.clear()
+    (tmp_path / "reference-0").touch()
+    references.begin(1)
+    assert references._begun == []
+
+
+def test_a_process_that_fails_leaves_no_mark_that_all_is_compiled(tmp_path, monkeypatch):
+    class Failing:
+        def __init__(self):
+            self.stdin = io.BytesIO()
+
+        def wait(self, _seconds=0.0):
+            return 1
+
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(references, "_started", lambda *_: Failing())
+    with references.compiled_ahead([given(doubled, 8), given(doubled, 8, 8)], 0, ()):
+        pass
+    assert not list(tmp_path.iterdir())
