@@ -7,12 +7,15 @@ another stream (``stream``); after a random number of empty launches (``padded``
 placement (``inplace``); with code loaded anew (``code``); between two kernels that read the GPU's clock (``stamps``);
 and many launches of a CUDA graph between two events (``graph``), which is another quantity: nothing is flushed and
 launches overlap.
+
+Every fourth process measures arrays of 1 GiB instead, where `bench` has them (``stay``) and at many places (``moved``).
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import subprocess
 import sys
 import time
@@ -22,7 +25,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from peakgate.case import Scale, Tier
 from peakgate.measure.placement import random_offsets
+from peakgate.measure.sampling import SamplingPlan
+from peakgate.project import catalogue
 from peakgate.reports.injected.campaign import steps
 
 COLUMNS = ["process", "way", "kernel", "group", "batch", "clock_mhz", "times_ns"]
@@ -34,6 +40,9 @@ ROOM_BYTES, PIECE_BYTES = 2 << 30, 32 << 20
 AHEAD = 3
 PROCESSES_PER_FILE = 10
 EMPTY = 'extern "C" __global__ void empty() {}'
+
+LARGE = tuple(f"transpose.{stage}_row-16384-16x16" for stage in ("naive", "unroll4", "diagonal"))
+LARGE_ROOM_BYTES, LARGE_PLACES, LARGE_BATCH = 12 << 30, 14, 3
 
 Launch = Callable[[], None]
 Row = tuple[str, str, int, int, float, str]
@@ -184,14 +193,34 @@ def measured() -> Iterator[Row]:
         yield from bench.graph(kernel, 3, 12)
 
 
-def worker(file: Path) -> None:
+def large() -> Iterator[Row]:
+    """Cases whose arrays fill the room of `bench`: where they are, moved about in a larger one, and where they were."""
+    from peakgate.device import gpu
+
+    gpu._ROOM_BYTES = LARGE_ROOM_BYTES
+    device = gpu.GpuDevice(0)
+    device.warm_up()
+    known = {case.id: case for case in catalogue.cases(Scale.BENCH, Tier.GATE)}
+    for name in LARGE:
+        launchable = device.prepare(known[name])
+        for group, moved in enumerate((False, True, False)):
+            launchable._movable = moved
+            count = LARGE_BATCH * (LARGE_PLACES if moved else 4)
+            plan = SamplingPlan(min_samples=count, max_samples=count, budget_us=math.inf, batch=LARGE_BATCH)
+            times = launchable.sample(plan).times_us
+            for at in range(0, len(times), LARGE_BATCH):
+                batch = times[at : at + LARGE_BATCH]
+                yield row("moved" if moved else "stay", name, group, at // LARGE_BATCH, 0.0, batch)
+
+
+def worker(file: Path, number: int) -> None:
     """Wait for the turn, then measure into ``file``; what fails ends it, with what was measured before."""
     import cupy  # noqa: F401  (a second of each process, spent while others measure)
 
     sys.stdin.readline()
     rows: list[Row] = []
     try:
-        for each in measured():
+        for each in large() if number % 4 == 3 else measured():
             rows.append(each)  # noqa: PERF402  (what was measured before a failure is kept)
     finally:
         pd.DataFrame(rows, columns=COLUMNS[1:]).to_csv(file, index=False)
@@ -205,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--worker", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker:
-        worker(options.worker)
+        worker(options.worker, int(options.worker.stem.rpartition("-")[2]))
         return 0
     end, longest, waiting, done = time.monotonic() + options.seconds, 0.0, [], []
     options.folder.mkdir(parents=True, exist_ok=True)
