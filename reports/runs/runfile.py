@@ -74,6 +74,10 @@ class CaseResult:
     tolerance: float | None = None
     bytes: float | None = None
     flops: float | None = None
+    trimmed_mean_us: float | None = None
+    overhead_us: float | None = None
+    """What the process measured of a kernel that is the same in every run of this version."""
+
     sampling: str | None = None
     timer: str | None = None
     host_bound: bool = False
@@ -160,6 +164,7 @@ TEXTS = (
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
     *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
+    *("trimmed_mean_us", "overhead_us"),
 )
 
 

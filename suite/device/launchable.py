@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -161,12 +162,13 @@ class GpuLaunchable:
             return stream.batch(launch, plan.batch, hold=hold)
 
         try:
-            return gather(
+            taken = gather(
                 plan,
                 highest_mhz,
                 batch,
                 lambda: stream.method(held=hold, moved=launch is not self.launch),
             )
+            return replace(taken, overhead_us=self._device.overhead_us())
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 

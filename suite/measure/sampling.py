@@ -21,6 +21,9 @@ MOST_DISCARDED = 0.5
 """With more than this share of its samples discarded a case is inconclusive."""
 
 
+TRIMMED = 0.05
+"""Share of the samples that the trimmed mean leaves out at either end."""
+
 LEAST_BATCHES = 4
 """The fewest batches whose scatter can be estimated."""
 
@@ -55,16 +58,29 @@ class SamplingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded."""
+    """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
+
+    ``overhead_us`` is what this process measures of a kernel that is always the same; None where it was not measured.
+    """
 
     times_us: tuple[float, ...]
     sm_clocks_mhz: tuple[float | None, ...]
     discarded: int
     method: str
+    overhead_us: float | None = None
 
     @property
     def median_us(self) -> float:
         return statistics.median(self.times_us)
+
+    @property
+    def trimmed_mean_us(self) -> float:
+        """The mean of the samples but for the lowest and highest of them.
+
+        Samples of one kernel have several values in turn, by their place in the batch, and the timer has steps: the
+        median jumps between them, the mean does not.
+        """
+        return trimmed_mean(self.times_us)
 
     @property
     def median_sm_clock_mhz(self) -> float | None:
@@ -102,6 +118,12 @@ def gather(
         batches_us.append(kept)
     times_us = tuple(time_us for taken in batches_us for time_us in taken)
     return Samples(times_us, tuple(clocks_mhz), discarded, method())
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """The mean without the lowest and the highest TRIMMED of the values."""
+    cut = int(TRIMMED * len(values))
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
 def relative_error(batches_us: Sequence[Sequence[float]]) -> float:

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.measure.sampling import Samples, SamplingPlan, gather, relative_error, undisturbed
+from peakgate.measure.sampling import Samples, SamplingPlan, gather, relative_error, trimmed_mean, undisturbed
 
 
 def test_sampling_goes_on_until_the_batches_agree_well_enough():
@@ -101,6 +101,14 @@ def test_half_of_the_samples_may_be_discarded():
 def test_the_median_clock_is_that_of_the_samples_whose_clock_is_known():
     assert Samples((1.0,) * 3, (None, 1900.0, 1980.0), 0, "events").median_sm_clock_mhz == 1940.0
     assert Samples((1.0,), (None,), 0, "events").median_sm_clock_mhz is None
+
+
+def test_the_trimmed_mean_leaves_out_a_twentieth_of_the_samples_at_either_end():
+    assert trimmed_mean([7.0, 1.0, 4.0]) == 4.0
+    assert trimmed_mean([*range(19)]) == 9.0
+    assert trimmed_mean([1000.0, *range(18), -500.0]) == 8.5
+    assert trimmed_mean([1000.0, 900.0, *range(36), -500.0, -600.0]) == 17.5
+    assert Samples((5.0, 1.0, 3.0), (None,) * 3, 0, "events").trimmed_mean_us == 3.0
 
 
 def test_a_clock_of_exactly_nine_tenths_counts_and_an_unknown_limit_counts_everything():
