@@ -245,6 +245,11 @@ class BenchmarkTests(_Collecting):
             self._run.keep(outcome)
         return report
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test that is over, or was taken over or skipped, is not answerable for what happens afterwards."""
+        if nodeid in self._used:
+            self._run.session.expect("the end of a case", HOST_LIMIT_S, None)
+
     def _check_listed(self) -> None:
         known = {*self._kernels, *self.ids.values()}
         for case_id in self._listed or ():

@@ -1,4 +1,8 @@
-"""``gpu_benchmark`` on a GPU: callables of every framework that is installed, and ten traps of which none passes."""
+"""``gpu_benchmark`` on a GPU: callables of every framework that is installed, and ten traps of which none passes.
+
+Run on a machine with an NVIDIA GPU: ``pytest -m gpu -s suite/tests/test_callables_gpu.py``; with -s each run and each
+verdict is printed.
+"""
 
 import importlib.util
 import json
@@ -292,9 +296,12 @@ def bench(folder, *arguments):
         text=True,
         check=False,
     )
+    sys.stdout.write(f"\n$ peakgate bench {' '.join(arguments)}\n{done.stdout}{done.stderr}")
+    sys.stdout.write(f"exit code {done.returncode}\n")
     report = folder / ".peakgate" / "out" / "bench.json"
     assert report.is_file(), done.stdout + done.stderr
     cases = {case["case"].partition(".")[2]: case for case in json.loads(report.read_text())["cases"]}
+    sys.stdout.writelines(f"{name}: {case['verdict']}, {case['reason']}\n" for name, case in cases.items())
     return done, cases
 
 

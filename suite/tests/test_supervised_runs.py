@@ -245,13 +245,25 @@ FAMILY = dataclasses.replace(FAMILY, cases=cases, probes=lambda of: iter(()))
 """
 
 
-def below_its_floor(tmp_path, fractions, *arguments, then="pass"):
+LAST_TESTS = """
+import numpy
+import pytest
+
+def test_wrong(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: x + 2)(lambda x: x + 1, numpy.ones(4))
+
+def test_skipped(gpu_benchmark):
+    pytest.skip("nothing to run")
+"""
+
+
+def below_its_floor(tmp_path, fractions, *arguments, then="pass", settings=""):
     """A run whose kernels have these fractions of a pretended peak, process by process, at a floor of 0.7."""
     folder = tmp_path / "project" / "kernels" / "below"
     floors = tmp_path / "baselines" / EMULATOR_SLUG / "floors.toml"
     for parent in (folder, floors.parent):
         parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "project" / "peakgate.toml").write_text("")
+    (tmp_path / "project" / "peakgate.toml").write_text(settings)
     cases = "".join(f'"hostile.{name}-1024" = 0.7\n' for name in ("a_copy", "z_copy"))
     floors.write_text(f'schema = 1\ngpu = "{EMULATOR_SLUG}"\n[floors]\n{cases}')
     family = BELOW_ITS_FLOOR.format(
@@ -283,6 +295,20 @@ def test_a_case_that_crashes_its_process_when_measured_again_is_at_fault(tmp_pat
     done = below_its_floor(tmp_path, {"a_copy": [0.6, 0.9, 0.9]}, then="import os; count == 2 and os.abort()")
     assert done.returncode == 1, done.stdout + done.stderr
     assert verdicts(tmp_path) == {"a_copy": "CRASHED", "z_copy": "PASS"}
+
+
+def test_what_is_finished_or_skipped_after_a_case_below_its_floor_is_not_blamed_for_the_end_of_its_process(tmp_path):
+    benchmarks = tmp_path / "project" / "benchmarks"
+    benchmarks.mkdir(parents=True)
+    (benchmarks / "test_last.py").write_text(LAST_TESTS)
+    done = below_its_floor(tmp_path, {"a_copy": [0.6, 0.9, 0.9]}, settings='benchmarks = ["benchmarks"]')
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = {case["case"]: case["verdict"] for case in json.loads((tmp_path / "bench.json").read_text())["cases"]}
+    assert found == {
+        "hostile.a_copy-1024": "PASS",
+        "hostile.z_copy-1024": "PASS",
+        "benchmarks-test_last.test_wrong": "WRONG",
+    }, done.stdout + done.stderr
 
 
 def test_what_is_interrupted_while_cases_are_measured_again_passes_nothing_and_can_be_resumed(tmp_path):
