@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from peakgate.reports.ab.decide import Decision, decide
@@ -12,6 +13,12 @@ from peakgate.reports.ab.schedule import Phase, Side, looks
 from peakgate.reports.ab.store import Record
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Number = TypeVar("Number", float, "pd.Series[float]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +55,22 @@ def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
 def log_ratio(base: CaseResult, head: CaseResult) -> float:
     """ln(head / base) of two processes' times of a case, less what they differ by in launching any kernel.
 
-    The time of every kernel has a part that is a process's own: its standard deviation is some 65 ns on an H200, as much
-    for a kernel of 5 µs as for one of 50 µs. Both processes measured it on the same kernel (``overhead_us``), so each
-    time is moved half of the difference towards the other. Trimmed means are compared, medians where a run has none.
-    NaN where nothing is left of a time.
+    The time of every kernel has a part that is a process's own: its standard deviation is some 80 ns on an H200, as
+    much for a kernel of 5 µs as for one of 50 µs. Both processes measured it on an empty kernel (``overhead_us``), so
+    their times are compared as if both had the mean of the two. Trimmed means are compared, medians where a run has
+    none. NaN where nothing is left of a time.
     """
     before, after = (each.time_us if each.trimmed_mean_us is None else each.trimmed_mean_us for each in (base, head))
     if base.overhead_us is not None and head.overhead_us is not None:
-        half = (head.overhead_us - base.overhead_us) / 2
-        before, after = before + half, after - half
+        typical_us = (base.overhead_us + head.overhead_us) / 2
+        before = without_overhead(before, base.overhead_us, typical_us)
+        after = without_overhead(after, head.overhead_us, typical_us)
     return math.log(after / before) if min(before, after) > 0 else math.nan
+
+
+def without_overhead(time_us: Number, overhead_us: Number, typical_us: float) -> Number:
+    """What a process would have measured if launching a kernel took as long in it as is typical."""
+    return time_us - (overhead_us - typical_us)
 
 
 def whole_pairs(record: Record, stage: Phase) -> list[tuple[Run, Run]]:

@@ -23,7 +23,9 @@ from peakgate.reports.injected.record import (
     COLUMNS,
     FACTS,
     MUTANTS,
+    OVERHEAD,
     SCHEMA,
+    TRIMMED,
     Experiment,
     Gate,
     read_json,
@@ -91,14 +93,18 @@ def _screening(record: Record) -> list[tuple[Process, Run]]:
 
 
 def _times(records: Sequence[Record]) -> pd.DataFrame:
-    """The median of every screening process and trusted case; pairs are numbered through."""
+    """The times of every screening process and trusted case; pairs are numbered through."""
     rows, first = [], 0
     for record in records:
         for process, run in _screening(record):
             key = (Phase.SCREEN.value, first + process.pair, process.which.value)
-            rows += [(*key, case.case, case.time_us) for case in run.cases.values() if case.verdict not in UNUSABLE]
+            rows += [
+                (*key, case.case, case.time_us, case.trimmed_mean_us, case.overhead_us)
+                for case in run.cases.values()
+                if case.verdict not in UNUSABLE
+            ]
         first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=[*COLUMNS, TRIMMED, OVERHEAD]).dropna(axis="columns", how="all")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

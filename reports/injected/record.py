@@ -1,7 +1,7 @@
 """The record of a campaign: a folder that the page's tables are computed from.
 
 ``injected.json`` has GPU, driver, commits, ground truth and whole runs of ``ab``; ``mutants.json`` the verdicts on
-slowdown mutants; ``same.csv.gz`` and ``steps.csv.gz`` one row per process and case with its median time.
+slowdown mutants; ``same.csv.gz`` and ``steps.csv.gz`` one row per process and case with its times.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ FACTS, MUTANTS = "injected.json", "mutants.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
 COLUMNS = ["stage", "pair", "side", "case", "median_us"]
 """Of a process and case; a record may have more."""
+
+TRIMMED, OVERHEAD = "trimmed_mean_us", "overhead_us"
+"""What ``ab`` compares, where the run files had it."""
 
 Form = TypeVar("Form")
 
@@ -105,6 +108,7 @@ def read_times(folder: Path, experiment: Experiment) -> pd.DataFrame:
     """What ``write_times`` wrote there; a PeakgateError names a file that is missing or lacks one of COLUMNS."""
     path = folder / f"{experiment}.csv.gz"
     try:
-        return pd.read_csv(path, usecols=COLUMNS)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+        times = pd.read_csv(path, usecols=lambda name: name in {*COLUMNS, TRIMMED, OVERHEAD})
+        return times[[*COLUMNS, *(name for name in (TRIMMED, OVERHEAD) if name in times)]]
+    except (OSError, EOFError, ValueError, KeyError, zlib.error) as error:
         raise PeakgateError(f"{path}: cannot be read ({error}); name the folder of a record, or restore it") from error

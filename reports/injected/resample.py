@@ -11,13 +11,15 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
+from peakgate.reports.ab.pairs import without_overhead
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.injected.record import OVERHEAD, TRIMMED
 
 
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """ln(median in microseconds) by case (row) and pair (column); NaN where a process has no time of a case."""
+    """ln(time in microseconds) by case (row) and pair (column); NaN where a process has no time of a case."""
 
     cases: tuple[str, ...]
     base: Floats
@@ -42,9 +44,20 @@ class Pairing(Enum):
 
 
 def medians(times: pd.DataFrame) -> Medians:
-    """Screening pairs that both sides finished, cases sorted by id; a case that no pair timed is left out."""
+    """Screening pairs that both sides finished, cases sorted by id; a case that no pair timed is left out.
+
+    The times are those that ``ab`` compares, as far as the record has them.
+    """
     screened = times[times["stage"] == Phase.SCREEN]
-    table = screened.pivot_table(index="case", columns=["side", "pair"], values="median_us", sort=True)
+    compared = screened["median_us"]
+    if TRIMMED in screened:
+        compared = screened[TRIMMED].fillna(compared)
+    if OVERHEAD in screened:
+        overhead = screened[OVERHEAD]
+        compared = without_overhead(compared, overhead, overhead.mean()).fillna(compared)
+    table = screened.assign(compared=compared).pivot_table(
+        index="case", columns=["side", "pair"], values="compared", sort=True
+    )
     sides = [table[which.value] if which.value in table else pd.DataFrame(index=table.index) for which in Side]
     pairs = sorted(set(sides[0].columns) & set(sides[1].columns))
     base, head = (np.log(side[pairs].to_numpy(dtype=np.float64)) for side in sides)

@@ -76,7 +76,7 @@ class CaseResult:
     flops: float | None = None
     trimmed_mean_us: float | None = None
     overhead_us: float | None = None
-    """What the process measured of a kernel that is the same in every run of this version."""
+    """What the process measured of an empty kernel."""
 
     sampling: str | None = None
     timer: str | None = None

@@ -20,15 +20,19 @@ from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
-from peakgate.measure.sampling import SamplingPlan
+from peakgate.measure.sampling import SamplingPlan, trimmed_mean
 
 _MEMORY_SHARE = 0.7
 """The largest share of the GPU's memory the arguments of one case and its reference may take; the rest is for the room
 below, the flush and the context."""
 
 _CACHED_INPUT_SHARE = 0.25
-_ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
-"""Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
+_ROOM_BYTES, _ROOM_FACTOR, _ROOM_SHARE = 2 << 30, 4, 0.1
+"""Memory to place a case's arrays in: so much, or so many times what they take where that is more; at most this share
+of the GPU's."""
+
+_OVERHEAD_BATCHES = 40
+"""Batches of an empty kernel: enough for a standard error of some 8 ns on an H200, in 30 ms."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
 
@@ -60,6 +64,7 @@ class GpuDevice:
         self._room: Array | None = None
         self._rng = np.random.default_rng()
         self._own: frozenset[int] = frozenset()
+        self._overhead_us: float | None = None
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -165,11 +170,14 @@ class GpuDevice:
 
         None for buffers too large to be moved about.
         """
-        room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self.facts.memory_bytes))
-        offsets = random_offsets([buffer.nbytes for buffer in buffers], room_bytes, self._rng)
+        sizes_bytes = [buffer.nbytes for buffer in buffers]
+        wanted_bytes = max(_ROOM_BYTES, _ROOM_FACTOR * sum(sizes_bytes))
+        room_bytes = int(min(wanted_bytes, _ROOM_SHARE * self.facts.memory_bytes))
+        offsets = random_offsets(sizes_bytes, room_bytes, self._rng)
         if offsets is None:
             return None
-        if self._room is None:
+        if self._room is None or self._room.nbytes < room_bytes:
+            self._room = None
             self._room = cupy.empty(room_bytes, np.uint8)
         return [
             self._room[offset : offset + buffer.nbytes].view(buffer.dtype).reshape(buffer.shape)
@@ -184,6 +192,15 @@ class GpuDevice:
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:
                 return
+
+    def overhead_us(self) -> float:
+        """What a sample of an empty kernel takes in this process, measured once."""
+        if self._overhead_us is None:
+            stream, batch = self.sample_stream(SamplingPlan().batch), SamplingPlan().batch
+            stream.launch_empty()  # loads the code
+            batches = [stream.batch(stream.launch_empty, batch, hold=True) for _ in range(_OVERHEAD_BATCHES)]
+            self._overhead_us = trimmed_mean([time_us for each in batches for time_us, _ in each])
+        return self._overhead_us
 
     def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError:
         """Turn a CUDA error into the case's own failure; after most of them the context takes no more launches."""

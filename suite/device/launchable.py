@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -150,16 +151,18 @@ class GpuLaunchable:
     def sample(self, plan: SamplingPlan) -> Samples:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
-        launch = self.launch
+        launch, size = self.launch, plan.batch_of(None)
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal launch
+            nonlocal launch, size
             moved = self._moved()
             if moved or index == 0:
                 launch = moved or self.launch
                 for _ in range(plan.warmup if index == 0 else 1):
                     launch()  # loads the code, and fills the page tables' caches for the new place
-            return stream.batch(launch, plan.batch, hold=hold)
+            taken = stream.batch(launch, size, hold=hold)
+            size = plan.batch_of(statistics.median(time_us for time_us, _ in taken))
+            return taken
 
         try:
             taken = gather(

@@ -43,7 +43,7 @@ class SampleStream:
         self.largest_batch = largest_batch
         self._stream = cupy.cuda.get_current_stream()
         module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
-        self._hold, self._stamp = module.get_function("hold"), module.get_function("stamp")
+        self._hold, self._stamp, self._empty = (module.get_function(name) for name in ("hold", "stamp", "empty"))
         self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
         self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
@@ -95,6 +95,10 @@ class SampleStream:
             (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
             for index, (start, stop) in enumerate(zip(self._starts[:count], self._stops[:count], strict=True))
         ]
+
+    def launch_empty(self) -> None:
+        """Launch a kernel that does nothing."""
+        self._empty((1,), (32,), ())
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
         """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.

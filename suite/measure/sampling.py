@@ -27,6 +27,9 @@ TRIMMED = 0.05
 LEAST_BATCHES = 4
 """The fewest batches whose scatter can be estimated."""
 
+LONG_US, LONG_BATCH = 1_000.0, 2
+"""A kernel that takes this long has so many samples per batch: its samples differ less than its placements do."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
@@ -34,7 +37,7 @@ class SamplingPlan:
 
     Sampling goes in batches, each with the arrays elsewhere in memory, and stops once ``min_samples`` are there and
     either the batches agree, so that the standard error of their middle is at most ``target_relative_error``, or
-    ``budget_us`` of device time or ``max_samples`` are used up.
+    ``budget_us`` of device time or ``max_samples`` are used up. LEAST_BATCHES are enough where these are used up.
     """
 
     min_samples: int = 12
@@ -47,20 +50,23 @@ class SamplingPlan:
     def done(self, batches_us: Sequence[Sequence[float]], discarded: int = 0) -> bool:
         """Whether these samples are enough, or so many were discarded that more would not help."""
         taken = sum(len(batch) for batch in batches_us)
+        used_up = taken >= self.max_samples or sum(map(sum, batches_us)) >= self.budget_us
         if discarded >= self.max_samples or (discarded >= 4 * self.min_samples and discarded > taken):
             return True
         if taken < self.min_samples:
-            return False
-        if taken >= self.max_samples or sum(map(sum, batches_us)) >= self.budget_us:
-            return True
-        return relative_error(batches_us) <= self.target_relative_error
+            return used_up and sum(map(bool, batches_us)) >= LEAST_BATCHES
+        return used_up or relative_error(batches_us) <= self.target_relative_error
+
+    def batch_of(self, time_us: float | None) -> int:
+        """Samples in the next batch of a kernel that takes this long; None: not known before the first."""
+        return self.batch if time_us is not None and time_us < LONG_US else min(self.batch, LONG_BATCH)
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
     """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
 
-    ``overhead_us`` is what this process measures of a kernel that is always the same; None where it was not measured.
+    ``overhead_us`` is what this process measured of an empty kernel; None where it did not.
     """
 
     times_us: tuple[float, ...]

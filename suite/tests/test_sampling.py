@@ -65,6 +65,20 @@ def test_each_limit_of_sampling_is_reached_exactly_at_its_value():
     assert plan.done([], discarded=8)
 
 
+def test_four_batches_are_enough_of_what_uses_the_budget_up():
+    plan = SamplingPlan(min_samples=12, max_samples=100, target_relative_error=0.0, budget_us=100.0)
+    assert plan.done([[12.0, 13.0]] * 4)
+    assert not plan.done([[12.0, 13.0]] * 3 + [[]] * 4)
+    assert not plan.done([[12.0, 12.9]] * 4)
+    assert plan.done([[9.0, 9.0], [9.1, 9.0]] * 3)
+
+
+def test_a_long_kernel_has_few_samples_at_each_place_and_a_short_one_as_many_as_the_plan_says():
+    plan = SamplingPlan(batch=6)
+    assert [plan.batch_of(time_us) for time_us in (None, 999.9, 1000.0)] == [2, 6, 2]
+    assert SamplingPlan(batch=1).batch_of(None) == 1
+
+
 def test_sampling_gives_up_only_where_more_are_discarded_than_kept():
     plan = SamplingPlan(min_samples=4, max_samples=100, target_relative_error=0.0)
     scattered = [[9.0, 11.0], [10.0, 12.0]]
