@@ -1,7 +1,8 @@
 """Measure injected slowdowns on GPU 0: ``python -m peakgate.reports.injected.campaign OUT one mutants same:5 ...``.
 
 Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``same``, ``mutants`` and
-``one`` copy the project at hand, ``steps`` and ``pairs`` the kernels of known length in reports/injected/project.
+``one`` copy the project at hand, ``steps``, ``pairs`` and ``short`` the kernels of known length in
+reports/injected/project.
 ``python -m peakgate.reports.injected.collect OUT`` makes the record of it.
 """
 
@@ -34,6 +35,11 @@ DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 """How an ``ab`` exits that was measured to its end."""
 
 MANY_PAIRS = ("--pairs", "100", "--confirm-pairs", "2")
+SHORT_COPIES = tuple(option for share in (0, 5, 10) for option in ("-k", f"5us-{share}pm"))
+"""Copies of 5 and 15 us."""
+
+OF_COPIES = {Experiment.STEPS: (), Experiment.PAIRS: MANY_PAIRS, Experiment.SHORT: (*MANY_PAIRS, *SHORT_COPIES)}
+"""The experiments on slowed copies, and what their ``ab`` is given."""
 
 
 def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[str] = ()) -> int:
@@ -42,7 +48,7 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
     ``alone`` names the mutant of ``one``. The wall time goes into TIMING; a run that did not get to its end has none,
     and is no part of a record.
     """
-    copies = experiment in (Experiment.STEPS, Experiment.PAIRS)
+    copies = experiment in OF_COPIES
     own = config.required()
     listed = () if copies or experiment is Experiment.SAME else mutants.read(own.baselines / mutants.LIST)
     if experiment is Experiment.ONE:
@@ -58,7 +64,7 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
         mutants.apply(head, listed, own)
         command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
         command += ["--out", str(out), *(() if experiment is Experiment.ONE else ("--measure-unchanged",))]
-        command += [*(MANY_PAIRS if experiment is Experiment.PAIRS else ()), *extra]
+        command += [*OF_COPIES.get(experiment, ()), *extra]
         start = time.monotonic()
         done = subprocess.run(command, cwd=own.root, check=False)
         seconds = time.monotonic() - start

@@ -41,6 +41,7 @@ RECORDS = {
     Experiment.STEPS: (Experiment.STEPS, Experiment.PAIRS),
     Experiment.MUTANTS: (Experiment.MUTANTS,),
     Experiment.ONE: (Experiment.ONE,),
+    Experiment.SHORT: (Experiment.SHORT,),
 }
 """Side experiments' processes a record puts together."""
 
@@ -65,13 +66,14 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
         "driver": driver,
         "origins": {name: {"commit": commit, "taken": taken} for name, taken in origins.items()},
         "planted": read_json(out / GROUND_TRUTH, list) if (out / GROUND_TRUTH).is_file() else [],
-        "gates": [asdict(gate) for gate, _ in finished if gate.experiment is not Experiment.PAIRS],
+        "gates": [asdict(gate) for gate, _ in finished if gate.experiment not in (Experiment.PAIRS, Experiment.SHORT)],
     }
     mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
     contents = {FACTS: facts, MUTANTS: read_json(mutants / MUTANTS, dict)}
     for file, content in contents.items():
         write_whole(target / file, json.dumps(content, indent=1) + "\n")
-    times = [write_times(target, name, _times(of[name])) for name in (Experiment.SAME, Experiment.STEPS)]
+    kept = [name for name in (Experiment.SAME, Experiment.STEPS, Experiment.SHORT) if runs[name]]
+    times = [write_times(target, name, _times(of[name])) for name in kept]
     return [*times, *(target / file for file in contents)]
 
 

@@ -1,14 +1,17 @@
 """What limits short kernels: samples of many processes under several ways of timing.
 
-``python -m peakgate.reports.injected.components FOLDER --seconds N`` measures on GPU 0, one process after the other, and
-writes the samples of every ten processes into a file of FOLDER: a row per batch, with the times of its samples in
-nanoseconds, in order. Ways of timing: as `bench` does (``plain``); on other events and flush buffers (``events``) or
-another stream (``stream``); after a random number of empty launches (``padded``); in longer batches (``long``); at one
-placement (``inplace``); with code loaded anew (``code``); between two kernels that read the GPU's clock (``stamps``);
-and many launches of a CUDA graph between two events (``graph``), which is another quantity: nothing is flushed and
-launches overlap.
+``python -m peakgate.reports.injected.components FOLDER --seconds N`` measures on GPU 0, one process after the other,
+and writes the samples of every ten processes into a file of FOLDER: a row per batch, with the times of its samples in
+nanoseconds, in order. ``limits`` makes tables of them.
 
-Every fourth process measures arrays of 1 GiB instead, where `bench` has them (``stay``) and at many places (``moved``).
+Ways of timing: as `bench` does (``plain``); on other events and flush buffers (``events``) or another stream
+(``stream``); after a random number of empty launches (``padded``); in longer batches (``long``); at one placement
+(``inplace``); with code loaded anew (``code``); between two kernels that read the GPU's clock (``stamps``); and many
+launches of a CUDA graph between two events (``graph``), which is another quantity: nothing is flushed and launches
+overlap.
+
+Every fourth process measures arrays of 1 GiB instead, where they were allocated (``stay``) and at many places
+(``moved``).
 """
 
 from __future__ import annotations
@@ -23,9 +26,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import cupy
 import numpy as np
 import pandas as pd
 from peakgate.case import Scale, Tier
+from peakgate.device import stream as module
+from peakgate.device.gpu import GpuDevice
+from peakgate.device.stream import SampleStream
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.project import catalogue
@@ -42,7 +49,7 @@ PROCESSES_PER_FILE = 10
 EMPTY = 'extern "C" __global__ void empty() {}'
 
 LARGE = tuple(f"transpose.{stage}_row-16384-16x16" for stage in ("naive", "unroll4", "diagonal"))
-LARGE_ROOM_BYTES, LARGE_PLACES, LARGE_BATCH = 12 << 30, 14, 3
+LARGE_PLACES, LARGE_BATCH = 14, 2
 
 Launch = Callable[[], None]
 Row = tuple[str, str, int, int, float, str]
@@ -52,10 +59,6 @@ class Bench:
     """The kernels, memory and streams of one process."""
 
     def __init__(self) -> None:
-        import cupy
-        from peakgate.device import stream
-
-        self.cupy, self.stream = cupy, stream
         cupy.cuda.Device(0).use()
         self.l2_bytes = int(cupy.cuda.runtime.getDeviceProperties(0)["l2CacheSize"])
         self.rng = np.random.default_rng()
@@ -66,7 +69,7 @@ class Bench:
         self.loaded = 0
         self.copies = self.code()
         self.empty = cupy.RawModule(code=EMPTY).get_function("empty")
-        timing = Path(stream.__file__).with_name("timing.cu").read_text(encoding="utf-8")
+        timing = Path(module.__file__).with_name("timing.cu").read_text(encoding="utf-8")
         self.stamp = cupy.RawModule(code=timing).get_function("stamp")
         self.samples = self.new_stream()
 
@@ -75,11 +78,11 @@ class Bench:
         assert steps.STAGE.source is not None
         code = steps.STAGE.source.read_text(encoding="utf-8")
         self.loaded += 1  # CuPy gives equal code the module that is loaded already
-        return self.cupy.RawModule(code=f"{code}\n// {self.loaded}\n").get_function(steps.STAGE.kernel)
+        return cupy.RawModule(code=f"{code}\n// {self.loaded}\n").get_function(steps.STAGE.kernel)
 
     def new_stream(self) -> Any:
         """Events, a flush buffer and a flag of its own."""
-        return self.stream.SampleStream(self.l2_bytes, LONG_BATCH)
+        return SampleStream(self.l2_bytes, LONG_BATCH)
 
     def kernel(self, name: str, copies: Any = None) -> Launch:
         """One launch of a kernel, its arrays placed at random."""
@@ -105,13 +108,14 @@ class Bench:
     def batches(
         self, way: str, kernel: str, count: int, *, group: int = 0, first: int = 0, size: int = BATCH, **how: Any
     ) -> Iterator[Row]:
-        """So many batches; ``how``: ``samples``, the stream; ``launch``, which stays in place; ``before``; ``copies``."""
+        """So many batches; ``how``: ``samples``, a ``launch`` that stays, what runs ``before``, ``copies``."""
         samples = how.get("samples") or self.samples
         for batch in range(first, first + count):
             launch = how.get("launch") or self.kernel(kernel, how.get("copies"))
             taken = samples.batch(launch, size, hold=True, before=how.get("before"))
             clocks = [clock for _, clock in taken if clock is not None]
-            yield row(way, kernel, group, batch, float(np.median(clocks)) if clocks else 0.0, [us for us, _ in taken])
+            clock_mhz = float(np.median(clocks)) if clocks else 0.0
+            yield row(way, kernel, (group, batch), [us for us, _ in taken], clock_mhz)
 
     def padding(self) -> None:
         """Up to 15 empty launches."""
@@ -120,7 +124,6 @@ class Bench:
 
     def graph(self, kernel: str, placements: int, replays: int) -> Iterator[Row]:
         """Time per launch of a graph of launches, after one flush."""
-        cupy = self.cupy
         start, stop, flush = cupy.cuda.Event(), cupy.cuda.Event(), cupy.empty(4 * self.l2_bytes, np.uint8)
         for placement in range(placements):
             with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -139,11 +142,10 @@ class Bench:
                     stop.record(stream)
                     stream.synchronize()
                     times.append(cupy.cuda.get_elapsed_time(start, stop) * 1e3 / GRAPH_LAUNCHES)
-            yield row("graph", kernel, placement, 0, 0.0, times)
+            yield row("graph", kernel, (placement, 0), times)
 
     def stamps(self, kernel: str, count: int) -> Iterator[Row]:
         """Time between two kernels before and after that read the GPU's clock."""
-        cupy = self.cupy
         stamps, flush = cupy.empty((2 * BATCH, 3), np.uint64), cupy.empty(4 * self.l2_bytes, np.uint8)
         stream = cupy.cuda.get_current_stream()
         for batch in range(count):
@@ -154,12 +156,12 @@ class Bench:
                 launch()
                 self.stamp((1,), (1,), (stamps[2 * index + 1],))
             ns = cupy.asnumpy(stamps)[:, 1].astype(np.int64)
-            yield row("stamps", kernel, 0, batch, 0.0, list((ns[1::2] - ns[::2]) / 1e3))
+            yield row("stamps", kernel, (0, batch), list((ns[1::2] - ns[::2]) / 1e3))
 
 
-def row(way: str, kernel: str, group: int, batch: int, clock_mhz: float, times_us: Sequence[float]) -> Row:
-    """One batch as it is saved."""
-    return way, kernel, group, batch, round(clock_mhz, 1), " ".join(f"{1e3 * time_us:.0f}" for time_us in times_us)
+def row(way: str, kernel: str, place: tuple[int, int], times_us: Sequence[float], clock_mhz: float = 0.0) -> Row:
+    """One batch as it is saved; ``place``: its group and number."""
+    return way, kernel, *place, round(clock_mhz, 1), " ".join(f"{1e3 * time_us:.0f}" for time_us in times_us)
 
 
 def measured() -> Iterator[Row]:
@@ -182,11 +184,11 @@ def measured() -> Iterator[Row]:
         yield from bench.batches("code", "copy-5-0", 20, group=again, copies=copies)
         for kernel in ("empty", "copy-5-0"):
             yield from bench.batches("events", kernel, 20, group=again, samples=samples)
-        with bench.cupy.cuda.Stream(non_blocking=True):
+        with cupy.cuda.Stream(non_blocking=True):
             samples = bench.new_stream()
             for kernel in ("empty", "copy-5-0"):
                 yield from bench.batches("stream", kernel, 20, group=again, samples=samples)
-        bench.cupy.cuda.runtime.deviceSynchronize()
+        cupy.cuda.runtime.deviceSynchronize()
     for kernel in ("empty", "copy-5-0"):
         yield from bench.batches("plain", kernel, BATCHES, group=ROUNDS)
     for kernel in ("copy-5-0", "copy-15-0"):
@@ -195,28 +197,23 @@ def measured() -> Iterator[Row]:
 
 def large() -> Iterator[Row]:
     """Cases whose arrays fill the room of `bench`: where they are, moved about in a larger one, and where they were."""
-    from peakgate.device import gpu
-
-    gpu._ROOM_BYTES = LARGE_ROOM_BYTES
-    device = gpu.GpuDevice(0)
+    device = GpuDevice(0)
     device.warm_up()
     known = {case.id: case for case in catalogue.cases(Scale.BENCH, Tier.GATE)}
     for name in LARGE:
         launchable = device.prepare(known[name])
         for group, moved in enumerate((False, True, False)):
-            launchable._movable = moved
+            launchable._movable = moved  # noqa: SLF001  (nobody else wants one placement)
             count = LARGE_BATCH * (LARGE_PLACES if moved else 4)
             plan = SamplingPlan(min_samples=count, max_samples=count, budget_us=math.inf, batch=LARGE_BATCH)
             times = launchable.sample(plan).times_us
             for at in range(0, len(times), LARGE_BATCH):
                 batch = times[at : at + LARGE_BATCH]
-                yield row("moved" if moved else "stay", name, group, at // LARGE_BATCH, 0.0, batch)
+                yield row("moved" if moved else "stay", name, (group, at // LARGE_BATCH), batch)
 
 
 def worker(file: Path, number: int) -> None:
-    """Wait for the turn, then measure into ``file``; what fails ends it, with what was measured before."""
-    import cupy  # noqa: F401  (a second of each process, spent while others measure)
-
+    """Wait for the turn, then measure into ``file``; a failure ends it, and what was measured before is kept."""
     sys.stdin.readline()
     rows: list[Row] = []
     try:

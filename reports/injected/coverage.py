@@ -12,9 +12,10 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,8 +26,9 @@ from peakgate.reports.ab.decide import INTERVAL_TAIL, Estimate, Status, decide
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
-from peakgate.reports.injected.record import Experiment, read_times
+from peakgate.reports.injected.record import Experiment, read_json, read_times
 from peakgate.reports.injected.resample import Medians, Pairing, medians, unchanged
+from peakgate.reports.ladder.markers import table
 from peakgate.reports.render.console import say
 from peakgate.verdict import ExitCode
 
@@ -114,6 +116,23 @@ def summary(cases: pd.DataFrame) -> list[dict[str, object]]:
         held = {name: int(group[name].sum()) for name in COLUMNS[3:5]}
         rows.append({"noise": noise, "flagged": flagged, "changed": changed, "cases": len(group), **held, **widths})
     return rows
+
+
+def tables(record: Path) -> dict[str, str]:
+    """The page's block from COVERAGE; none where the record has none."""
+    if not (record / COVERAGE).exists():
+        return {}
+    rows = read_json(record / COVERAGE, lambda content: [_texts(row) for row in content["rows"]])
+    head = ("noise", "cases", "how many", "interval holds the truth", "half its width (median)")
+    fixed = ("an interval for a fixed number of pairs would", "half its width")
+    return {"injected-coverage": table((*head, *fixed), rows)}
+
+
+def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    name = f"{row['flagged']}, {'changed' if row['changed'] else 'unchanged'}"
+    held, fixed = (f"{100 * row[key] / row['cases']:.2f} %" for key in ("held", "held_if_fixed"))
+    widths = (f"{row[key]:.2f} %" for key in ("width", "width_if_fixed"))
+    return row["noise"], name, str(row["cases"]), held, next(widths), fixed, next(widths)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,12 +33,14 @@ Form = TypeVar("Form")
 class Experiment(StrEnum):
     """What head is: unchanged, slowed copies, all slowdown mutants, one mutant.
 
-    PAIRS are many more screening pairs of the slowed copies than one gate takes, to resample gates from.
+    PAIRS are many more screening pairs of the slowed copies than one gate takes, to resample gates from; SHORT are as
+    many of the shortest copies that are slowed least.
     """
 
     SAME = "same"
     STEPS = "steps"
     PAIRS = "pairs"
+    SHORT = "short"
     MUTANTS = "mutants"
     ONE = "one"
 
@@ -96,9 +98,14 @@ def read_facts(folder: Path) -> tuple[list[Gate], dict[Cell, float]]:
     return read_json(folder / FACTS, form)
 
 
+def path_of(folder: Path, experiment: Experiment) -> Path:
+    """The file of an experiment's times."""
+    return folder / f"{experiment}.csv.gz"
+
+
 def write_times(folder: Path, experiment: Experiment, times: pd.DataFrame) -> Path:
     """Write a frame of COLUMNS and give the path; equal frames make equal bytes."""
-    path = folder / f"{experiment}.csv.gz"
+    path = path_of(folder, experiment)
     compression = {"method": "gzip", "mtime": 0}
     times.to_csv(path, index=False, float_format="%.7g", lineterminator="\n", compression=compression)
     return path
@@ -106,7 +113,7 @@ def write_times(folder: Path, experiment: Experiment, times: pd.DataFrame) -> Pa
 
 def read_times(folder: Path, experiment: Experiment) -> pd.DataFrame:
     """What ``write_times`` wrote there; a PeakgateError names a file that is missing or lacks one of COLUMNS."""
-    path = folder / f"{experiment}.csv.gz"
+    path = path_of(folder, experiment)
     try:
         times = pd.read_csv(path, usecols=lambda name: name in {*COLUMNS, TRIMMED, OVERHEAD})
         return times[[*COLUMNS, *(name for name in (TRIMMED, OVERHEAD) if name in times)]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ from peakgate.case import Case, Scalar, Scale
 from peakgate.project import catalogue
 from peakgate.reports.injected import campaign
 from peakgate.reports.injected.campaign import PROJECT, steps
+from peakgate.reports.injected.record import Cell, cell_of
 
 Captured = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[2]
@@ -55,6 +57,16 @@ def test_pairs_measures_the_same_copies_many_times(sides: list[dict[str, Any]], 
     command = sides[0]["command"]
     assert sides[0]["marks"] == [False, True]
     assert [option(command, name) for name in ("--pairs", "--confirm-pairs")] == ["100", "2"]
+
+
+def test_short_measures_the_shortest_copies_that_are_slowed_least(sides: list[dict[str, Any]], tmp_path: Path) -> None:
+    assert campaign.main([str(tmp_path), "short"]) == 0
+    command = sides[0]["command"]
+    assert sides[0]["marks"] == [False, True]
+    parts = [value for name, value in itertools.pairwise(command) if name == "-k"]
+    copies = [steps.copy(us, share, 0, slower=False).id for us in steps.QUADS_BY_DURATION for share in steps.PER_MILLE]
+    chosen = [case for case in copies if any(part in case for part in parts)]
+    assert [cell_of(case) for case in chosen] == [Cell(us, share) for us in (5, 15) for share in (0, 5, 10)]
 
 
 def test_mutants_changes_heads_kernels_only_and_leaves_the_verdicts(
