@@ -233,7 +233,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.worker:
         worker(options.worker, int(options.worker.stem.rpartition("-")[2]))
         return 0
-    end, longest, waiting, done = time.monotonic() + options.seconds, 0.0, [], []
+    end, longest = time.monotonic() + options.seconds, 0.0
+    waiting: list[tuple[Path, subprocess.Popen[bytes]]] = []
+    done: list[pd.DataFrame] = []
     options.folder.mkdir(parents=True, exist_ok=True)
     for number in itertools.count():
         while len(waiting) < AHEAD:

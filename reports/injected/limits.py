@@ -56,7 +56,8 @@ def read(path: Path) -> pd.DataFrame:
         counts = batches["times_ns"].str.count(" ").to_numpy() + 1
         every = np.array(" ".join(batches["times_ns"]).split(), dtype=np.float64)
         first = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        return batches.assign(samples=np.split(every, first[1:]), ns=np.add.reduceat(every, first) / counts)
+        samples = pd.Series(np.split(every, first[1:]), index=batches.index)
+        return batches.assign(samples=samples, ns=np.add.reduceat(every, first) / counts)
     except (OSError, EOFError, ValueError, KeyError, AttributeError, lzma.LZMAError) as error:
         raise PeakgateError(f"{path}: cannot be read ({error}); restore it, or measure it again") from error
 

@@ -31,7 +31,7 @@ def tables(record: Path, gates: int) -> dict[str, str]:
 def short(times: pd.DataFrame, gates: int) -> str:
     """Per way of comparing: the SD between pairs and the share of copies flagged, by duration and slowdown."""
     rows, cells = [], sorted({cell for case in times["case"].unique() if (cell := cell_of(case))})
-    unchanged = times[[cell_of(case) is not None and cell_of(case).permille == 0 for case in times["case"]]]
+    unchanged = times[[cell is not None and cell.permille == 0 for cell in map(cell_of, times["case"])]]
     for name, without in COMPARED.items():
         measured = medians(times.drop(columns=without))
         found = detection(measured, gates)
