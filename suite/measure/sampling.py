@@ -41,7 +41,7 @@ class SamplingPlan:
     """
 
     min_samples: int = 12
-    max_samples: int = 240
+    max_samples: int = 480
     target_relative_error: float = 0.002
     budget_us: float = 20_000.0
     batch: int = 6
