@@ -56,21 +56,21 @@ def log_ratio(base: CaseResult, head: CaseResult) -> float:
     """ln(head / base) of two processes' times of a case, less what they differ by in launching any kernel.
 
     The time of every kernel has a part that is a process's own: its standard deviation is some 80 ns on an H200, as
-    much for a kernel of 5 µs as for one of 50 µs. Both processes measured it on an empty kernel (``overhead_us``), so
+    much for a kernel of 5 µs as for one of 50 µs. Both processes measured it on an empty kernel (``control_us``), so
     their times are compared as if both had the mean of the two. Trimmed means are compared, medians where a run has
     none. NaN where nothing is left of a time.
     """
     before, after = (each.time_us if each.trimmed_mean_us is None else each.trimmed_mean_us for each in (base, head))
-    if base.overhead_us is not None and head.overhead_us is not None:
-        typical_us = (base.overhead_us + head.overhead_us) / 2
-        before = without_overhead(before, base.overhead_us, typical_us)
-        after = without_overhead(after, head.overhead_us, typical_us)
+    if base.control_us is not None and head.control_us is not None:
+        typical_us = (base.control_us + head.control_us) / 2
+        before = without_overhead(before, base.control_us, typical_us)
+        after = without_overhead(after, head.control_us, typical_us)
     return math.log(after / before) if min(before, after) > 0 else math.nan
 
 
-def without_overhead(time_us: Number, overhead_us: Number, typical_us: float) -> Number:
+def without_overhead(time_us: Number, control_us: Number, typical_us: float) -> Number:
     """What a process would have measured if launching a kernel took as long in it as is typical."""
-    return time_us - (overhead_us - typical_us)
+    return time_us - (control_us - typical_us)
 
 
 def whole_pairs(record: Record, stage: Phase) -> list[tuple[Run, Run]]:

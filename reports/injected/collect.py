@@ -21,9 +21,9 @@ from peakgate.reports.ab.store import Process, Record, load_record
 from peakgate.reports.injected.campaign import TIMING, VERDICTS
 from peakgate.reports.injected.record import (
     COLUMNS,
+    CONTROL,
     FACTS,
     MUTANTS,
-    OVERHEAD,
     SCHEMA,
     TRIMMED,
     Experiment,
@@ -101,12 +101,12 @@ def _times(records: Sequence[Record]) -> pd.DataFrame:
         for process, run in _screening(record):
             key = (Phase.SCREEN.value, first + process.pair, process.which.value)
             rows += [
-                (*key, case.case, case.time_us, case.trimmed_mean_us, case.overhead_us)
+                (*key, case.case, case.time_us, case.trimmed_mean_us, case.control_us)
                 for case in run.cases.values()
                 if case.verdict not in UNUSABLE
             ]
         first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
-    return pd.DataFrame(rows, columns=[*COLUMNS, TRIMMED, OVERHEAD]).dropna(axis="columns", how="all")
+    return pd.DataFrame(rows, columns=[*COLUMNS, TRIMMED, CONTROL]).dropna(axis="columns", how="all")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,6 +10,10 @@ Ways of timing: as `bench` does (``plain``); on other events and flush buffers (
 launches of a CUDA graph between two events (``graph``), which is another quantity: nothing is flushed and launches
 overlap.
 
+With ``--pairs`` each two processes are a pair of `ab` instead, of copies of 5 and 15 us, slowed on the second side, and
+the file is the record's ``short``. Its cases named ``control`` are the control kernel once more at the end of a process,
+and as it would be without the launches before its batches.
+
 Every fourth process measures arrays of 1 GiB instead, where they were allocated (``stay``) and at many places
 (``moved``).
 """
@@ -34,8 +38,10 @@ from peakgate.device import stream as module
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.stream import SampleStream
 from peakgate.measure.placement import random_offsets
-from peakgate.measure.sampling import SamplingPlan
+from peakgate.measure.sampling import SamplingPlan, trimmed_mean
 from peakgate.project import catalogue
+from peakgate.reports.ab.schedule import Phase, Side, order
+from peakgate.reports.injected import record
 from peakgate.reports.injected.campaign import steps
 
 COLUMNS = ["process", "way", "kernel", "group", "batch", "clock_mhz", "times_ns"]
@@ -50,6 +56,8 @@ EMPTY = 'extern "C" __global__ void empty() {}'
 
 LARGE = tuple(f"transpose.{stage}_row-16384-16x16" for stage in ("naive", "unroll4", "diagonal"))
 LARGE_PLACES, LARGE_BATCH = 14, 2
+
+PAIR_COLUMNS, PAIR_REPEATS = [*record.COLUMNS, record.TRIMMED, record.CONTROL], 2
 
 Launch = Callable[[], None]
 Row = tuple[str, str, int, int, float, str]
@@ -212,15 +220,36 @@ def large() -> Iterator[Row]:
                 yield row("moved" if moved else "stay", name, (group, at // LARGE_BATCH), batch)
 
 
-def worker(file: Path, number: int) -> None:
+def of_pair(number: int) -> Iterator[tuple[object, ...]]:
+    """One process of a pair: rows of the record."""
+    pair, second = divmod(number, 2)
+    side = order(pair)[second]
+    device = GpuDevice(0)
+    device.warm_up()
+    place = (Phase.SCREEN.value, pair, side.value)
+    for duration_us, share, repeat in itertools.product((5, 15), (0, 5, 10), range(PAIR_REPEATS)):
+        copy = steps.copy(duration_us, share, repeat, slower=side is Side.HEAD)
+        samples = device.prepare(copy).sample(SamplingPlan())
+        yield *place, copy.id, samples.median_us, samples.trimmed_mean_us, samples.control_us
+    stream, control_us = device.sample_stream(BATCH), device.control_us()
+    for name in ("control-rotated", "control-fixed"):
+        times_us = []
+        for _ in range(80):
+            if name == "control-fixed":
+                stream._batches = 0  # noqa: SLF001  (what the device avoids)
+            times_us += [time_us for time_us, _ in stream.batch(stream.launch_control, BATCH, hold=True)]
+        yield *place, name, float(np.median(times_us)), trimmed_mean(times_us), control_us
+
+
+def worker(file: Path, number: int, *, pairs: bool) -> None:
     """Wait for the turn, then measure into ``file``; a failure ends it, and what was measured before is kept."""
     sys.stdin.readline()
-    rows: list[Row] = []
+    rows: list[tuple[object, ...]] = []
     try:
-        for each in large() if number % 4 == 3 else measured():
+        for each in of_pair(number) if pairs else large() if number % 4 == 3 else measured():
             rows.append(each)  # noqa: PERF402  (what was measured before a failure is kept)
     finally:
-        pd.DataFrame(rows, columns=COLUMNS[1:]).to_csv(file, index=False)
+        pd.DataFrame(rows, columns=PAIR_COLUMNS if pairs else COLUMNS[1:]).to_csv(file, index=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -229,9 +258,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where to write the samples")
     parser.add_argument("--seconds", type=float, default=120.0, help="wall time to use (default: 120)")
     parser.add_argument("--worker", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", action="store_true", help="measure pairs of short copies")
     options = parser.parse_args(arguments)
     if options.worker:
-        worker(options.worker, int(options.worker.stem.rpartition("-")[2]))
+        worker(options.worker, int(options.worker.stem.rpartition("-")[2]), pairs=options.pairs)
         return 0
     end, longest = time.monotonic() + options.seconds, 0.0
     waiting: list[tuple[Path, subprocess.Popen[bytes]]] = []
@@ -241,6 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         while len(waiting) < AHEAD:
             file = options.folder / f"process-{number + len(waiting):03d}.csv"
             command = [sys.executable, "-m", "peakgate.reports.injected.components", str(options.folder)]
+            command += ["--pairs"] if options.pairs else []
             waiting.append((file, subprocess.Popen([*command, "--worker", str(file)], stdin=subprocess.PIPE)))
         file, process = waiting.pop(0)
         start = time.monotonic()
@@ -250,21 +281,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process.communicate(b"\n")
         longest = max(longest, time.monotonic() - start) if number else 0.0
         if file.is_file():
-            done.append(pd.read_csv(file).assign(process=number)[COLUMNS])
+            done.append(pd.read_csv(file) if options.pairs else pd.read_csv(file).assign(process=number)[COLUMNS])
             file.unlink()
         if number % PROCESSES_PER_FILE == PROCESSES_PER_FILE - 1:
-            save(options.folder, done)
+            save(options.folder, done, pairs=options.pairs)
         sys.stdout.write(f"process {number}: exit {process.returncode}, {time.monotonic() - start:.2f} s\n")
         sys.stdout.flush()
     for _, process in waiting:
         process.kill()
         process.wait()
-    save(options.folder, done)
+    save(options.folder, done, pairs=options.pairs)
     return 0
 
 
-def save(folder: Path, done: list[pd.DataFrame]) -> None:
-    """Write what the latest processes measured; each file once more until it is full."""
+def save(folder: Path, done: list[pd.DataFrame], *, pairs: bool) -> None:
+    """Write what the processes measured so far; files of samples once more until they are full."""
+    if pairs:
+        record.write_times(folder, record.Experiment.SHORT, pd.concat(done))
+        return
     for first in range(0, len(done), PROCESSES_PER_FILE):
         compression = {"method": "gzip", "mtime": 0}
         together = pd.concat(done[first : first + PROCESSES_PER_FILE])

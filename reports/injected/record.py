@@ -24,7 +24,7 @@ STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
 COLUMNS = ["stage", "pair", "side", "case", "median_us"]
 """Of a process and case; a record may have more."""
 
-TRIMMED, OVERHEAD = "trimmed_mean_us", "overhead_us"
+TRIMMED, CONTROL = "trimmed_mean_us", "control_us"
 """What ``ab`` compares, where the run files had it."""
 
 Form = TypeVar("Form")
@@ -115,7 +115,7 @@ def read_times(folder: Path, experiment: Experiment) -> pd.DataFrame:
     """What ``write_times`` wrote there; a PeakgateError names a file that is missing or lacks one of COLUMNS."""
     path = path_of(folder, experiment)
     try:
-        times = pd.read_csv(path, usecols=lambda name: name in {*COLUMNS, TRIMMED, OVERHEAD})
-        return times[[*COLUMNS, *(name for name in (TRIMMED, OVERHEAD) if name in times)]]
+        times = pd.read_csv(path, usecols=lambda name: name in {*COLUMNS, TRIMMED, CONTROL})
+        return times[[*COLUMNS, *(name for name in (TRIMMED, CONTROL) if name in times)]]
     except (OSError, EOFError, ValueError, KeyError, zlib.error) as error:
         raise PeakgateError(f"{path}: cannot be read ({error}); name the folder of a record, or restore it") from error

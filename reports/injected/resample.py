@@ -14,7 +14,7 @@ import pandas as pd
 from peakgate.reports.ab.pairs import without_overhead
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.injected.record import OVERHEAD, TRIMMED
+from peakgate.reports.injected.record import CONTROL, TRIMMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def medians(times: pd.DataFrame) -> Medians:
     compared = screened["median_us"]
     if TRIMMED in screened:
         compared = screened[TRIMMED].fillna(compared)
-    if OVERHEAD in screened:
-        overhead = screened[OVERHEAD]
+    if CONTROL in screened:
+        overhead = screened[CONTROL]
         compared = without_overhead(compared, overhead, overhead.mean()).fillna(compared)
     table = screened.assign(compared=compared).pivot_table(
         index="case", columns=["side", "pair"], values="compared", sort=True

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from peakgate.reports.injected.rates import detection, resampled_gates
-from peakgate.reports.injected.record import OVERHEAD, TRIMMED, Experiment, cell_of, path_of, read_times
+from peakgate.reports.injected.record import CONTROL, TRIMMED, Experiment, cell_of, path_of, read_times
 from peakgate.reports.injected.resample import Pairing, medians
 from peakgate.reports.ladder.markers import percent, table
 
 COMPARED = {
-    "medians": [TRIMMED, OVERHEAD],
-    "trimmed means": [OVERHEAD],
+    "medians": [TRIMMED, CONTROL],
+    "trimmed means": [CONTROL],
     "medians, without the process's overhead": [TRIMMED],
     "trimmed means, without the process's overhead": [],
 }
@@ -30,6 +30,7 @@ def tables(record: Path, gates: int) -> dict[str, str]:
 
 def short(times: pd.DataFrame, gates: int) -> str:
     """Per way of comparing: the SD between pairs and the share of copies flagged, by duration and slowdown."""
+    times = times[[cell_of(case) is not None for case in times["case"]]]
     rows, cells = [], sorted({cell for case in times["case"].unique() if (cell := cell_of(case))})
     unchanged = times[[cell is not None and cell.permille == 0 for cell in map(cell_of, times["case"])]]
     for name, without in COMPARED.items():

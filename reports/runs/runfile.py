@@ -75,7 +75,7 @@ class CaseResult:
     bytes: float | None = None
     flops: float | None = None
     trimmed_mean_us: float | None = None
-    overhead_us: float | None = None
+    control_us: float | None = None
     """What the process measured of an empty kernel."""
 
     sampling: str | None = None
@@ -164,7 +164,7 @@ TEXTS = (
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
     *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
-    *("trimmed_mean_us", "overhead_us"),
+    *("trimmed_mean_us", "control_us"),
 )
 
 

@@ -33,18 +33,18 @@ def test_what_two_processes_differ_by_in_launching_any_kernel_is_no_change(
 ) -> None:
     middle = sum(overheads) / 2
     base, head = (
-        replace(result, trimmed_mean_us=us + overhead - middle, overhead_us=overhead)
+        replace(result, trimmed_mean_us=us + overhead - middle, control_us=overhead)
         for us, overhead in zip((time_us, slower * time_us), overheads, strict=True)
     )
     assert log_ratio(base, head) == pytest.approx(math.log(slower), abs=1e-9)
 
 
 def test_an_overhead_that_one_side_has_alone_changes_nothing(result: CaseResult) -> None:
-    base, head = replace(result, time_us=5.0, overhead_us=3.0), replace(result, time_us=6.0)
+    base, head = replace(result, time_us=5.0, control_us=3.0), replace(result, time_us=6.0)
     assert log_ratio(base, head) == -log_ratio(head, base) == pytest.approx(math.log(1.2))
 
 
 def test_a_time_shorter_than_what_the_processes_differ_by_gives_no_number(result: CaseResult) -> None:
-    base, head = replace(result, time_us=1.0, overhead_us=0.0), replace(result, time_us=1.0, overhead_us=2.0)
+    base, head = replace(result, time_us=1.0, control_us=0.0), replace(result, time_us=1.0, control_us=2.0)
     assert math.isnan(log_ratio(base, head))
-    assert math.isfinite(log_ratio(base, replace(head, overhead_us=1.9)))
+    assert math.isfinite(log_ratio(base, replace(head, control_us=1.9)))

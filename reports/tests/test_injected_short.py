@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.injected import limits, short
-from peakgate.reports.injected.record import COLUMNS, OVERHEAD, TRIMMED, Cell, Experiment, cell_of, write_times
+from peakgate.reports.injected.record import COLUMNS, CONTROL, TRIMMED, Cell, Experiment, cell_of, write_times
 from peakgate.reports.injected.resample import medians
 
 PROCESSES = 12
@@ -98,7 +98,7 @@ def test_slowdowns_are_found_in_times_without_the_overhead_of_their_process(tmp_
                     us = 5.0 * (1 + permille / 1000 * (side == "head")) + own + rng.normal(0, 0.015)
                     case = f"steps.copy-5us-{permille}pm-{repeat}"
                     rows.append(("screen", pair, side, case, us, us, 3.0 + own))
-    times = pd.DataFrame(rows, columns=[*COLUMNS, TRIMMED, OVERHEAD])
+    times = pd.DataFrame(rows, columns=[*COLUMNS, TRIMMED, CONTROL])
     write_times(tmp_path, Experiment.SHORT, times)
     found = short.tables(tmp_path, 3)["injected-short"]
     *_, slowed, unchanged = cells(found, "| medians |")
@@ -108,4 +108,4 @@ def test_slowdowns_are_found_in_times_without_the_overhead_of_their_process(tmp_
     assert unchanged == still == "0 %"
     kept = medians(times)
     assert {cell_of(case) for case in kept.cases} == {Cell(5, 0), Cell(5, 10)}
-    assert np.ptp(kept.base) < 0.4 * np.ptp(medians(times.drop(columns=OVERHEAD)).base)
+    assert np.ptp(kept.base) < 0.4 * np.ptp(medians(times.drop(columns=CONTROL)).base)

@@ -31,8 +31,8 @@ _ROOM_BYTES, _ROOM_FACTOR, _ROOM_SHARE = 2 << 30, 4, 0.1
 """Memory to place a case's arrays in: so much, or so many times what they take where that is more; at most this share
 of the GPU's."""
 
-_OVERHEAD_BATCHES = 40
-"""Batches of an empty kernel: enough for a standard error of some 8 ns on an H200, in 30 ms."""
+_CONTROL_BATCHES = 80
+"""Batches of the control kernel: enough for a standard error of some 12 ns on an H200, in 50 ms."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
 
@@ -64,7 +64,7 @@ class GpuDevice:
         self._room: Array | None = None
         self._rng = np.random.default_rng()
         self._own: frozenset[int] = frozenset()
-        self._overhead_us: float | None = None
+        self._control_us: float | None = None
 
     def describe(self) -> dict[str, Any]:
         described = self.facts.as_dict()
@@ -193,14 +193,14 @@ class GpuDevice:
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:
                 return
 
-    def overhead_us(self) -> float:
-        """What a sample of an empty kernel takes in this process, measured once."""
-        if self._overhead_us is None:
+    def control_us(self) -> float:
+        """What a sample of the control kernel takes in this process, measured once."""
+        if self._control_us is None:
             stream, batch = self.sample_stream(SamplingPlan().batch), SamplingPlan().batch
-            stream.launch_empty()  # loads the code
-            batches = [stream.batch(stream.launch_empty, batch, hold=True) for _ in range(_OVERHEAD_BATCHES)]
-            self._overhead_us = trimmed_mean([time_us for each in batches for time_us, _ in each])
-        return self._overhead_us
+            stream.launch_control()  # loads the code
+            batches = [stream.batch(stream.launch_control, batch, hold=True) for _ in range(_CONTROL_BATCHES)]
+            self._control_us = trimmed_mean([time_us for each in batches for time_us, _ in each])
+        return self._control_us
 
     def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError:
         """Turn a CUDA error into the case's own failure; after most of them the context takes no more launches."""

@@ -171,7 +171,7 @@ class GpuLaunchable:
                 batch,
                 lambda: stream.method(held=hold, moved=launch is not self.launch),
             )
-            return replace(taken, overhead_us=self._device.overhead_us())
+            return replace(taken, control_us=self._device.control_us())
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 

@@ -19,6 +19,13 @@ FLUSH_FACTOR = 4
 """The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
 
 
+PHASES = 16
+"""Up to so many launches precede a batch, one more for each: which of its samples meets the end of the driver's command
+buffer takes up to 0.7 µs longer, and without them that would be the same sample in every batch."""
+
+CONTROL_LINKS = 240
+"""Dependent multiply-adds of the control kernel: 3.5 µs on an H200."""
+
 _FILLING_THREADS = 512
 """Threads per block of the kernel that fills the GPU: a divisor of what every multiprocessor holds."""
 
@@ -43,7 +50,8 @@ class SampleStream:
         self.largest_batch = largest_batch
         self._stream = cupy.cuda.get_current_stream()
         module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
-        self._hold, self._stamp, self._empty = (module.get_function(name) for name in ("hold", "stamp", "empty"))
+        self._hold, self._stamp, self._control = (module.get_function(name) for name in ("hold", "stamp", "control"))
+        self._batches = 0
         self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
         self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
@@ -72,6 +80,9 @@ class SampleStream:
         ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
         queued ahead of each launch and is not timed.
         """
+        for _ in range(self._batches % PHASES):
+            self.launch_control()
+        self._batches += 1
         self._stream.synchronize()
         driver.reset_persisting_l2()
         self._flag[0] = 0
@@ -96,9 +107,9 @@ class SampleStream:
             for index, (start, stop) in enumerate(zip(self._starts[:count], self._stops[:count], strict=True))
         ]
 
-    def launch_empty(self) -> None:
-        """Launch a kernel that does nothing."""
-        self._empty((1,), (32,), ())
+    def launch_control(self) -> None:
+        """Launch a kernel that takes the same few microseconds in every process."""
+        self._control((1,), (32,), (np.int32(CONTROL_LINKS), self._stamps))
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
         """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.

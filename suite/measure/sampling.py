@@ -66,14 +66,14 @@ class SamplingPlan:
 class Samples:
     """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
 
-    ``overhead_us`` is what this process measured of an empty kernel; None where it did not.
+    ``control_us`` is what this process measured of an empty kernel; None where it did not.
     """
 
     times_us: tuple[float, ...]
     sm_clocks_mhz: tuple[float | None, ...]
     discarded: int
     method: str
-    overhead_us: float | None = None
+    control_us: float | None = None
 
     @property
     def median_us(self) -> float:

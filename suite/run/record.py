@@ -54,7 +54,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "discarded": samples.discarded if samples else 0,
         "sampling": samples.method if samples else None,
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if samples and samples.times_us else None, 5),
-        "overhead_us": _rounded(samples.overhead_us if samples else None, 5),
+        "control_us": _rounded(samples.control_us if samples else None, 5),
         "relative_error": outcome.proof.error if outcome.proof else None,
         "tolerance": case.tolerance,
         "probes": outcome.proof.probes if outcome.proof else 0,
