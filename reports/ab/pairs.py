@@ -56,8 +56,8 @@ def log_ratio(base: CaseResult, head: CaseResult) -> float:
     """ln(head / base) of two processes' times of a case, less what they differ by in launching any kernel.
 
     The time of every kernel has a part that is a process's own: its standard deviation is some 80 ns on an H200, as
-    much for a kernel of 5 µs as for one of 50 µs. Both processes measured it on an empty kernel (``control_us``), so
-    their times are compared as if both had the mean of the two. Trimmed means are compared, medians where a run has
+    much for a kernel of 5 µs as for one of 50 µs. Both processes measured it on the control kernel (``control_us``),
+    so their times are compared as if both had the mean of the two. Trimmed means are compared, medians where a run has
     none. NaN where nothing is left of a time.
     """
     before, after = (each.time_us if each.trimmed_mean_us is None else each.trimmed_mean_us for each in (base, head))

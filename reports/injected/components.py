@@ -11,8 +11,8 @@ launches of a CUDA graph between two events (``graph``), which is another quanti
 overlap.
 
 With ``--pairs`` each two processes are a pair of `ab` instead, of copies of 5 and 15 us, slowed on the second side, and
-the file is the record's ``short``. Its cases named ``control`` are the control kernel once more at the end of a process,
-and as it would be without the launches before its batches.
+the file is the record's ``short``. Its cases named ``control`` are the control kernel once more at the end of a
+process, and as it would be without the launches before its batches.
 
 Every fourth process measures arrays of 1 GiB instead, where they were allocated (``stay``) and at many places
 (``moved``).

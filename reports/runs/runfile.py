@@ -76,7 +76,7 @@ class CaseResult:
     flops: float | None = None
     trimmed_mean_us: float | None = None
     control_us: float | None = None
-    """What the process measured of an empty kernel."""
+    """What the process measured of the control kernel, which is the same in every process."""
 
     sampling: str | None = None
     timer: str | None = None

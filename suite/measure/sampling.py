@@ -66,7 +66,7 @@ class SamplingPlan:
 class Samples:
     """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
 
-    ``control_us`` is what this process measured of an empty kernel; None where it did not.
+    ``control_us`` is what this process measured of the control kernel; None where it did not.
     """
 
     times_us: tuple[float, ...]
