@@ -11,8 +11,7 @@ launches of a CUDA graph between two events (``graph``), which is another quanti
 overlap.
 
 With ``--pairs`` each two processes are a pair of `ab` instead, of copies of 5 and 15 us, slowed on the second side, and
-the file is the record's ``short``. Its cases named ``control`` are the control kernel once more at the end of a
-process, and as it would be without the launches before its batches.
+the file is the record's ``short``. Its case ``control`` is the control kernel once more at the end of a process.
 
 Every fourth process measures arrays of 1 GiB instead, where they were allocated (``stay``) and at many places
 (``moved``).
@@ -58,6 +57,7 @@ LARGE = tuple(f"transpose.{stage}_row-16384-16x16" for stage in ("naive", "unrol
 LARGE_PLACES, LARGE_BATCH = 14, 2
 
 PAIR_COLUMNS, PAIR_REPEATS = [*record.COLUMNS, record.TRIMMED, record.CONTROL], 2
+PAIR_COPIES = ((5, 0), (5, 10), (15, 0), (15, 5))
 
 Launch = Callable[[], None]
 Row = tuple[str, str, int, int, float, str]
@@ -227,18 +227,14 @@ def of_pair(number: int) -> Iterator[tuple[object, ...]]:
     device = GpuDevice(0)
     device.warm_up()
     place = (Phase.SCREEN.value, pair, side.value)
-    for duration_us, share, repeat in itertools.product((5, 15), (0, 5, 10), range(PAIR_REPEATS)):
+    for (duration_us, share), repeat in itertools.product(PAIR_COPIES, range(PAIR_REPEATS)):
         copy = steps.copy(duration_us, share, repeat, slower=side is Side.HEAD)
         samples = device.prepare(copy).sample(SamplingPlan())
         yield *place, copy.id, samples.median_us, samples.trimmed_mean_us, samples.control_us
     stream, control_us = device.sample_stream(BATCH), device.control_us()
-    for name in ("control-rotated", "control-fixed"):
-        times_us = []
-        for _ in range(80):
-            if name == "control-fixed":
-                stream._batches = 0  # noqa: SLF001  (what the device avoids)
-            times_us += [time_us for time_us, _ in stream.batch(stream.launch_control, BATCH, hold=True)]
-        yield *place, name, float(np.median(times_us)), trimmed_mean(times_us), control_us
+    taken = [stream.batch(stream.launch_control, BATCH, hold=True) for _ in range(BATCHES)]
+    times_us = [time_us for batch in taken for time_us, _ in batch]
+    yield *place, "control", float(np.median(times_us)), trimmed_mean(times_us), control_us
 
 
 def worker(file: Path, number: int, *, pairs: bool) -> None:

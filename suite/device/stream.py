@@ -19,10 +19,6 @@ FLUSH_FACTOR = 4
 """The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
 
 
-PHASES = 16
-"""Up to so many launches precede a batch, one more for each: which of its samples meets the end of the driver's command
-buffer takes up to 0.7 µs longer, and without them that would be the same sample in every batch."""
-
 CONTROL_LINKS = 240
 """Dependent multiply-adds of the control kernel: 3.5 µs on an H200."""
 
@@ -51,7 +47,6 @@ class SampleStream:
         self._stream = cupy.cuda.get_current_stream()
         module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
         self._hold, self._stamp, self._control = (module.get_function(name) for name in ("hold", "stamp", "control"))
-        self._batches = 0
         self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
         self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
@@ -80,9 +75,6 @@ class SampleStream:
         ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
         queued ahead of each launch and is not timed.
         """
-        for _ in range(self._batches % PHASES):
-            self.launch_control()
-        self._batches += 1
         self._stream.synchronize()
         driver.reset_persisting_l2()
         self._flag[0] = 0
