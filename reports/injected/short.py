@@ -14,6 +14,9 @@ from peakgate.reports.injected.record import CONTROL, TRIMMED, Experiment, cell_
 from peakgate.reports.injected.resample import Pairing, medians
 from peakgate.reports.ladder.markers import percent, table
 
+CONFIRMING = 10
+"""Confirming pairs of a gate, half of what ``ab`` takes: the record has too few pairs for more."""
+
 COMPARED = {
     "medians": [TRIMMED, CONTROL],
     "trimmed means": [CONTROL],
@@ -35,13 +38,15 @@ def short(times: pd.DataFrame, gates: int) -> str:
     unchanged = times[[cell is not None and cell.permille == 0 for cell in map(cell_of, times["case"])]]
     for name, without in COMPARED.items():
         measured = medians(times.drop(columns=without))
-        found = detection(measured, gates)
+        found = detection(measured, gates, confirming=CONFIRMING)
         ratios = measured.head - measured.base
         texts = []
         for cell in cells:
             spread = np.nanstd(ratios[[cell_of(case) == cell for case in measured.cases]], axis=1, ddof=1)
             texts.append(f"{percent(found[cell]) if found else '–'} ({100 * float(np.sqrt(np.mean(spread**2))):.2f} %)")
-        same = resampled_gates(medians(unchanged.drop(columns=without)), gates, Pairing.AS_MEASURED)
+        same = resampled_gates(
+            medians(unchanged.drop(columns=without)), gates, Pairing.AS_MEASURED, confirming=CONFIRMING
+        )
         rows.append((name, *texts, percent(float(same["slower"].mean()))))
     head = (f"{cell.duration_us} µs, {cell.permille / 10:g} %" for cell in cells)
     return table(("compared", *head, "gates of unchanged copies flagged"), rows)
