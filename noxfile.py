@@ -14,6 +14,7 @@ nox.options.reuse_venv = "yes"
 
 TESTS = ("suite/tests", "reports/tests", "kernels/tests")
 WORKFLOWS = Path(".github", "workflows")
+GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "project", "templates", "gitlab.yml")
 
 
 def install(session: nox.Session, *files: str) -> None:
@@ -189,7 +190,7 @@ def lint(session: nox.Session) -> None:
     lenient = ("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--no-check-untyped-defs")
     session.run("mypy", *lenient, *TESTS)
     session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *map(str, WORKFLOWS.glob("*.yml")))
-    session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", ".github/examples/gitlab-ci.yml")
+    session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", *map(str, GITLAB))
     session.run("check-jsonschema", "--builtin-schema=vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
 

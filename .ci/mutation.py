@@ -30,7 +30,7 @@ EXPLAINED = ROOT / ".ci" / "mutation-survivors.toml"
 LEAST_KILLED = 0.95
 
 MODULES = (
-    *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy", "judge/peaks"),
+    *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy"),
     *("measure/sampling", "resources/baseline", "resources/compare"),
     *(
         "reports/ab/decide",
@@ -45,9 +45,8 @@ TESTS = {
         *("again", "baseline", "correctness", "figures", "gate", "limits", "occupancy", "resources", "sampling"),
     ),
     "reports": (
-        *("ab_decide", "ab_look", "compare", "compare_circumstances", "compare_figures", "compare_gpus"),
-        *("compare_library", "compare_properties", "compare_sessions", "compare_unpaired", "compare_verdicts"),
-        *("floors", "frame", "history_*", "noise", "scan"),
+        *("ab_decide", "ab_look", "compare", "compare_figures", "compare_gpus", "compare_properties"),
+        *("compare_verdicts", "floors", "frame", "history_*", "noise", "scan"),
     ),
 }
 

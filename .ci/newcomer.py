@@ -1,4 +1,4 @@
-"""Six small projects of other kinds (.ci/newcomer/), used as a newcomer would, in git repositories of their own.
+"""Seven small projects of other kinds (.ci/newcomer/), used as a newcomer would, in git repositories of their own.
 
     python .ci/newcomer.py OUT [--device cpu] [--seconds 350] [PROJECT ...]
 
@@ -102,7 +102,7 @@ def measure(trial: Trial) -> None:
     nothing_to_run = emulated and trial.name in ("package", "operations")
     for _ in range(SESSIONS if ladder else 1):
         trial.peakgate("bench", "--device", trial.device, expected=(2,) if nothing_to_run else (0,))
-    trial.keep(".peakgate/out/bench.json", ".benchmarks/*/*.json")
+    trial.keep(".peakgate/out/bench.json", ".benchmarks/**/*.json")
     if not ladder:
         if (trial.root / "kernels").exists():
             trial.peakgate("sanitize", "--tool", "memcheck", expected=(3,) if emulated else (0,))

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-import urllib.error
 from collections.abc import Mapping
 
-from comment import NUMBER, Api, plain
+from comment import NUMBER, Rest, RestError, interface, plain
 
 COMMAND = re.compile(r"/peakgate ([0-9a-f]{40})\s*")
 LOGIN = re.compile(r"[A-Za-z0-9-]{1,39}")
@@ -29,7 +28,7 @@ def asked(body: str) -> str | None:
     return match[1] if match else None
 
 
-def refusal(api: Api, number: str, author: str, commit: str) -> str | None:
+def refusal(api: Rest, number: str, author: str, commit: str) -> str | None:
     """Why the commit is not measured; None where it is."""
     permission = api("GET", f"collaborators/{author}/permission")["permission"]
     if permission not in MAY_ASK:
@@ -48,8 +47,7 @@ def main(environment: Mapping[str, str]) -> int:
     if commit is None or not NUMBER.fullmatch(number) or not LOGIN.fullmatch(author):
         sys.stdout.write("::error::expected `/peakgate ` and a commit's 40 digits, nothing else\n")
         return 2
-    address = environment.get("GITHUB_API_URL", "https://api.github.com")
-    api = Api(address, environment["GITHUB_REPOSITORY"], environment["GITHUB_TOKEN"])
+    api = interface(environment)
     try:
         if (why := refusal(api, number, author, commit)) is not None:
             sys.stdout.write(f"::error::{why}\n")
@@ -57,7 +55,7 @@ def main(environment: Mapping[str, str]) -> int:
         base = api("GET", f"pulls/{number}")["base"]["sha"]
         inputs = {"base": base, "head": commit, "pull_request": number}
         api("POST", "actions/workflows/gate.yml/dispatches", {"ref": environment["BRANCH"], "inputs": inputs})
-    except (urllib.error.URLError, ValueError, KeyError, TypeError) as error:
+    except (RestError, ValueError, KeyError, TypeError) as error:
         sys.stdout.write(f"::error::the run could not be started: {plain(error)[:300]}\n")
         return 2
     sys.stdout.write(f"asked for a run of {commit} against {plain(base)}\n")

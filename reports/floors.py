@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
@@ -145,31 +146,31 @@ def diff(before: str, after: str, path: Path) -> str:
 
 
 def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everything: bool = False) -> str:
-    """What the diff holds and what it leaves out, a line each, each ending in a line break.
+    """What the diff holds and what it leaves out, one line each, each ending in a line break.
 
     Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
     """
     fresh = sum(each.present is None for each in proposals.raised)
-    seen = f"{sessions} sessions of {_count(proposals.gpus, 'GPU')}, {proposals.gpu}"
-    lines = [f"{fresh} new floors, {len(proposals.raised) - fresh} raised, from {seen}"]
+    seen = f"{counted(sessions, 'session')} of {counted(proposals.gpus, 'GPU')}, {proposals.gpu}"
+    lines = [f"{counted(fresh, 'new floor')}, {len(proposals.raised) - fresh} raised, from {seen}"]
     if sessions < SESSIONS_TO_TRUST:
-        lines.append(f"warning: {sessions} sessions say little about spread; --write takes {SESSIONS_TO_TRUST} or more")
+        few = f"warning: {counted(sessions, 'session')}, too few to know the spread"
+        lines.append(f"{few}; --write takes {SESSIONS_TO_TRUST} or more")
     most = None if everything else MOST_NAMED
     if proposals.lowered:
-        count = f"{len(proposals.lowered)} floors would be lower"
+        count = f"{counted(len(proposals.lowered), 'floor')} would be lower"
         lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
         lines += [
             f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in _falling(proposals)[:most]
         ]
         lines += _rest(len(proposals.lowered), most)
     if proposals.skipped:
-        lines.append(f"no floor for {len(proposals.skipped)} cases: {', '.join(proposals.skipped[:most])}")
+        lines.append(f"no floor for {counted(len(proposals.skipped), 'case')}: {', '.join(proposals.skipped[:most])}")
         lines += _rest(len(proposals.skipped), most)
     if proposals.transfers:
-        lines.append(
-            f"no floor for {_count(len(proposals.transfers), 'transfer')} between host and device, which depend on the "
-            f"host; {len(proposals.dropped)} dropped"
-        )
+        transfers = counted(len(proposals.transfers), "transfer")
+        why = "between host and device: such times depend on the host"
+        lines.append(f"no floor for {transfers} {why}; {len(proposals.dropped)} dropped")
     lines += _rooms(proposals, most)
     return "".join(f"{one_line(line)}\n" for line in lines)
 
@@ -247,10 +248,6 @@ def _origins(evidence: Mapping[str, margins.Evidence], runs: Sequence[Run]) -> M
         )
         for case, known in evidence.items()
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

@@ -13,15 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from peakgate.case import SCHEMA
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.schema import SCHEMA
+from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import OVER_PEAK
 from peakgate.project import config
 from peakgate.reports.foreign_formats import ForeignRun, Measured, read_foreign
+from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, load_run
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, exit_code
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 
 UNKNOWN = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""
@@ -59,11 +61,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"peakgate {verb}",
-        description="Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. What such a file does "
+    parser = verb_parser(
+        verb,
+        "Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. What such a file does "
         "not say (driver, results checked or not) is recorded as unknown.",
-        epilog="exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
+        "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--gpu", help="the GPU's name, where the file does not say it (Google Benchmark's never does)")
@@ -71,9 +73,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
     parser.add_argument("--partial", action="store_true", help="a selection of the benchmarks: others are not missing")
     parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
-    parser.add_argument(
-        "--baselines", type=Path, default=config.current().baselines, help="folder with <gpu>/floors.toml"
-    )
+    add_baselines(parser)
     parser.add_argument("--strict-gate", dest="strict", action="store_true", help="exit 3 where a case has no floor")
     return parser
 
@@ -223,5 +223,4 @@ def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
         if judgement.verdict in REGRESSIONS | UNDECIDED:
             sys.stdout.write(f"{case}: {judgement.verdict}, {judgement.reason}\n")
     verdicts = [judgement.verdict for judgement in judged.values()]
-    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
-    sys.stdout.write(f"{len(verdicts)} cases: {counts}; {config.near(target)}\n")
+    sys.stdout.write(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}\n")

@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import Difference
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.frame import as_series
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WORST_FIRST = (
     *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),
@@ -141,13 +144,16 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
     @cached_property
+    def records(self) -> tuple[SimpleNamespace, ...]:
+        """One per case, worst first: the values of ``COLUMNS``, None where unknown. Every output is written from it."""
+        return tuple(SimpleNamespace(**_cells(row)) for row in self.rows)
+
+    @cached_property
     def frame(self) -> pd.DataFrame:
-        """One row per case, worst first; columns are ``COLUMNS``. Every output is written from it."""
-        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        for row in self.rows:
-            for name, value in _cells(row).items():
-                columns[name].append(value)
-        return pd.DataFrame({name: as_series(columns[name], dtype) for name, dtype in COLUMNS.items()})
+        """``records`` as a frame of the columns and dtypes of ``COLUMNS``."""
+        from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, half of the command's time
+
+        return tidy([vars(record) for record in self.records], COLUMNS)
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
@@ -190,19 +196,16 @@ def _cells(row: Row) -> dict[str, object]:
     known = row.new or row.base
     cells: dict[str, object] = {
         "case": row.case,
-        **{name: getattr(known, name, None) for name in LABELS},
         "verdict": row.verdict.value,
         "reason": row.reason,
+        **{name: getattr(known, name, None) for name in LABELS},
         "change_percent": row.shift.percent if row.shift else None,
         "smallest_detectable_change_percent": row.shift.resolvable_percent if row.shift else None,
         "p_value": row.shift.p_value if row.shift else None,
-        "base_time_us": row.base_time_us,
-        "new_time_us": row.new_time_us,
-        "base_sessions": row.base_sessions,
-        "new_sessions": row.new_sessions,
+        **{name: getattr(row, name) for name in ("base_time_us", "new_time_us", "base_sessions", "new_sessions")},
         "floor": getattr(row.new, "floor", None),
     }
     for name in BOTH_SIDES:
         cells[f"base_{name}"] = getattr(row.base, name, None)
         cells[f"new_{name}"] = getattr(row.new, name, None)
-    return cells
+    return {name: encodable(cell) if isinstance(cell, str) else cell for name, cell in cells.items()}

@@ -29,11 +29,17 @@ Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 buffers after it, in argument order.
 """
 
-
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
 """What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
 random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
 left there; a function: ``data(xp, shape)``."""
+
+
+SCHEMA = 1
+"""``peakgate_schema`` of a run file; a change of meaning raises it."""
+
+EMULATOR_SLUG = "cpu-emulator"
+"""``machine_info.gpu.slug`` of runs whose times are emulated."""
 
 
 class Role(Enum):
@@ -270,6 +276,19 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Sized:
+    """How a stage's problem of a size is made.
+
+    ``make(numbers)`` raises ValueError for a size that the kernel does not take. ``usual`` is a size that is measured,
+    ``names`` are what the family calls its numbers.
+    """
+
+    make: Callable[[tuple[int, ...]], Case] = field(repr=False)
+    usual: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """A folder of kernels/ and how its stages are put to work.
 
@@ -277,7 +296,8 @@ class Family:
     that run the same build (same source, defines and block) through the same entry: they prove the case right
     where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
     pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
-    problem.
+    problem. ``sized(case)`` is how to make problems of other sizes of its stage, None where none but the family's own
+    are meant: ``peakgate check`` chooses some.
     """
 
     name: str
@@ -286,3 +306,4 @@ class Family:
     cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
+    sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)

@@ -6,7 +6,6 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.toml import nearest
@@ -21,6 +20,7 @@ VERBS = {
     "compare": ("reports.comparison.command", "compare two saved runs"),
     "history": ("reports.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("reports.render.show", "write a page of one run"),
+    "comment": ("reports.comment.gitlab", "write what the gate found as one note on each GitLab merge request"),
     "site": ("reports.site.command", "write all runs of a project as one folder of static pages"),
     "import": ("reports.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
     "floors": ("reports.floors", "propose floors from saved runs"),
@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(_help())
         return ExitCode.OK
     if verb == "--version":
+        from importlib import metadata  # noqa: PLC0415  # slow, and no other call asks
+
         sys.stdout.write(f"peakgate {metadata.version('peakgate')}\n")
         return ExitCode.OK
     if verb not in VERBS:

@@ -53,10 +53,12 @@ from peakgate.case import (
     Role,
     Scalar,
     Scale,
+    Sized,
     Stage,
     Tier,
     Work,
 )
+from peakgate.edges import accepted, chosen
 from peakgate.texels import Surface, TexelBuffer, Texture
 
 __all__ = [
@@ -201,9 +203,11 @@ def kernel(
     ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; a
     ``launch`` in its place is that of another kernel whose outputs are expected, a text the file of a saved array.
     ``sizes`` are measured on a GPU, all in the gate; ``small_sizes`` run in the emulator; ``edges`` prove the build
-    right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved.
-    ``tolerance`` is the largest
-    ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits for integers.
+    right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved, and
+    ``peakgate check`` adds some beside every tile. ``arguments`` raises ValueError for a size that the kernel does not
+    take.
+    ``tolerance`` is the largest ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits
+    for integers.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
     go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
     and come last among the reference's inputs.
@@ -242,7 +246,7 @@ def kernel(
         return found if isinstance(found, tuple | list) else (found,)
 
     def case(size: Size, tier: Tier = Tier.FULL) -> Case:
-        numbers = size if isinstance(size, tuple) else (size,)
+        numbers = _numbers(size)
         label = "x".join(map(str, numbers))
         described = arguments(*numbers)
         names = tuple(described) if isinstance(described, Mapping) else ()
@@ -270,9 +274,19 @@ def kernel(
     dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
     of_every_size = {buffer.data for _, buffer in stage.constants}
 
-    def probed() -> tuple[Size, ...]:
+    def of_any_size() -> Sized | None:
         # A saved argument is of one size, so that only sizes of which there is one can be problems.
-        return tuple(edges) or (() if set(case(sizes[0]).saved) - of_every_size else EDGES[dimensions])
+        if edges or set(case(sizes[0]).saved) - of_every_size:
+            return None
+        names = tuple(inspect.signature(arguments).parameters)
+        return Sized(case, _numbers(sizes[0]), names)
+
+    def probed() -> tuple[Size, ...]:
+        sized = of_any_size()
+        if sized is None:
+            return tuple(edges)
+        taken = [size for size in map(_numbers, EDGES[dimensions]) if not isinstance(accepted(sized, size), str)]
+        return tuple(taken) or tuple(_numbers(size) for size in chosen(sized).cases)
 
     def cases(scale: Scale) -> Iterator[Case]:
         if scale is Scale.BENCH:
@@ -283,7 +297,8 @@ def kernel(
     def probes(_: Case) -> Iterator[Case]:
         yield from (case(size) for size in probed())
 
-    return Family(folder.name, lesson or f"{stage.name}, one kernel", (stage,), cases, probes)
+    summary = lesson or f"{stage.name}, one kernel"
+    return Family(folder.name, summary, (stage,), cases, probes, sized=lambda _: of_any_size())
 
 
 def family(*kernels: Family, summary: str = "") -> Family:
@@ -297,8 +312,11 @@ def family(*kernels: Family, summary: str = "") -> Family:
     def probes(case: Case) -> Iterator[Case]:
         yield from members[case.stage.name].probes(case)
 
+    def sized(case: Case) -> Sized | None:
+        return members[case.stage.name].sized(case)
+
     stages = tuple(stage for each in kernels for stage in each.stages)
-    return Family(kernels[0].name, summary or f"{len(stages)} kernels", stages, cases, probes)
+    return Family(kernels[0].name, summary or f"{len(stages)} kernels", stages, cases, probes, sized=sized)
 
 
 def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:
@@ -341,6 +359,10 @@ def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], na
     shape = described.shape(numbers)
     takes = KernelLaunch(stage.kernel, shape, _positions(described, names, case.arguments))
     return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None)
+
+
+def _numbers(size: Size) -> tuple[int, ...]:
+    return size if isinstance(size, tuple) else (size,)
 
 
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:

@@ -10,13 +10,16 @@ from peakgate.check import digests
 from peakgate.check.digests import Record, Recorded, disagreement, problem_key
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuDevice
-from peakgate.project.catalogue import families
-from peakgate.project.problems import kernel_name, problems
+from peakgate.project.catalogue import families, kernel_name, problems
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/digests.json"))
 KERNELS = [
     f"{family.name}.{stage.name}" for family in families() for stage in family.stages if stage.source is not None
 ]
+
+MOST_WAITING = 4
+"""Kernels with problems that are new or changed since a GPU was recorded; each skips its comparison and is named. With
+more of them the agreement is no longer shown: record again, which takes a GPU a minute."""
 
 recorded = cache(digests.read)
 
@@ -34,20 +37,36 @@ def problems_by_kernel():
     return found
 
 
+@cache
+def compared(path, kernel):
+    """The kernel's problems that the record knows as they are now, and the ids of the others."""
+    known = recorded(path).problems
+    cases = [case for case in problems_by_kernel()[kernel] if device().refusal(case) is None]
+    alike = [case for case in cases if case.id in known and known[case.id].problem == problem_key(case)]
+    return alike, [case.id for case in cases if case not in alike]
+
+
+def again(path):
+    return f"on that GPU: nox -s check -- --device gpu --digests {path.relative_to(path.parents[2])}"
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.parent.name)
 def test_the_emulator_agrees_with_the_gpu(path, kernel):
-    cases = [case for case in problems_by_kernel()[kernel] if device().refusal(case) is None]
+    alike, changed = compared(path, kernel)
     known = recorded(path).problems
-    compared = [case for case in cases if case.id in known and known[case.id].problem == problem_key(case)]
-    for case in compared:
+    for case in alike:
         launchable = device().prepare(case)
         launchable.run()
         assert disagreement(case, known[case.id], launchable) is None, case.id
-    if len(compared) < len(cases):
-        missing = f"{len(cases) - len(compared)} of {len(cases)} problems of {kernel}"
-        again = f"nox -s check -- --device gpu --digests {path.relative_to(path.parents[2])}"
-        pytest.skip(f"{missing} are new or changed since {path.parent.name} was recorded; on that GPU: {again}")
+    if changed:
+        pytest.skip(f"new or changed since {path.parent.name} was recorded: {', '.join(changed)}; {again(path)}")
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.parent.name)
+def test_few_kernels_wait_to_be_recorded_on_the_gpu_again(path):
+    waiting = [kernel for kernel in KERNELS if compared(path, kernel)[1]]
+    assert len(waiting) <= MOST_WAITING, f"not compared with {path.parent.name}: {', '.join(waiting)}; {again(path)}"
 
 
 def test_a_gpu_has_been_recorded():
@@ -122,17 +141,28 @@ def test_a_wrong_result_is_not_recorded(copy):
         digests.record(device(), [case])
 
 
-def test_another_text_launch_or_macro_is_another_problem(copy):
+def test_other_code_another_launch_or_macro_is_another_problem(copy):
     case = copy()
     before = problem_key(case)
     assert problem_key(copy()) == before
     object.__setattr__(case, "defines", (("N", "1"),))
     assert problem_key(case) != before
-    case.stage.source.write_text(COPY + "// changed\n")
+    case.stage.source.write_text(COPY.replace("in[threadIdx.x]", "in[threadIdx.y]"))
     assert problem_key(copy()) != before
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"peakgate_digests": 1, "device": {}, "problems": {"a": 1}}'])
+@pytest.mark.parametrize("text", [COPY + "// more", "/* a\nlonger one */\n" + COPY, COPY.replace("{ ", "{\n\n    ")])
+def test_comments_and_blanks_make_no_other_problem(copy, text):
+    case = copy()
+    case.stage.source.write_text('const char* const name = "a // b";\n' + COPY.replace("{ ", "{\n"))
+    before = problem_key(case)
+    case.stage.source.write_text('const char* const name = "a // b"; // a name\n' + text.replace("{ out", "{\n out"))
+    assert problem_key(case) == before
+    case.stage.source.write_text('const char* const name = "a // c";\n' + COPY)
+    assert problem_key(case) != before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"peakgate_digests": 2, "device": {}, "problems": {"a": 1}}'])
 def test_a_file_that_is_no_record_is_an_error_that_names_it(tmp_path, text):
     path = tmp_path / "digests.json"
     path.write_text(text)
@@ -143,7 +173,7 @@ def test_a_file_that_is_no_record_is_an_error_that_names_it(tmp_path, text):
 def test_a_record_of_another_schema_is_told_apart(tmp_path):
     path = tmp_path / "digests.json"
     path.write_text('{"peakgate_digests": 99}')
-    with pytest.raises(PeakgateError, match="schema 99, expected 1; record anew"):
+    with pytest.raises(PeakgateError, match="schema 99, expected 2; record anew"):
         digests.read(path)
 
 

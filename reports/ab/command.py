@@ -27,7 +27,7 @@ from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Record, Settings, load_record
 from peakgate.reports.explain.explain import Explained, Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
-from peakgate.reports.render import machine, outputs, terminal
+from peakgate.reports.render import outputs, terminal
 from peakgate.reports.render.console import VerdictConsole, say
 from peakgate.reports.runs.find import Archive
 from peakgate.run.lock import add_lock_options, device_uuid, locked
@@ -205,7 +205,7 @@ def _empty(out: Path) -> Path:
 def _report(record: Record, options: argparse.Namespace, explained: Explained | None = None) -> ExitCode:
     found = comparison(record)
     code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
-    document = json.loads(machine.verdict_json(found, strict=options.strict))
+    document = json.loads(outputs.verdict_json(found, strict=options.strict))
     document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
     texts = outputs.texts(found, "ab", strict=options.strict)
     if explained is not None:
@@ -227,7 +227,7 @@ def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
     """A head that cannot be measured is a regression: one line, and the verdict file."""
     sys.stderr.write(" ".join(str(broken).split()) + "\n")
     verdict = {
-        "schema": machine.SCHEMA,
+        "schema": outputs.SCHEMA,
         "command": "ab",
         "verdict": Verdict.WRONG,
         "exit_code": int(ExitCode.REGRESSION),

@@ -14,8 +14,8 @@ from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import Record
+from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
-from peakgate.reports.comparison.reasons import causes
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
 from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences

@@ -15,17 +15,17 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Settings
 from peakgate.reports.bisect import report as text
-from peakgate.reports.bisect.groups import Commit, groups, narrowed
+from peakgate.reports.bisect.groups import FILE, Commit, Question, State, groups, narrowed, resumed
 from peakgate.reports.bisect.history import Target, build_all, listed
 from peakgate.reports.bisect.rig import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
-from peakgate.reports.bisect.state import FILE, Question, State, resumed
 from peakgate.reports.explain.explain import Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, verb_parser
 from peakgate.reports.render.console import say
@@ -136,7 +136,7 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
         say("\n".join(text.plan_lines(history, case, found, narrowed(found))) + "\n")
     if not options.case:
         same = len(ends[1]) - len(changed)
-        say(f"{len(changed)} cases differ between the ends, {same} cannot: no commit changed those\n")
+        say(f"{counted(len(changed), 'case')} changed between the ends, {same} not: no commit is to blame for those\n")
     return ExitCode.OK
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.git import commit_of
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_code
 from peakgate.reports.ab.folders import Wanted, git, placed
@@ -33,7 +34,7 @@ def listed(good: str, bad: str) -> list[tuple[str, str]]:
 
     A PeakgateError where GOOD is no ancestor of BAD.
     """
-    first, last = (_commit(name) for name in (good, bad))
+    first, last = commit_of(good, Path(), "GOOD"), commit_of(bad, Path(), "BAD")
     if first == last:
         raise PeakgateError(f"{good} and {bad} are the same commit; name an older one as GOOD")
     if git("merge-base", first, last) != first:
@@ -93,13 +94,3 @@ def _built(commit: str, subject: str, target: Target, logs: Path) -> Commit:
             raise
         return Commit(commit, subject, {}, str(error))
     return Commit(commit, subject, cases)
-
-
-def _commit(name: str) -> str:
-    try:
-        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    except PeakgateError:
-        git("rev-parse", "--git-dir")  # outside a repository, that is what is wrong
-        raise PeakgateError(
-            f"{name}: no such commit in this repository; name one `git log` knows, or fetch it"
-        ) from None

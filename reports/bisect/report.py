@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
 from peakgate.reports.bisect.groups import Commit, Group
 from peakgate.reports.bisect.history import SHORT
@@ -62,15 +63,15 @@ class Report:
 
 
 def plan_lines(history: Sequence[Commit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:
-    """The groups of a case, a line each, with the commits in none."""
-    borders = len(kept) - 1
-    lines = [f"{case}: {len(history)} commits, {len(found)} groups of equal code, {borders} borders to search"]
+    """The groups of a case, one line each, with the commits in none."""
+    groups, borders = counted(len(found), "group"), counted(len(kept) - 1, "border")
+    lines = [f"{case}: {counted(len(history), 'commit')}, {groups} of equal code, {borders} to search"]
     for group in found:
         first, last = history[group.first], history[group.places[-1]]
         span = first.commit[:SHORT] if first is last else f"{first.commit[:SHORT]}..{last.commit[:SHORT]}"
         mark = "" if group in kept else ", not searched: its code is that of an end"
         code = group.identity.code or group.identity.operation
-        lines.append(f"  {span}: {len(group.places)} commits, code {code}: {first.subject[:60]}{mark}")
+        lines.append(f"  {span}: {counted(len(group.places), 'commit')}, code {code}: {first.subject[:60]}{mark}")
     skipped = [(commit.commit[:SHORT], commit.problem_of(case)) for commit in history]
     return [*lines, *(f"  {commit}: skipped, {problem}" for commit, problem in skipped if problem is not None)]
 
@@ -86,7 +87,7 @@ def lines(report: Report) -> list[str]:
             )
         ]
     found = {End.FOUND: _found, End.SAME: _same, End.UNDECIDED: _undecided}[outcome.end](report, outcome)
-    spent = f"{report.measured} of {len(report.history)} commits measured, {report.pairs} pairs"
+    spent = f"{report.measured} of {len(report.history)} commits measured, {counted(report.pairs, 'pair')}"
     skipped = [f"{report.history[report.groups[at].first].commit[:SHORT]}: {why}" for at, why in outcome.unusable]
     return [*found, spent, *(f"skipped {each}" for each in skipped)]
 
@@ -116,7 +117,7 @@ def size(decision: Decision) -> str:
     """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``."""
     low, high = (100 * math.expm1(bound) for bound in decision.estimate.interval())
     shift = 100 * math.expm1(decision.estimate.shift)
-    return f"{shift:+.2f} % over {decision.estimate.pairs} pairs (99 % interval {low:+.2f} to {high:+.2f})"
+    return f"{shift:+.2f} % over {counted(decision.estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
 
 
 def _found(report: Report, outcome: Outcome) -> list[str]:
@@ -153,7 +154,9 @@ def _undecided(report: Report, outcome: Outcome) -> list[str]:
     suspects = report.suspects
     lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {size(outcome.ends)}"]
     if suspects:
-        lines.append(f"{len(suspects)} commits are left: {', '.join(commit.commit[:SHORT] for commit in suspects[:8])}")
+        lines.append(
+            f"{counted(len(suspects), 'commit')} left: {', '.join(commit.commit[:SHORT] for commit in suspects[:8])}"
+        )
     lines.append("raise --most or --confirm-pairs, and go on with --resume")
     return lines
 

@@ -26,20 +26,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.evidence import CaseEvidence, gather, in_scope, repeated_sessions
+from peakgate.reports.comparison.evidence import (
+    CaseEvidence,
+    below_floor,
+    changed_terms,
+    gather,
+    in_scope,
+    moved,
+    repeated_sessions,
+    several_gpus,
+    unmoved,
+)
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.comparison.reasons import below_floor, changed_terms, moved, several_gpus, unmoved
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.frame import to_runs
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
 from peakgate.verdict import Judgement, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALPHA = 0.01
 SMALLEST_SHIFT = math.log1p(0.005)
@@ -110,8 +121,18 @@ def compare_frames(
     ``history`` holds other saved runs. The frame's ``attrs`` have the ``verdict`` of the whole comparison, its
     ``exit_code``, and the ``suite_wide`` verdict with its reason. A PeakgateError names a frame without a row.
     """
+    from peakgate.reports.runs.frame import to_runs  # noqa: PLC0415  # pandas, half of the command's time
+
     others = to_runs(history) if history is not None else ()
-    found = compare(_side("base", base), _side("new", new), others, across_gpus=across_gpus)
+    sides = []
+    for label, frame in (("base", base), ("new", new)):
+        runs = sorted(to_runs(frame), key=lambda run: run.taken)
+        if not runs:
+            raise PeakgateError(
+                f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load"
+            )
+        sides.append(Side(label, tuple(runs)))
+    found = compare(sides[0], sides[1], others, across_gpus=across_gpus)
     suite = found.suite.judgement if found.suite else None
     rows = found.frame.copy()
     rows.attrs = {
@@ -120,13 +141,6 @@ def compare_frames(
         "suite_wide": f"{suite.verdict}: {suite.reason}" if suite else None,
     }
     return rows
-
-
-def _side(label: str, frame: pd.DataFrame) -> Side:
-    runs = sorted(to_runs(frame), key=lambda run: run.taken)
-    if not runs:
-        raise PeakgateError(f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load")
-    return Side(label, tuple(runs))
 
 
 def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:

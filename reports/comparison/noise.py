@@ -24,7 +24,7 @@ SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
 """(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
-and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % a GPU
+and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % per GPU
 (baselines/nvidia-h200/runs)."""
 
 SINGLE_RUN_SDS = 5.0
@@ -74,7 +74,7 @@ class Prior:
 class SessionNoise:
     """Variance of one session's log median: ``case`` of its own, ``common`` to all cases of the session.
 
-    ``case`` and ``case_df`` have one entry a case, NaN and 0 where no session was ever repeated.
+    ``case`` and ``case_df`` have one entry per case, NaN and 0 where no session was ever repeated.
     """
 
     case: Floats
@@ -103,7 +103,7 @@ def fixed_resolvable(
     """The smallest log shift to trust where nothing is known of the spread between sessions.
 
     ``time_us`` is the shorter of the two medians, ``sampling_error`` the standard error of the log ratio from the
-    samples within the sessions. More sessions a side narrow it as they narrow a mean. ``library`` is for what the
+    samples within the sessions. More sessions per side narrow it as they narrow a mean. ``library`` is for what the
     driver or a vendor's library does.
     """
     narrowed = math.sqrt((1 / base_sessions + 1 / new_sessions) / 2)

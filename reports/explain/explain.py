@@ -204,7 +204,7 @@ def _read(entry: Mapping[str, Any]) -> Known:
 
 
 def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
-    """What differs in the machine code, a line each for resources, instructions and loops."""
+    """What differs in the machine code, one line each for resources, instructions and loops."""
     if same:
         return ["Same machine code on both sides."]
     changed = [

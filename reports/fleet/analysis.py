@@ -10,10 +10,10 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 from peakgate.reports.fleet import dataset, paired, statistics
+from peakgate.reports.fleet.store import AGAIN, EXCLUSIVE, TOGETHER
 from peakgate.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
-FIRST = ("exclusive", "together")
-AGAIN = "again"
+FIRST = (EXCLUSIVE, TOGETHER)
 MOST_WORDS = 3
 """So many cases are named in a GPU's reason."""
 
@@ -103,13 +103,14 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     gpus = _with_status(gpus, _faults(first), _gate_words(gates))
     notes = [note for part in parts for note in part.notes]
     empty = statistics.fleet(pd.DataFrame(), pd.Series(dtype=str), pd.Series(dtype=str))["node"]
-    changes = paired.against_past(first, past) if past is not None else ()
+    real = first[~first["emulated"].fillna(value=False).to_numpy(bool)]  # the emulator's times are no GPU's
+    past = past if len(real) else None
+    changes = paired.against_past(real, past) if past is not None else ()
     for change in changes:
         for uuid, why in change.named.items():
             gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
     order = gpus["status"].map({each: rank for rank, each in enumerate(Status)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
-    both = mode == "together" and past is not None
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,
@@ -122,7 +123,7 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
         failing=_failing(gates),
         notes=tuple(notes),
         faulty=tuple(_faulty_everywhere(first)),
-        together=paired.together(first, past) if both and past is not None else None,
+        together=paired.together(real, past) if past is not None and mode == TOGETHER else None,
         changes=changes,
     )
 
@@ -149,11 +150,12 @@ def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
     nodes, racks = about["node"].astype(str), about["rack"].astype(object)
     label = f"{about['slug'].iloc[0]}, driver {about['driver'].iloc[0]}"
     fresh = dataset.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
-    first = statistics.fleet(statistics.effects(times, groups), nodes, racks)
+    known = statistics.known_of(str(about["slug"].iloc[0]))
+    first = statistics.fleet(statistics.effects(times, groups), nodes, racks, known)
     final_times = times.copy()
     final_times.loc[fresh.index] = fresh
     final_effects = statistics.effects(final_times, groups)
-    final = statistics.fleet(final_effects, nodes, racks) if len(fresh) else first
+    final = statistics.fleet(final_effects, nodes, racks, known) if len(fresh) else first
     judged = final["gpu"].reindex(times.index)
     judged[["named", "suspect"]] = judged[["named", "suspect"]].fillna(False).astype(bool)
     earlier = first["gpu"]["suspect"].reindex(times.index).fillna(False).astype(bool)

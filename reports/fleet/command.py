@@ -3,114 +3,150 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.fleet import analysis, archive, dataset, measure, page, report
+from peakgate.reports.fleet import archive, place, shard, tier
 from peakgate.reports.fleet import store as stores
-from peakgate.reports.fleet.analysis import Analysis
-from peakgate.reports.fleet.store import Plan, Store
+from peakgate.reports.fleet.phases import MEASURED, Phases
+from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.store import AGAIN, Plan, Store
 from peakgate.reports.options import add_out
-from peakgate.reports.render.console import VerdictConsole
 from peakgate.run import inputs
 from peakgate.run.lock import seconds
 
 OURS = ("--out", "--benchmark-json", "--benchmark-storage", "--commit", "--resume", "--strict-gate", "--baselines-from")
 """Options of ``bench`` that a gate of a fleet has already, or that need the repository's history."""
 
+SELECTING = ("-k", "-m", "--cases", "--deselect")
+"""Options that select cases, of which a sharded tier takes none."""
+
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Measure and report; 0 all passed, 1 an outlier, a crash or a failed gate, 2 bad input, 3 not all were judged."""
+    phases = Phases()
     options, for_bench = _parser(verb).parse_known_args(arguments)
     root = options.out / "fleet"
     if options.report is None:
         _refuse(options, for_bench)
         with sigterm_interrupts():
-            store = _measure(options, for_bench, root)
+            store = _measure(options, for_bench, root, phases)
     else:
         store = Store(options.report) if options.report != Path() else stores.newest(root)
-    found = conclude(store, dataset.of_store(store), [*options.past, *_earlier(store)])
-    console = VerdictConsole()
-    report.show(found, console)
-    written = {store.folder / dataset.FILE, *write(found, store.folder)}
-    console.print(f"exit {int(found.exit_code)}; {', '.join(map(str, sorted(written)))}", soft_wrap=True)
-    return found.exit_code
+    from peakgate.reports.fleet import conclude  # noqa: PLC0415  (pandas is imported while the gates run)
+
+    return conclude.conclude(store, options.past, phases)
 
 
-def conclude(store: Store, table: pd.DataFrame, past: Sequence[Path]) -> Analysis:
-    """Write the fleet's data set and judge it, beside the data sets of earlier fleets."""
-    dataset.write(table, store.folder / dataset.FILE)
-    earlier = [dataset.read(path / dataset.FILE if path.is_dir() else path) for path in past]
-    return analysis.analyse(table, pd.concat(earlier, ignore_index=True) if earlier else None)
-
-
-def write(found: Analysis, folder: Path) -> list[Path]:
-    """Write every report of a fleet; the paths."""
-    texts = report.written(found, folder / "fleet") | {folder / "fleet.html": page.page(found)}
-    for path, text in texts.items():
-        write_whole(path, text)
-    return list(texts)
-
-
-def _earlier(store: Store) -> list[Path]:
-    """The data sets of earlier fleets beside this one."""
-    return sorted(path for path in store.folder.parent.glob(f"*/{dataset.FILE}") if path.parent.name < store.name)
-
-
-def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path) -> Store:
+def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, phases: Phases) -> Store:
     project = config.required()
-    packed = archive.pack(project)
-    if options.resume:
-        store = stores.newest(root)
-        plan, places = store.read()
-        _refuse_changed(plan, packed, store)
-        if for_bench:
-            raise PeakgateError(
-                f"--resume with {for_bench[0]}: the fleet continues with its own options; leave them out"
-            )
-    else:
-        store, places = stores.new(root), {}
+    asks_gpus = options.scheduler is None and options.device == "gpu"
+    scale = Scale.BENCH if options.device == "gpu" else Scale.SMALL
+    with ThreadPoolExecutor(3) as ahead:
+        packing = ahead.submit(archive.pack, project)
+        asking = ahead.submit(place.inventory) if asks_gpus else None
+        spread = options.shard and not options.resume
+        listing = ahead.submit(tier.listed, project, options.tier, scale) if spread else None
+        # Dask takes a second to import; meanwhile the project is packed and the driver asked for its GPUs.
+        from peakgate.reports.fleet import measure  # noqa: PLC0415
+
+        packed, inventory = packing.result(), place.NO_GPUS if asking is None else asking.result()
+    phases.ends("start")
+    store, plan, places = _begun(options, for_bench, root, packed)
+    cluster = measure.Cluster(options.scheduler, options.workers, plan.device, options.work, options.wait)
+    inventory = inventory if plan.device == "gpu" else place.NO_GPUS
+    progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
+    with measure.engine(cluster, store, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
+        places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
+        if listing is not None:  # before the plan is there: a fleet that can be resumed has its shares
+            _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
+        store.begin(plan, places.values())
+        phases.ends("workers")
+        imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.conclude")
+        run_pass = partial(
+            measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
+        )
+        shares = store.shares()
+        run_pass(where=[places[uuid] for uuid in (shares.own if shares else places)], mode=plan.mode)
+        phases.ends(MEASURED)
+        if plan.shard:
+            return store
+        suspects = imported.result().suspects(store)
+        phases.ends("analysis")
+        if suspects:
+            sys.stderr.write(f"{len(suspects)} suspects are measured again\n")
+            run_pass(where=[places[uuid] for uuid in suspects], mode=AGAIN)
+            phases.ends("suspects")
+    phases.ends("end of workers")
+    return store
+
+
+def _begun(
+    options: argparse.Namespace, for_bench: Sequence[str], root: Path, packed: archive.Archive
+) -> tuple[Store, Plan, dict[str, Place]]:
+    """A new fleet, or with ``--resume`` the newest one: its folder, its plan and the places that it knows."""
+    if not options.resume:
+        store = stores.new(root)
         plan = Plan(
             fleet=store.name,
             digest=packed.digest,
             inside=packed.inside,
             commit=str(packed.commit),
             dirty=packed.dirty,
-            arguments=tuple(for_bench),
+            arguments=(*_tier(options), *for_bench),
             device=options.device,
             together=options.together,
             harness=inputs.harness(),
+            shard=options.shard,
         )
-    cluster = measure.Cluster(options.scheduler, options.workers, plan.device, options.work, options.wait)
-    progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
-    with measure.engine(cluster, store, progress) as found:
-        places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
-        store.begin(plan, places.values())
-        run_pass = partial(
-            measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
-        )
-        mode = measure.TOGETHER if plan.together else measure.EXCLUSIVE
-        run_pass(where=list(places.values()), mode=mode)
-        suspects = analysis.suspects(analysis.analyse(dataset.of_store(store)))
-        if suspects:
-            sys.stderr.write(f"{len(suspects)} suspects are measured again\n")
-            again = [places[uuid] for uuid in suspects]
-            run_pass(where=again, mode=measure.AGAIN)
-    return store
+        return store, plan, {}
+    store = stores.newest(root)
+    plan, places = store.read()
+    _refuse_changed(plan, packed, store)
+    if for_bench := [*_tier(options), *for_bench]:
+        raise PeakgateError(f"--resume with {for_bench[0]}: the fleet continues with its own options; leave them out")
+    return store, plan, places
+
+
+def _tier(options: argparse.Namespace) -> list[str]:
+    return [f"--tier={options.tier}"] if options.tier else []
+
+
+def _slug(places: Mapping[str, Place]) -> str | None:
+    """The model of GPUs that measure one tier together; CannotDecide where they are not of one model and driver."""
+    kinds = sorted({(each.facts["slug"], each.facts["driver"]) for each in places.values() if not each.emulated})
+    if len(kinds) > 1:
+        named = "; ".join(f"{slug}, driver {driver}" for slug, driver in kinds)
+        raise CannotDecide(f"--shard: needs GPUs of one model and driver, here are {named}; leave some out")
+    return kinds[0][0] if kinds else None
+
+
+def _share(store: Store, places: Mapping[str, Place], cases: Sequence[tier.Expected]) -> None:
+    shares = shard.split(cases, list(places))
+    store.add_shares(shares)
+    sys.stderr.write(f"{len(cases)} cases on {len(places)} GPUs, {len(shares.common)} of them on each\n")
 
 
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
     for option in for_bench:
         if option.partition("=")[0] in OURS:
             raise PeakgateError(f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out")
+    if options.shard:
+        for option in for_bench:
+            if option.startswith(SELECTING):
+                raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
+        if options.together:
+            raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
+        options.tier = options.tier or (None if options.resume else Tier.FULL.value)
     if options.workers is not None and options.workers < 1:
         raise PeakgateError(f"--workers {options.workers}: expected 1 or more")
 
@@ -139,6 +175,10 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, metavar="N", help="workers to start here, or to wait for on the cluster")
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="cpu: the emulator, to try a fleet")
     parser.add_argument("--together", action="store_true", help="load all GPUs of a node at once, not one at a time")
+    parser.add_argument(
+        "--shard", action="store_true", help="spread the full tier (or --tier) over equal GPUs, instead of all on each"
+    )
+    parser.add_argument("--tier", choices=[each.value for each in Tier], help="of the cases (default: gate)")
     parser.add_argument("--resume", action="store_true", help="continue the newest fleet of the output folder")
     parser.add_argument("--work", default="~/.cache/peakgate/fleet", metavar="DIR", help="folder on the nodes")
     parser.add_argument(

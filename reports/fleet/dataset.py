@@ -24,6 +24,7 @@ from peakgate.verdict import FAULTY, Verdict
 
 FILE = "fleet.parquet"
 UNUSABLE = [each.value for each in (*FAULTY, Verdict.INCONCLUSIVE)]
+NOT_MEASURED = {"outcome": "lost", "reason": "not measured; --resume continues"}
 TEXT, NUMBER, FLAG = "category", "float64", "boolean"
 
 GPU_COLUMNS: Mapping[str, str] = {
@@ -77,10 +78,13 @@ COLUMNS: Mapping[str, str] = {**GPU_COLUMNS, **GATE_COLUMNS, **CASE_COLUMNS}
 
 
 def of_store(store: Store) -> pd.DataFrame:
-    """Everything that a fleet has measured so far."""
-    _, places = store.read()
+    """Everything that a fleet has measured so far; a GPU without a gate is lost until it has one."""
+    plan, places = store.read()
     rows: list[dict[str, Any]] = []
-    for gate in store.gates():
+    gates = store.gates()
+    missing = places.keys() - {gate["uuid"] for gate in gates}
+    gates += [{"uuid": uuid, "mode": plan.mode, **NOT_MEASURED} for uuid in sorted(missing)]
+    for gate in gates:
         about = _about(places[gate["uuid"]], gate) | {"fleet": store.name}
         rows += [about | case for case in _cases(store, gate)] or [about]
     return frame(rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import distributed
@@ -22,7 +22,10 @@ from peakgate.run import inputs
 ATTEMPTS = 2
 """So many workers may die under a GPU's gate before the GPU is LOST."""
 
-POLL_S = 0.2
+POLL_S = 0.1
+FRESH_S = 10.0
+"""What a worker said of its GPUs is their state before a gate that begins so soon after."""
+
 REFRESH_S = 2.0
 Result = dict[str, Any]
 
@@ -44,13 +47,18 @@ class _Running:
 class Engine:
     """The workers of one cluster, and the gates that run on them.
 
-    ``connect`` makes a client of the cluster's scheduler; it is called again when the scheduler was gone.
+    ``connect`` makes a client of the cluster's scheduler; it is called again when the scheduler was gone. ``answers``
+    is what every worker says of itself (``place.answer``) where that is known; without it they are asked.
     """
 
     def __init__(
-        self, connect: Callable[[], distributed.Client], patience: Patience, say: Callable[[str], object]
+        self,
+        connect: Callable[[], distributed.Client],
+        patience: Patience,
+        say: Callable[[str], object],
+        answers: Mapping[str, Any] | None = None,
     ) -> None:
-        self._connect, self._patience, self._say = connect, patience, say
+        self._connect, self._patience, self._say, self._answers = connect, patience, say, answers
         self._client = connect()
         self._harness = inputs.harness()
         self._known: dict[str, Worker] = {}
@@ -78,11 +86,17 @@ class Engine:
             self._capacity = dict(self._client.nthreads())
             new = [address for address in self._capacity if address not in self._known]
             if new:
-                for address, answered in self._client.run(place.answer, workers=new, on_error="return").items():
+                for address, answered in self._ask(new).items():
                     if isinstance(answered, Mapping):
                         self._known[address] = place.worker(address, answered, self._harness)
             self._refreshed = time.monotonic()
         return [self._known[address] for address in self._capacity if address in self._known]
+
+    def _ask(self, addresses: list[str]) -> Mapping[str, Any]:
+        if self._answers is not None:
+            return dict.fromkeys(addresses, self._answers)
+        answered: Mapping[str, Any] = self._client.run(place.answer, workers=addresses, on_error="return")
+        return answered
 
     def _reconnect(self, why: Exception | None) -> None:
         """A client of the scheduler that is back; CannotDecide when it does not come back."""
@@ -163,7 +177,7 @@ class Engine:
             if not free:
                 continue
             chosen = min(free, key=lambda each: load[each.address])
-            wanted = gates.job(where)
+            wanted = replace(gates.job(where), seen=_seen(chosen, where))
             self._serve(chosen, wanted, archive)
             future = self._client.submit(
                 task.gate, wanted, workers=[chosen.address], allow_other_workers=False, pure=False, retries=0
@@ -247,6 +261,12 @@ def _taken(running: _Running, addresses: set[str]) -> Result | None:
     if error is not None and not isinstance(error, RuntimeError | distributed.KilledWorker):
         return {"outcome": "crashed", "reason": f"{type(error).__name__}: {error}"}
     return {}
+
+
+def _seen(worker: Worker, where: Place) -> Mapping[str, Any] | None:
+    """What a worker said of a GPU a moment ago; None where that is too long ago."""
+    fresh = time.monotonic() - worker.asked_s <= FRESH_S
+    return next((dict(facts) for facts in worker.gpus if fresh and facts["uuid"] == where.uuid), None)
 
 
 def _problem(workers: Iterable[Worker], where: Place) -> str | None:

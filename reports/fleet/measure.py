@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -18,10 +18,15 @@ from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import Archive
 from peakgate.reports.fleet.engine import Engine, Patience
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import Plan, Store
+from peakgate.reports.fleet.store import SHARD, TOGETHER, Plan, Store
 
-EXCLUSIVE, TOGETHER, AGAIN = "exclusive", "together", "again"
+AT_ONCE = (TOGETHER, SHARD)
+"""Passes that load all GPUs of a node at the same time."""
+
 START_LIMIT_S = 60
+LOOPBACK = "127.0.0.1:0"
+"""Where Dask's HTTP servers listen: any free port, for nobody outside this machine."""
+
 PROGRESS_EVERY_S = 30.0
 
 
@@ -40,30 +45,37 @@ class Cluster:
 
 
 @contextmanager
-def engine(cluster: Cluster, store: Store, progress: Progress) -> Iterator[Engine]:
-    """The workers of a cluster; of this machine, one per GPU, where no scheduler is named."""
+def engine(
+    cluster: Cluster, store: Store, progress: Progress, inventory: Mapping[str, Any] = place.NO_GPUS
+) -> Iterator[Engine]:
+    """The workers of a cluster; of this machine, one per GPU of its ``inventory``, where no scheduler is named.
+
+    Workers of this machine are threads: what could end a process is in the gates' own.
+    """
     if cluster.scheduler is not None:
         with _engine(cluster, store, progress, cluster.scheduler) as found:
             yield found
         return
+    answers = place.answer(inventory)
     with (
         distributed.LocalCluster(
-            n_workers=cluster.workers or _workers_here(cluster.device),
+            n_workers=cluster.workers or _workers_here(cluster.device, inventory),
             threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            worker_dashboard_address=None,
+            processes=False,
+            dashboard_address=LOOPBACK,
+            worker_dashboard_address=LOOPBACK,
             memory_limit=0,
             silence_logs=40,
         ) as local,
-        _engine(cluster, store, progress, local.scheduler_address) as found,
+        _engine(cluster, store, progress, local.scheduler_address, answers) as found,
     ):
         yield found
 
 
 @contextmanager
-def _engine(cluster: Cluster, store: Store, progress: Progress, address: str) -> Iterator[Engine]:
+def _engine(
+    cluster: Cluster, store: Store, progress: Progress, address: str, answers: Mapping[str, Any] | None = None
+) -> Iterator[Engine]:
     def connect() -> distributed.Client:
         client = distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
         client.subscribe_topic(task.TOPIC, lambda event: store.add_case(event[1]))
@@ -75,7 +87,7 @@ def _engine(cluster: Cluster, store: Store, progress: Progress, address: str) ->
         store.add_event(text)
 
     try:
-        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say)
+        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say, answers)
     except (OSError, TimeoutError, ValueError) as error:
         raise CannotDecide(
             f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
@@ -119,7 +131,8 @@ def run_pass(
         if gate["mode"] == mode and gate["outcome"] in ("measured", "crashed", "refused")
     }
     left = [each for each in where if each.uuid not in done]
-    reported = _Reported(left, mode, together=mode == TOGETHER, progress=progress)
+    shares = store.shares()
+    reported = _Reported(left, mode, together=mode in AT_ONCE, progress=progress)
 
     def job(each: Place) -> task.Job:
         return task.Job(
@@ -134,13 +147,14 @@ def run_pass(
             work=cluster.work,
             arguments=plan.arguments,
             wait_s=cluster.wait_s,
+            cases=shares.of(each.uuid) if shares else (),
         )
 
     def finished(result: dict[str, Any]) -> None:
         store.add_gate(result)
         reported.count(result)
 
-    found.measure(left, job, packed.data, together=mode == TOGETHER, finished=finished)
+    found.measure(left, job, packed.data, together=mode in AT_ONCE, finished=finished)
     progress.clear()
 
 
@@ -159,15 +173,16 @@ class _Reported:
         self._outcomes[result["outcome"]] += 1
         self._walls += [result["wall_s"]] if result.get("wall_s") else []
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self._outcomes.items())
-        rounds = (1 if max(self._left.values()) else 0) if self._together else max(self._left.values())
-        eta = rounds * median(self._walls) if self._walls else None
+        usual = median(self._walls) if self._walls else None
+        gone = time.monotonic() - self._began if self._together else 0.0
+        rounds = 1 if self._together else max(self._left.values())
+        eta = None if usual is None else max(rounds * usual - gone, 0.0)
         self._progress.show(f"{self._mode}: {sum(self._outcomes.values())} of {self._total} gates: {counts}", eta)
 
 
-def _workers_here(device: str) -> int:
+def _workers_here(device: str, inventory: Mapping[str, Any]) -> int:
     if device == "cpu":
         return 1
-    inventory = place.answer()
     if not inventory["gpus"]:
         raise CannotDecide(
             f"fleet: no GPU answers on this machine ({inventory['problem'] or 'see nvidia-smi'}); name a cluster, "

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from peakgate.run import inputs
 NODE_VARIABLES = ("PEAKGATE_NODE", "SLURMD_NODENAME", "NODE_NAME")
 """Where a worker's node is named, in this order; else it is the host's name. In a container that is the container's."""
 
+NO_GPUS: Mapping[str, Any] = {"gpus": [], "problem": None}
 RACK_VARIABLE = "PEAKGATE_RACK"
 INVENTORY_LIMIT_S = 120.0
 
@@ -42,7 +44,8 @@ class Place:
 class Worker:
     """One Dask worker: its address, its node, the GPUs it sees, and the digest of the Peakgate it runs.
 
-    ``problem`` says why it sees no GPU, or cannot measure; None where it can.
+    ``problem`` says why it sees no GPU, or cannot measure; None where it can. ``asked_s`` is when it was asked, by
+    the clock of whoever asked (``time.monotonic``).
     """
 
     address: str
@@ -51,10 +54,12 @@ class Worker:
     gpus: tuple[Mapping[str, Any], ...]
     harness: str
     problem: str | None
+    asked_s: float = float("-inf")
 
 
-def answer() -> dict[str, Any]:
-    """What this process would say of itself as a worker, but its address. Runs on the worker."""
+def inventory(uuid: str | None = None) -> dict[str, Any]:
+    """The GPUs that this process may use, or the one of this uuid, by ``peakgate.device.inventory``."""
+    only = {} if uuid is None else {"CUDA_VISIBLE_DEVICES": uuid}
     found = subprocess.run(
         [sys.executable, "-P", "-m", "peakgate.device.inventory"],
         capture_output=True,
@@ -62,17 +67,23 @@ def answer() -> dict[str, Any]:
         timeout=INVENTORY_LIMIT_S,
         cwd=Path.home(),
         stdin=subprocess.DEVNULL,
+        env={**os.environ, **only},
     )
     try:
-        inventory = json.loads(found.stdout)
+        answered: dict[str, Any] = json.loads(found.stdout)
     except ValueError:
-        inventory = {"gpus": [], "problem": f"its inventory ended with exit code {found.returncode}"}
+        answered = {"gpus": [], "problem": f"its inventory ended with exit code {found.returncode}"}
+    return answered
+
+
+def answer(gpus: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What this process would say of itself as a worker, but its address, with its inventory. Runs on the worker."""
     node = next((os.environ[name] for name in NODE_VARIABLES if os.environ.get(name)), socket.gethostname())
     return {
         "node": node,
         "rack": os.environ.get(RACK_VARIABLE),
         "harness": inputs.harness(),
-        **inventory,
+        **(inventory() if gpus is None else gpus),
     }
 
 
@@ -82,7 +93,8 @@ def worker(address: str, answered: Mapping[str, Any], harness: str) -> Worker:
     if answered["harness"] != harness:
         problem = "it runs another Peakgate than this command; install the same one on every node"
     gpus = tuple(answered["gpus"])
-    return Worker(address, answered["node"], answered["rack"], gpus, answered["harness"], problem)
+    asked_s = time.monotonic()
+    return Worker(address, answered["node"], answered["rack"], gpus, answered["harness"], problem, asked_s)
 
 
 def gpu_places(workers: Iterable[Worker]) -> dict[str, Place]:

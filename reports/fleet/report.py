@@ -13,8 +13,8 @@ from peakgate.common.text import cell, one_line
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
 from peakgate.reports.fleet.paired import Change
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.findings import line
 from peakgate.reports.render.markdown import code, escape
+from peakgate.reports.render.terminal import line
 from rich.console import Console
 from rich.text import Text
 
@@ -142,15 +142,15 @@ def as_json(found: Analysis) -> str:
         "counts": {status.value: count for status, count in found.counts.items()},
         "failing": {str(case): int(count) for case, count in found.failing.items()},
         "notes": [*found.faulty, *found.notes],
-        "gpus": _records(found.gpus[list(GPU_COLUMNS)], "uuid"),
-        "nodes": _records(found.nodes, "node"),
-        "racks": _records(found.racks, "rack"),
+        "gpus": records(found.gpus[list(GPU_COLUMNS)], "uuid"),
+        "nodes": records(found.nodes, "node"),
+        "racks": records(found.racks, "rack"),
         "changes": [
             {
                 "what": each.what,
                 "gpus": each.pairs,
-                "groups": _records(each.groups, "group"),
-                "cases": _records(each.cases, "case"),
+                "groups": records(each.groups, "group"),
+                "cases": records(each.cases, "case"),
             }
             for each in changes
         ],
@@ -158,7 +158,8 @@ def as_json(found: Analysis) -> str:
     return json.dumps(document, indent=1, allow_nan=False)
 
 
-def _records(table: pd.DataFrame, name: str) -> list[dict[str, Any]]:
+def records(table: pd.DataFrame, name: str) -> list[dict[str, Any]]:
+    """The rows of a table for JSON, each with its index under a name; what is missing is null."""
     plain = table.rename_axis(name).reset_index().astype(object)
     records = plain.where(plain.notna(), None).to_dict("records")
     return [

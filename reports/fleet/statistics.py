@@ -6,15 +6,16 @@ over the cases of each group (memory, compute, link), each compared with the oth
 enough also the part of a group's effect that the GPU's other groups do not explain is tested: GPUs of one model differ
 in all cases together more than in a group.
 
-Healthy GPUs differ, and not normally: an effect is held against a Student t fitted to the fleet by quantiles that a
-tenth of slow GPUs does not move (``reference``). Its scale is moderated by the spread of the H200s that are known, and
-its tail is as heavy as the fleet leaves possible. Holm's procedure controls the error over all GPUs and effects.
+Healthy GPUs differ, and not normally: an effect is held against a Student t. A large fleet's is fitted by quantiles
+that a tenth of slow GPUs does not move, with a tail as heavy as the fleet leaves possible (``reference``). In a small
+one the spread is that of the GPUs below (``small_fleet``), which a slow GPU does not widen. Either scale is moderated
+by the spread of the H200s that are known. Holm's procedure controls the error over all GPUs and effects.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -33,7 +34,15 @@ SMALLEST_EFFECT = 0.01
 """Nothing is named for less, in log time: 1 %."""
 
 KNOWN_SPREAD, KNOWN_DF = 0.005, 4.0
-"""SD of the main effect of known H200s, and the weight it has beside a fleet's own spread, in degrees of freedom."""
+"""SD of the main effect of known H200s, and the weight it has beside a large fleet's own spread, in df."""
+
+KNOWN_MODEL = "nvidia-h200"
+SMALL_SPREAD, SMALL_DF, OTHER_MODEL_DF = 0.0067, 11.0, 4.0
+"""The same in a small fleet: the SD of the effect over all cases of the 12 H200s known on 2026-11-22, and its df.
+
+Their gates are in ``runs``, ``lab/floors/runs`` and ``lab/fleet/trial-02a8c0d`` of its baselines. Of another model,
+whose GPUs may differ more, it weighs less.
+"""
 
 MAD_EFFICIENCY = 0.37
 """Of the normal sample's variance: a median absolute deviation is worth so much of the GPUs it is from."""
@@ -48,6 +57,14 @@ FEWEST = 4
 """A comparison within fewer GPUs says nothing about one of them."""
 
 FEWEST_PARTIAL = 30
+"""Fleets with fewer GPUs are small: no slope between groups can be fitted, and a median deviation is worth little."""
+
+SMALL_TAIL = (10.0, 36.0)
+"""Degrees of freedom of a small fleet's t, a + b / GPUs: the most extreme of few GPUs is less far in the tail."""
+
+DRAWS = 4000
+"""Normal samples by which the spread of a small fleet's slower part is scaled."""
+
 FEWEST_IN_TAIL = 10
 """With fewer GPUs beyond the quantile TAIL the fleet does not show its tails."""
 
@@ -56,6 +73,29 @@ GROUPS = ("memory", "compute", "link")
 ALL = "all cases"
 
 Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The spread (SD, log time) that is known of healthy units before a fleet is measured, and its weight, in df.
+
+    Both for large fleets and for small ones.
+    """
+
+    spread: float = KNOWN_SPREAD
+    df: float = KNOWN_DF
+    small_spread: float = SMALL_SPREAD
+    small_df: float = SMALL_DF
+
+    def of_medians(self, members: float) -> Known:
+        """The same for the medians of so many units."""
+        narrower = 1.2533 / math.sqrt(members)
+        return replace(self, spread=self.spread * narrower, small_spread=self.small_spread * narrower)
+
+
+def known_of(slug: str) -> Known:
+    """What is known of a GPU model."""
+    return Known() if slug == KNOWN_MODEL else Known(small_df=OTHER_MODEL_DF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +163,71 @@ def partial(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, index=table.index)
 
 
-def reference(values: Matrix, known_spread: float = KNOWN_SPREAD, known_df: float = KNOWN_DF) -> Reference:
-    """The distribution of healthy values, from the fleet's own and the spread that is known."""
+def reference(values: Matrix, known: Known) -> Reference:
+    """The distribution of healthy values in a large fleet, from its own spread and the one that is known."""
     values = values[np.isfinite(values)]
     location = float(np.median(values))
     deviations = np.abs(values - location)
     df = _tail_df(deviations)
     own = float(np.median(deviations)) / _isf(0.25, df)
     own_df = MAD_EFFICIENCY * (len(values) - 1)
-    scale = math.sqrt((known_df * known_spread**2 + own_df * own**2) / (known_df + own_df))
-    return Reference(location, scale, min(df, known_df + own_df))
+    return Reference(location, _pooled(known.spread, known.df, own, own_df), min(df, known.df + own_df))
 
 
-def judge(table: pd.DataFrame, alpha: float, known_spread: float = KNOWN_SPREAD) -> pd.DataFrame:
+def small_fleet(values: Matrix, known: Known) -> list[Reference]:
+    """Of a small fleet the distributions that its slowest, second slowest, ... value is held against.
+
+    The spread is the SD of the values below (generalized extreme Studentized deviates: Rosner, Technometrics 25, 1983),
+    for the slowest quarter of the fleet; slower values in the same place of a healthy fleet are left out as well.
+    """
+    ordered = np.sort(values[np.isfinite(values)])
+    count = len(ordered)
+    location = float(np.median(ordered))
+    found = []
+    for left_out, (factor, own_df) in enumerate(_of_lower_part(count), 1):
+        own = factor * float(ordered[: count - left_out].std(ddof=1))
+        scale = _pooled(known.small_spread, known.small_df, own, own_df)
+        df = min(SMALL_TAIL[0] + SMALL_TAIL[1] / count, known.small_df + own_df)
+        found.append(Reference(location, scale, df))
+    return found
+
+
+def _pooled(known: float, known_df: float, own: float, own_df: float) -> float:
+    return math.sqrt((known_df * known**2 + own_df * own**2) / (known_df + own_df))
+
+
+@cache
+def _of_lower_part(count: int) -> tuple[tuple[float, float], ...]:
+    """Per number of largest values left out of a normal sample: the factor from its SD to the whole's, and its df."""
+    samples = np.sort(np.random.default_rng(count).standard_normal((DRAWS, count)), axis=1)
+    found = []
+    for left_out in range(1, max(count // 4, 1) + 1):
+        variances = samples[:, : count - left_out].var(axis=1, ddof=1)
+        mean = float(variances.mean())
+        found.append((1 / math.sqrt(mean), 2 * mean**2 / float(variances.var())))
+    return tuple(found)
+
+
+def _p_values(values: Matrix, known: Known, p: float) -> tuple[Matrix, float]:
+    """The chance of a value as high in a healthy fleet, by value, and from which value on it is below ``p``."""
+    finite = np.isfinite(values)
+    if finite.sum() >= FEWEST_PARTIAL:
+        healthy = reference(values, known)
+        return healthy.p_values(values), healthy.threshold(p)
+    found = np.where(finite, 1.0, np.nan)
+    if finite.sum() < FEWEST:
+        return found, math.inf
+    references = small_fleet(values, known)
+    slowest = np.argsort(np.where(finite, values, -np.inf))[::-1][: len(references)]
+    chance = 1.0
+    for at, healthy in reversed(list(zip(slowest, references, strict=True))):
+        # What is slower than an outlier is one, though it widens no spread by which the other was found.
+        chance = min(chance, float(healthy.p_values(values[at])))
+        found[at] = chance
+    return found, references[0].threshold(p)
+
+
+def judge(table: pd.DataFrame, alpha: float, known: Known | None = None) -> pd.DataFrame:
     """One row per unit (GPU, node or rack, the index of ``table``) with its most significant effect.
 
     ``effect_percent`` and ``group`` are of that effect, ``p`` is its Holm-adjusted p-value over all units and effects,
@@ -143,10 +235,8 @@ def judge(table: pd.DataFrame, alpha: float, known_spread: float = KNOWN_SPREAD)
     """
     parts, thresholds, sizes = {}, {}, table.shape[0] * table.shape[1]
     for name in table:
-        values = table[name].to_numpy()
-        healthy = reference(values, known_spread)
-        parts[name] = healthy.p_values(values)
-        thresholds[name] = max(healthy.threshold(alpha / sizes), SMALLEST_EFFECT)
+        parts[name], threshold = _p_values(table[name].to_numpy(), known or Known(), alpha / sizes)
+        thresholds[name] = max(threshold, SMALLEST_EFFECT)
     raw = pd.DataFrame(parts, index=table.index)
     adjusted = pd.DataFrame(holm(raw.to_numpy().ravel()).reshape(raw.shape), raw.index, raw.columns)
     adjusted = adjusted.where(table >= SMALLEST_EFFECT, 1.0).fillna(1.0)
@@ -186,26 +276,29 @@ def by_unit(table: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
     return found if len(found) >= FEWEST else found.iloc[:0]
 
 
-def fleet(table: pd.DataFrame, nodes: pd.Series, racks: pd.Series) -> dict[str, pd.DataFrame]:
+def fleet(
+    table: pd.DataFrame, nodes: pd.Series, racks: pd.Series, known: Known | None = None
+) -> dict[str, pd.DataFrame]:
     """``judge`` of GPUs, nodes and racks, in that order of the keys ``gpu``, ``node``, ``rack``.
+
+    ``known`` is what is known of the GPU model, by default of H200s.
 
     A named rack's effect is taken off its nodes, a named node's off its GPUs: what a GPU shares with its neighbours is
     not named again as its own.
     """
-    left = table.copy()
+    left, known = table.copy(), known or Known()
     found = {}
     for level, units in (("rack", racks), ("node", nodes)):
         medians = by_unit(left, units)
         size = max(float(units.reindex(left.index).value_counts().median()), 1.0) if len(medians) else 1.0
-        spread = KNOWN_SPREAD * 1.2533 / math.sqrt(size)
-        found[level] = judge(medians, ALPHA * SHARES[level], spread) if len(medians) else _nothing()
+        found[level] = judge(medians, ALPHA * SHARES[level], known.of_medians(size)) if len(medians) else _nothing()
         for unit in found[level].index[found[level]["named"].to_numpy(bool)]:
             members = units.reindex(left.index) == unit
             left.loc[members] -= medians.loc[unit]
     if len(left) < FEWEST:
         return {"gpu": _nothing(), **found}
     tested = left.join(partial(left))
-    return {"gpu": judge(tested, ALPHA * SHARES["gpu"]), "node": found["node"], "rack": found["rack"]}
+    return {"gpu": judge(tested, ALPHA * SHARES["gpu"], known), "node": found["node"], "rack": found["rack"]}
 
 
 def _nothing() -> pd.DataFrame:

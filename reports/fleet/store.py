@@ -1,12 +1,14 @@
 """What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
 
 A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
-as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate) and ``runs/<pass>/`` (run
-files).
+as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files),
+``wall.json`` (where the command's wall time went), and of a sharded tier ``shares.json`` (which GPU measures what).
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +19,16 @@ from typing import Any
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.task import unpack_run
+from peakgate.reports.fleet.shard import Shares
+
+EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
+"""Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
 
 FACTS = "plan.json"
 CASES = "cases.jsonl"
 EVENTS = "events.txt"
+WALL = "wall.json"
+SHARES = "shares.json"
 SCHEMA = 1
 
 
@@ -38,6 +45,12 @@ class Plan:
     device: str
     together: bool
     harness: str
+    shard: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The pass over all GPUs that it begins with."""
+        return SHARD if self.shard else TOGETHER if self.together else EXCLUSIVE
 
 
 class Store:
@@ -94,12 +107,35 @@ class Store:
         """Keep what became of one gate, and its run file: the run first, so that a gate that is there has its run."""
         result = dict(result)
         if "run" in result:
-            write_whole(self.run_file(result["uuid"], result["mode"]), unpack_run(result))
-            del result["run"]
+            run = gzip.decompress(base64.b64decode(result.pop("run")))
+            write_whole(self.run_file(result["uuid"], result["mode"]), run)
         write_whole(self.folder / "gates" / f"{result['uuid']}-{result['mode']}.json", json.dumps(result, indent=1))
 
     def run_file(self, uuid: str, mode: str) -> Path:
         return self.folder / "runs" / mode / f"{uuid}.json"
+
+    def add_wall(self, seconds: Mapping[str, float]) -> None:
+        """Keep where the wall time of the command that measured went, by phase."""
+        write_whole(self.folder / WALL, json.dumps(dict(seconds), indent=1))
+
+    def wall(self) -> dict[str, float]:
+        """What was kept of it; empty where the command was interrupted or of an earlier version."""
+        path = self.folder / WALL
+        found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return found
+
+    def add_shares(self, shares: Shares) -> None:
+        """Write down which GPU measures which cases."""
+        write_whole(self.folder / SHARES, json.dumps({"common": shares.common, "own": shares.own}, indent=1))
+
+    def shares(self) -> Shares | None:
+        """Which GPU measures which cases; None where they were not assigned yet."""
+        path = self.folder / SHARES
+        if not path.is_file():
+            return None
+        document = json.loads(path.read_text(encoding="utf-8"))
+        own = {str(uuid): tuple(cases) for uuid, cases in document["own"].items()}
+        return Shares(tuple(document["common"]), own)
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""

@@ -37,7 +37,7 @@ from peakgate.verdict import ExitCode
 TOPIC = "peakgate-fleet"
 """Dask events: a message per finished case, ``{"gate", "case", "verdict", "time_us"}``."""
 
-POLL_S = 0.2
+POLL_S = 0.1
 SETTLE_S = 30.0
 """A gate that was killed holds its GPU a little longer: so long another process on it may take to go."""
 
@@ -50,7 +50,8 @@ CLOSING = frozenset({"closing", "closing_gracefully", "closed", "failed"})
 class Job:
     """One gate: which fleet, GPU and pass (``exclusive``, ``together``, ``again``), and what to measure with.
 
-    ``work`` is a folder on the node, ``~`` for the worker's home; ``arguments`` are for ``peakgate bench``.
+    ``work`` is a folder on the node, ``~`` for the worker's home; ``arguments`` are for ``peakgate bench``. ``seen``
+    are the GPU's facts where its worker gave them a moment ago; ``cases`` is a share of the tier, empty for all of it.
     """
 
     fleet: str
@@ -64,6 +65,8 @@ class Job:
     work: str
     arguments: tuple[str, ...]
     wait_s: float
+    seen: Mapping[str, Any] | None = None
+    cases: tuple[str, ...] = ()
 
     @property
     def gate(self) -> str:
@@ -104,17 +107,22 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     if project is None:
         raise PeakgateError(f"archive {job.digest[:12]}: not on this node; start the fleet again with --resume")
     begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    before = {} if job.emulated else _settled_facts(job.uuid)
+    before = {} if job.emulated else _settled_facts(job)
+    phases = {"before": time.monotonic() - begun}
     common: dict[str, Any] = {"uuid": job.uuid, "mode": job.mode, "started": started, "before": before}
     if before.get("unfit"):
         return common | {"outcome": "unfit", "reason": "; ".join(before["unfit"]), "wall_s": 0.0}
     archive.build(project / job.inside, folder / "build.log")
-    code = _bench(job, project / job.inside, folder, resume=_may_resume(job, folder))
+    phases["build"] = time.monotonic() - begun - sum(phases.values())
+    code = _bench(job, project / job.inside, folder, phases, resume=_may_resume(job, folder))
     if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
         (folder / journal.NAME).unlink()  # of another driver or harness, say: measured anew
-        code = _bench(job, project / job.inside, folder, resume=False)
+        code = _bench(job, project / job.inside, folder, phases, resume=False)
     after = {} if job.emulated else _facts(job.uuid)
-    common |= {"after": after, "exit_code": code, "wall_s": round(time.monotonic() - begun, 3)}
+    wall_s = time.monotonic() - begun
+    phases["after"] = wall_s - sum(phases.values())
+    rounded = {name: round(seconds, 3) for name, seconds in phases.items()}
+    common |= {"after": after, "exit_code": code, "wall_s": round(wall_s, 3), "phases": rounded}
     log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
     run, verdict = folder / "run.json", folder / VERDICT_FILE
     if not (run.is_file() and verdict.is_file()):
@@ -137,8 +145,11 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     }
 
 
-def _bench(job: Job, project: Path, folder: Path, *, resume: bool) -> int:
-    """Run ``peakgate bench`` to its end and report each finished case; its exit code."""
+def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, resume: bool) -> int:
+    """Run ``peakgate bench`` to its end and report each finished case; its exit code.
+
+    To ``phases`` its seconds are added: until the first case is finished, from there to the last, and to its end.
+    """
     environment = dict(os.environ) | {
         CACHE_VARIABLE: str(_work(job.work) / "cache"),
         "GIT_CEILING_DIRECTORIES": str(_work(job.work)),
@@ -148,6 +159,10 @@ def _bench(job: Job, project: Path, folder: Path, *, resume: bool) -> int:
     command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.gate_process", str(os.getpid())]
     command += [f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}", f"--commit={job.commit}"]
     command += [f"--benchmark-json={folder / 'run.json'}", f"--benchmark-storage={folder / 'storage'}"]
+    if job.cases:
+        listed = folder / "cases.txt"
+        write_whole(listed, "\n".join(job.cases))
+        command.append(f"--cases={listed}")
     command += [f"--wait={job.wait_s:g}", *(["--resume"] if resume else []), *job.arguments]
     worker = distributed.get_worker()
     with (folder / "log.txt").open("wb") as log:
@@ -161,14 +176,23 @@ def _bench(job: Job, project: Path, folder: Path, *, resume: bool) -> int:
             start_new_session=True,
         )
         read = 0
+        marks = [time.monotonic()]
         while process.poll() is None:
             time.sleep(POLL_S)
             for record, end in _new_cases(folder / journal.NAME, read):
                 read = end
+                marks.append(time.monotonic())
                 worker.log_event(TOPIC, {"gate": job.gate, **record})
             if worker.status.name in CLOSING:
                 end_group(process)
                 raise RuntimeError(f"{job.uuid}: its worker is closing")
+    first = marks[1] if len(marks) > 1 else marks[0]
+    for name, seconds in (
+        ("start", first - marks[0]),
+        ("cases", marks[-1] - first),
+        ("end", time.monotonic() - marks[-1]),
+    ):
+        phases[name] = phases.get(name, 0.0) + seconds
     return process.returncode
 
 
@@ -194,19 +218,20 @@ def _may_resume(job: Job, folder: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0 and not {"--strict-gate", "--resume"} & set(job.arguments)
 
 
-def _settled_facts(uuid: str) -> dict[str, Any]:
+def _settled_facts(job: Job) -> dict[str, Any]:
     """The GPU's facts once nobody is on it any more, or as they are when that takes too long."""
     until = time.monotonic() + SETTLE_S
+    facts = _facts(job.uuid) if job.seen is None else dict(job.seen)
     while True:
-        facts = _facts(uuid)
         others = (facts.get("preflight") or {}).get("other_processes")
         if not others or time.monotonic() >= until:
             return facts
         time.sleep(1.0)
+        facts = _facts(job.uuid)
 
 
 def _facts(uuid: str) -> dict[str, Any]:
-    found = place.answer()
+    found = place.inventory(uuid)
     mine = [dict(facts) for facts in found["gpus"] if facts["uuid"] == uuid]
     gone = found["problem"] or "the driver does not offer this GPU any more; see dmesg for an Xid"
     return mine[0] if mine else {"unfit": [gone]}
@@ -237,8 +262,3 @@ def _remove_older(folder: Path) -> None:
 
 def _work(work: str) -> Path:
     return Path(work).expanduser()
-
-
-def unpack_run(result: Mapping[str, Any]) -> bytes:
-    """The run file of a result, as text in UTF-8."""
-    return gzip.decompress(base64.b64decode(result["run"]))

@@ -8,6 +8,7 @@ steps. README.md says how often they are wrong.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -118,10 +119,7 @@ class _Gpu:
 
 def find_changes(history: History) -> tuple[ChangePoint, ...]:
     """Every change point, newest first."""
-    by_gpu: dict[str | None, list[int]] = {}
-    for number, session in enumerate(history.sessions):
-        by_gpu.setdefault(session.uuid, []).append(number)
-    all_blocks = [_blocks(history, np.array(numbers, dtype=np.intp)) for numbers in by_gpu.values()]
+    all_blocks = [_blocks(history, numbers) for numbers in history.by_gpu.values()]
     series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in all_blocks for block in blocks)
     gpus = _noise_of_all([_gpu(blocks) for blocks in all_blocks if _long_enough(blocks)])
     limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
@@ -231,7 +229,7 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
         index = 1
         while index < len(of_gpu):
             before, after = of_gpu[index - 1], of_gpu[index]
-            own, every = _deviations([of_gpu]), _deviations(kept)
+            own, every = _towards([of_gpu], before, after), _towards(kept, before, after)
             places = series * (1 if index == len(of_gpu) - 1 else len(own))
             run, shift = min(before.agreeing, after.agreeing), after.level - before.level
             if after.border or not modes.is_chance((own, every), sd, shift, run, places):
@@ -243,8 +241,14 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
     return kept
 
 
-def _deviations(gpus: Sequence[Sequence[_Level]]) -> Floats:
-    return np.concatenate([each.values - each.level for levels in gpus for each in levels])
+def _towards(gpus: Sequence[Sequence[_Level]], before: _Level, after: _Level) -> Floats:
+    """How far each session is off its level towards the other level of this step; of a third level either way."""
+    up = math.copysign(1.0, after.level - before.level)
+    parts = []
+    for each in itertools.chain.from_iterable(gpus):
+        off = each.values - each.level
+        parts.append(up * off if each is before else -up * off if each is after else np.abs(off))
+    return np.concatenate(parts)
 
 
 def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Segments]]]:

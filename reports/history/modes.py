@@ -22,9 +22,9 @@ MOST_PROBABLE = 0.003
 """A step whose run any of the series would show with this probability is none."""
 
 
-def visits(deviations: Floats, sd: float, shift: float) -> int:
-    """Sessions off their level by at least half the shift, and by more than the noise explains."""
-    return int((np.abs(deviations) >= max(abs(shift) / 2, ALIKE_WITHIN * sd)).sum())
+def visits(towards: Floats, sd: float, shift: float) -> int:
+    """Sessions off their level, towards the other one, by at least half the shift and more than the noise explains."""
+    return int((towards >= max(abs(shift) / 2, ALIKE_WITHIN * sd)).sum())
 
 
 def chance(run: int, visited: int, sessions: int) -> float:
@@ -36,8 +36,8 @@ def chance(run: int, visited: int, sessions: int) -> float:
 def is_chance(known: Sequence[Floats], sd: float, shift: float, run: int, places: int) -> bool:
     """Whether one of so many places could well show a run of sessions at the other level.
 
-    Each of ``known`` are the deviations of sessions from their levels (those on one GPU, say, and those on all), of
-    which the highest rate counts. ``run`` are the sessions on the shorter side.
+    Each of ``known`` is how far sessions are off their levels towards the other one (those on one GPU, say, and those
+    on all), of which the highest rate counts. ``run`` are the sessions on the shorter side.
     """
     worst = max(chance(run, visits(each, sd, shift), len(each)) for each in known)
     return places * worst > MOST_PROBABLE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
-from peakgate.common.text import one_line
+from peakgate.common.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.report import header, open_line, place, remarks, size
 from peakgate.reports.history.series import History
@@ -79,7 +79,7 @@ def html(trend: Trend, trail: Sequence[Address] = (), links: Mapping[str, str] |
 
 def gpus(history: History) -> list[str]:
     """The GPUs of a history in the order of their lines' colours."""
-    return [gpu_label(each) for each in dict.fromkeys(session.uuid for session in history.sessions)]
+    return [gpu_label(each) for each in history.by_gpu]
 
 
 def _rows(trend: Trend) -> list[Row]:
@@ -128,13 +128,14 @@ def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tupl
     bottom = (low + high - span) / 2
     across = WIDTH / max(1, len(history.sessions) - 1)
     lines = []
-    for number, gpu in enumerate(dict.fromkeys(session.uuid for session in history.sessions)):
-        own = [index for index in there.tolist() if history.sessions[index].uuid == gpu]
+    for number, numbers in enumerate(history.by_gpu.values()):
+        own = numbers[np.isfinite(values[numbers])]
         heights = 4 + (HEIGHT - 8) * (1 - (values[own] - bottom) / span)
-        points = " ".join(f"{x * across:.0f},{y:.0f}" for x, y in zip(own, heights.tolist(), strict=True))
+        rounded = (np.rint(each).astype(int).tolist() for each in (own * across, heights))
+        points = " ".join(f"{x},{y}" for x, y in zip(*rounded, strict=True))
         if len(own) == 1:  # a line to itself: its round ends make it a dot
             lines.append(f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>')
-        elif own:
+        elif len(own):
             lines.append(f'<polyline class="gpu{number % 4}" points="{points}"/>')
     for mark in history.marks:
         reported = f"{mark.what} {mark.before} to {mark.after}, {session_name(history.sessions[mark.index])}"
@@ -143,8 +144,8 @@ def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tupl
         tone = "bad" if change.log_ratio > 0 else "good"
         border = " environment" if change.cause is Cause.ENVIRONMENT else ""
         lines.append(_upright(f"{tone}{border}", (change.number - 0.5) * across, step_line(change)))
-    words = f"{low:.4g} to {high:.4g} µs in {len(there)} sessions"
-    label = escape(f"{history.cases[row]}: {words}, {len(changes)} change points")
+    words = f"{low:.4g} to {high:.4g} µs in {counted(len(there), 'session')}"
+    label = escape(f"{history.cases[row]}: {words}, {counted(len(changes), 'change point')}")
     return (
         Markup(  # noqa: S704  # numbers, and texts that are escaped
             f'<svg class="series" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from peakgate.common.text import as_json, cell
+from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.series import History, Mark
 from peakgate.reports.history.trend import Trend, session_name
-from peakgate.reports.render import findings
+from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
+from peakgate.reports.render.markdown import table as markdown_table
 from peakgate.reports.render.words import UNCHANGED, change, one_line
 from peakgate.reports.result import plain_rows
 from peakgate.reports.runs.index import Session, gpu_label, shortly
@@ -27,9 +30,9 @@ BARS = "▁▂▃▄▅▆▇█"
 def header(history: History) -> str:
     """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
     first, last = history.sessions[0], history.sessions[-1]
-    sessions = "1 session" if len(history.sessions) == 1 else f"{len(history.sessions)} sessions"
+    sessions = counted(len(history.sessions), "session")
     span = f"from {first.taken:%Y-%m-%d} to {last.taken:%Y-%m-%d}"
-    return f"{one_line(history.slug)}: {sessions} {span}, {len(history.cases)} cases"
+    return f"{one_line(history.slug)}: {sessions} {span}, {counted(len(history.cases), 'case')}"
 
 
 def _mark(mark: Mark, history: History) -> str:
@@ -82,33 +85,33 @@ SECTIONS = (
 
 def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    findings.line(console, header(trend.history))
+    terminal.line(console, header(trend.history))
     for remark in remarks(trend):
-        findings.line(console, remark, style="dim")
+        terminal.line(console, remark, style="dim")
     frame = trend.frame
     listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
     if listed:
         console.print()
-    findings.show(console, listed, FOLDED, _details)
+    terminal.show_rows(console, listed, FOLDED, _details)
     for regression in trend.open[:MOST_OPEN]:
-        findings.line(
+        terminal.line(
             console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
         )
     if (more := len(trend.open) - MOST_OPEN) > 0:
-        findings.line(console, f"{more} more open regressions", style="yellow")
+        terminal.line(console, counted(more, "more open regression"), style="yellow")
     if accepted := len(trend.regressions) - len(trend.open):
-        findings.line(console, f"{accepted} accepted {'regression' if accepted == 1 else 'regressions'}", style="dim")
+        terminal.line(console, counted(accepted, "accepted regression"), style="dim")
     console.print()
     if trend.suite_wide:
-        text = Text("suite-wide: ").append_text(findings.verdict_text(trend.suite_wide.verdict))
+        text = Text("suite-wide: ").append_text(terminal.verdict_text(trend.suite_wide.verdict))
         console.print(text.append(f", {_reason(trend.suite_wide)}"), soft_wrap=True)
     for command in trend.commands:
-        findings.line(console, f"to settle it: {command}")
+        terminal.line(console, f"to settle it: {command}")
 
 
 def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
     """Counts, verdict, and where the report was written."""
-    text = Text(f"{_counts(trend)}: ").append_text(findings.verdict_text(trend.verdict))
+    text = Text(f"{_counts(trend)}: ").append_text(terminal.verdict_text(trend.verdict))
     console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
 
 
@@ -125,18 +128,13 @@ def markdown(trend: Trend) -> str:
         lines += [f"## Open regressions ({len(trend.open)})", ""]
         lines += [f"- {escape(open_line(each))}" for each in trend.regressions] + [""]
     if trend.changes:
-        table = [
-            _row(CHANGE_HEADINGS),
-            _row(["---"] * len(CHANGE_HEADINGS)),
-            *(_row(_change_cells(each)) for each in trend.changes),
-            "",
-        ]
+        table = markdown_table(CHANGE_HEADINGS, map(_change_cells, trend.changes))
         lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
     for title, verdicts, folded in SECTIONS:
         found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
         if not found:
             continue
-        table = [_row(HEADINGS), _row(["---"] * len(HEADINGS)), *(_row(_cells(finding)) for finding in found), ""]
+        table = markdown_table(HEADINGS, map(_cells, found))
         if folded:
             lines += [f"<details><summary>{title} ({len(found)})</summary>", "", *table, "</details>", ""]
         else:
@@ -146,10 +144,14 @@ def markdown(trend: Trend) -> str:
 
 def series_csv(trend: Trend) -> str:
     """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
-    about = pd.DataFrame([_about(session) for session in trend.history.sessions], columns=list(ABOUT))
-    times = trend.history.time_us.T.rename(columns=lambda case: cell(f"{case} time_us"))
-    text: str = about.map(cell).join(times).to_csv(index=False, float_format="%.8g", lineterminator="\n")
-    return text
+    history, text = trend.history, io.StringIO()
+    table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
+    table.writerow([*ABOUT, *(cell(f"{case} time_us") for case in history.cases)])
+    times = history.time_us.to_numpy(dtype=float).T.tolist()
+    for session, row in zip(history.sessions, times, strict=True):
+        known = [cell(each) for each in _about(session).values()]
+        table.writerow([*known, *("" if math.isnan(time_us) else f"{time_us:.8g}" for time_us in row)])
+    return text.getvalue()
 
 
 def verdict_json(trend: Trend) -> str:
@@ -259,10 +261,6 @@ def _cells(row: Any) -> tuple[str, ...]:
         escape(row.where or ""),
         escape(row.reason),
     )
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _plain(row: Any, history: History) -> dict[str, Any]:

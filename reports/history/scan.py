@@ -23,7 +23,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-ERROR = 0.005
+ERROR = 0.008
 """Nominal probability that any unchanged series is cut, were LARGE zero. LARGE lowers it, odd sessions add to it:
 README.md has what it is in synthetic histories."""
 
@@ -37,7 +37,7 @@ NEWEST = 6
 NEWEST_SHARE = 0.95
 """Cuts with at most NEWEST sessions after them have this share of the error."""
 
-LARGE = 0.013
+LARGE = 0.014
 """So large must a shift of the newest sessions be to be tested at their share; a smaller one can wait for more of them.
 It spends the error where a 2 % step is hardest to find: in noisy cases."""
 

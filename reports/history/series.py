@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
-from peakgate.common.schema import EMULATOR_SLUG
-from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.runs.index import Session
 
 WHOLE_SESSIONS_TO_RETIRE = 5
@@ -41,7 +42,7 @@ class History:
     marks: tuple[Mark, ...]
     retired: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def cases(self) -> tuple[str, ...]:
         return tuple(self.time_us.index)
 
@@ -54,7 +55,15 @@ class History:
     @property
     def gpus(self) -> int:
         """How many GPUs the sessions are of; those whose uuid is unknown count as one GPU."""
-        return len({session.uuid for session in self.sessions})
+        return len(self.by_gpu)
+
+    @cached_property
+    def by_gpu(self) -> dict[str | None, Numbers]:
+        """The numbers of each GPU's sessions, GPUs in the order they came."""
+        numbers: dict[str | None, list[int]] = {}
+        for number, session in enumerate(self.sessions):
+            numbers.setdefault(session.uuid, []).append(number)
+        return {uuid: np.array(own, dtype=np.intp) for uuid, own in numbers.items()}
 
 
 def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequence[str] = ()) -> History:
@@ -63,7 +72,7 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
     With ``parts`` only cases that have one of them in their id. A PeakgateError says which GPU models there are when
     the choice is open, or what was not found.
     """
-    distinct = {_identity(session): session for session in sessions}.values()
+    distinct = _distinct(sessions)
     chosen = _chosen(distinct, slug)
     kept = sorted((each for each in distinct if each.slug == chosen), key=lambda each: (each.taken, each.path))
     named = sorted({case for session in kept for case in session.times_us})
@@ -73,7 +82,8 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
         raise PeakgateError(f"{chosen}: none of the {len(named)} cases in {len(kept)} runs {what}; give another part")
     retired = _retired(kept, wanted)
     cases = tuple(case for case in wanted if case not in retired)
-    time_us = pd.DataFrame({number: session.times_us for number, session in enumerate(kept)}, index=cases, dtype=float)
+    times = np.array([[session.times_us.get(case, math.nan) for case in cases] for session in kept], dtype=float)
+    time_us = pd.DataFrame(times.reshape(len(kept), len(cases)).T, index=cases)
     return History(chosen, tuple(kept), time_us, marks(kept), tuple(sorted(retired)))
 
 
@@ -117,6 +127,13 @@ def _retired(sessions: Sequence[Session], cases: Iterable[str]) -> set[str]:
     return retired & set(cases)
 
 
-def _identity(session: Session) -> tuple[object, ...]:
-    """What a copy of a run file shares with it, and no other session has."""
-    return session.taken, session.uuid, session.commit, frozenset(session.times_us.items())
+def _distinct(sessions: Iterable[Session]) -> list[Session]:
+    """The sessions without copies of a run file: one of those that share time, GPU, commit and all times."""
+    alike: dict[tuple[object, ...], list[Session]] = {}
+    for session in sessions:
+        alike.setdefault((session.taken, session.uuid, session.commit), []).append(session)
+    kept: list[Session] = []
+    for group in alike.values():
+        last = {frozenset(each.times_us.items()) if len(group) > 1 else None: each for each in group}
+        kept += last.values()
+    return kept

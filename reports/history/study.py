@@ -23,6 +23,7 @@ from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.detect import detect
 from peakgate.reports.history.series import History
 from peakgate.reports.ladder.markers import fill, read_document
+from peakgate.reports.margins import upper_limit
 from peakgate.reports.runs.index import Session, read_session
 from peakgate.verdict import Verdict
 
@@ -196,7 +197,7 @@ def _parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     yield "change points", rates(by_changes, options.histories, options.seed)
     yield "newest five sessions", rates(by_window, options.histories, options.seed)
-    yield "resampled", resampled(max(4, options.histories // 5), options.seed)
+    yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed)
 
 
 def table(record: dict[str, Any]) -> str:
@@ -220,11 +221,12 @@ def sentence(record: dict[str, Any]) -> str:
     """What the resampled histories showed."""
     part = record["resampled"]
     share = part["of_those_found"] / part["driver_shifts_over_3_percent"]
+    limit = upper_limit(part["blamed_on_a_commit"], part["histories"])
     return (
         f"In {part['blamed_on_a_commit']} of {part['histories']} histories resampled from the sessions of "
         f"{part['gpus']} H200s ({part['cases']} cases, {part['sessions']} sessions, the driver changed on each GPU) a "
-        f"change point was put down to commits; {100 * share:.1f} % of the driver's shifts over 3 % were found and put "
-        "down to the driver."
+        f"change point was put down to commits: with 95 % confidence at most {100 * limit:.1f} % of such histories. "
+        f"{100 * share:.1f} % of the driver's shifts over 3 % were found and put down to the driver."
     )
 
 

@@ -1,14 +1,104 @@
-"""``peakgate ladder``: check that the tables and pictures of kernels/ show a run, or write them."""
+"""``peakgate ladder``: check that documents and pictures of kernels/ show what they should of a run, or write them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
 
-from peakgate.reports.ladder.blocks import changes
+from peakgate.common.files import write_whole
+from peakgate.project import config
+from peakgate.project.catalogue import families, module_at
+from peakgate.reports.ladder import draw
+from peakgate.reports.ladder.charts import Groups, Picture
+from peakgate.reports.ladder.documents import BENCH, KERNELS, bench_run, find_run, ladder_run, naming, read_documents
+from peakgate.reports.ladder.markers import difference, fill, link
+from peakgate.reports.ladder.stages import Shown, show
+from peakgate.reports.ladder.tables import sizes, stages, terminal
 from peakgate.reports.options import add_runs, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.find import FORMS, Archive
+from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode
+
+
+def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
+    """What the block of that name holds in a document of that folder: the run, a table, the family's pictures.
+
+    ``output`` is the run whose terminal output is shown where that is asked for; None takes the shown one.
+    """
+    if name == BENCH:
+        run = output or shown.run
+        return "\n".join([*terminal(run), "", naming(run, folder)])
+    by_size = tables_by_size().get(name)
+    table = sizes(by_size(shown)) if by_size else stages(shown.entries[name], folder)
+    lines = [naming(shown.run, folder), "", *table]
+    for path, picture in pictures(shown).items():
+        if path.stem.partition("_")[0] == name:
+            lines += ["", f"![{picture.title}]({link(path, folder)})"]
+    return "\n".join(lines)
+
+
+FILE, FOLDER = "pictures.py", KERNELS / "pictures"
+
+
+def pictures(shown: Shown) -> dict[Path, Picture]:
+    """Every picture by its path."""
+    module = _module()
+    drawn: Mapping[str, Picture] = module.pictures(shown) if module else {}
+    return {FOLDER / f"{name}.svg": picture for name, picture in drawn.items()}
+
+
+def tables_by_size() -> Mapping[str, Callable[[Shown], Groups]]:
+    """The tables of stages and sizes, by the block that holds each."""
+    found: Mapping[str, Callable[[Shown], Groups]] = getattr(_module(), "TABLES", {})
+    return found
+
+
+def _module() -> ModuleType | None:
+    path = config.current().kernels / FILE
+    return module_at(path) if path.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that does not show the run, and how, for people to read."""
+
+    path: Path
+    difference: str
+
+
+def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | None = None) -> tuple[Change, ...]:
+    """What in the current folder's documents and pictures does not show the run; with ``write`` it does afterwards.
+
+    ``wanted`` names one session as ``runs.find`` finds it; None takes the run that the documents name. ``bench``
+    names the session whose terminal output the block ``bench`` shows, which need not be a run of all sizes; None takes
+    the one that block names, or the ladder's. A PeakgateError names a run that cannot be shown, and wrong or missing
+    markers; then nothing is written.
+    """
+    listed = families()
+    documents = read_documents([family.name for family in listed])
+    shown = show(ladder_run(documents) if wanted is None else find_run(wanted, archive), listed)
+    output = find_run(bench, archive) if bench is not None else bench_run(documents) or shown.run
+    texts: dict[Path, str] = {}
+    found = []
+    for path, old in documents.items():
+        texts[path] = fill(
+            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *tables_by_size(), BENCH)
+        )
+        if texts[path] != old:
+            found.append(Change(path, difference(old, texts[path], path)))
+    for path, picture in pictures(shown).items():
+        old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        texts[path] = draw.svg(picture) if write else old
+        if texts[path] != old or not draw.shows(old, picture):
+            found.append(Change(path, f"{path}: {'differs' if old else 'missing'}\n"))
+    if write:
+        for change in found:
+            write_whole(change.path, texts[change.path])
+    return tuple(found)
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

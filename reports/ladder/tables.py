@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from peakgate.common.text import counted
 from peakgate.project import config
 from peakgate.reports.ladder.charts import Groups
 from peakgate.reports.ladder.markers import link
 from peakgate.reports.ladder.stages import Entry, Timed, rate, shape
-from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.run.table import Row, render
+from peakgate.reports.render.markdown import table_line
+from peakgate.reports.runs.runfile import Run
+from peakgate.run.table import Row, render, row
 from peakgate.verdict import Verdict, counts
 
 HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
@@ -20,20 +22,20 @@ HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "s
 
 def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
     """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder."""
-    yield _line(HEADINGS)
-    yield _line(("---", "---", "---", "--:", "--:", "--:", "---"))
+    yield table_line(HEADINGS)
+    yield table_line(("---", "---", "---", "--:", "--:", "--:", "---"))
     for entry in entries:
         stage = entry.stage
         name = stage.name
         if stage.source:
             name = f"[{name}]({link(config.near(stage.source), folder)})"
         if entry.headline is None:
-            yield _line((name, _prose(stage.lesson), entry.note, "", "", "", ""))
+            yield table_line((name, _prose(stage.lesson), entry.note, "", "", "", ""))
             continue
         case, result = entry.headline
         measured = f"{_figure(rate(entry.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
         fractions = _percent(result.peak_fraction), _percent(result.roof_fraction)
-        yield _line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
+        yield table_line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
 
 
 def sizes(groups: Groups) -> Iterator[str]:
@@ -41,17 +43,17 @@ def sizes(groups: Groups) -> Iterator[str]:
     name, reference = groups.reference
     ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
     best = [_best(pair) for pair in zip(ours, reference, strict=True)]
-    yield _line(("stage", *groups.sizes))
-    yield _line(("---", *["--:"] * len(groups.sizes)))
+    yield table_line(("stage", *groups.sizes))
+    yield table_line(("---", *["--:"] * len(groups.sizes)))
     for stage, figures in (*groups.stages, groups.reference):
         cells = (_figure(figure) for figure in figures)
         marked = (
             f"**{cell}**" if figure and figure == top else cell
             for cell, figure, top in zip(cells, figures, best, strict=True)
         )
-        yield _line((stage, *marked))
+        yield table_line((stage, *marked))
     ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, reference, strict=True))
-    yield _line((f"best of ours / {name}", *ratios))
+    yield table_line((f"best of ours / {name}", *ratios))
 
 
 def _range(fellows: Sequence[Timed]) -> str:
@@ -83,45 +85,23 @@ def _prose(text: str) -> str:
     return re.sub(r"\b[A-Za-z0-9]+_\w+", r"`\g<0>`", plain)
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 FAMILY, SIZE = "transpose", "8192"
 WIDTH = 80
 
 
 def terminal(run: Run) -> list[str]:
     """Lines of Markdown: one family on one size as the terminal shows it, and the run's closing line."""
-    shown = [_row(result) for result in run.cases.values() if (result.family, result.size) == (FAMILY, SIZE)]
+    chosen = [each for each in run.cases.values() if (each.family, each.size) == (FAMILY, SIZE)]
+    shown = [row(asdict(each) | {"verdict": each.verdict or Verdict.NO_FLOOR}) for each in chosen]
     verdicts = [result.verdict for result in run.cases.values() if result.verdict]
-    closing = ["…", f"{len(run.cases)} cases on {run.slug}: {counts(verdicts)}"]
-    text = render(_one_a_stage(shown), closing, width=WIDTH, colour=False)
+    closing = ["…", f"{counted(len(run.cases), 'case')} on {run.slug}: {counts(verdicts)}"]
+    text = render(_first_of_each_stage(shown), closing, width=WIDTH, colour=False)
     return ["```text", *text.splitlines(), "```"]
 
 
-def _one_a_stage(rows: Sequence[Row]) -> list[Row]:
-    """The first row of each stage: the listed best block comes first."""
-    stages = Counter[str]()
-    first = []
-    for row in rows:
-        stage = row.case.split("-")[0]
-        if not stages[stage]:
-            first.append(row)
-        stages[stage] += 1
-    return first
-
-
-def _row(result: CaseResult) -> Row:
-    return Row(
-        case=result.case,
-        family=result.family or "",
-        time_us=result.time_us,
-        gbs=result.gbs,
-        tflops=result.tflops,
-        bound=result.bound,
-        peak_fraction=result.peak_fraction,
-        floor=result.floor,
-        verdict=result.verdict or Verdict.NO_FLOOR,
-        reason=result.reason,
-    )
+def _first_of_each_stage(rows: Sequence[Row]) -> list[Row]:
+    """The listed best block comes first."""
+    found: dict[str, Row] = {}
+    for each in rows:
+        found.setdefault(each.case.split("-")[0], each)
+    return list(found.values())

@@ -1,27 +1,41 @@
-"""``peakgate protect``."""
+"""``peakgate protect``: a tree against a commit, the files that git lists as changed and the contracts of its cases.
+
+Contracts are read in a process of their own: a project's Python never runs in the judge's.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from peakgate.common import git
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
-from peakgate.reports.protect import acknowledged, changes, tree
+from peakgate.reports.protect import acknowledged, changes
+from peakgate.reports.protect.changes import NONE, FileChange
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
 FLOORS = "floors.toml"
+
+LINK_MODE = "120000"
+ID_DIGITS = 12
+TIMEOUT_S = 300.0
+Contracts = Mapping[str, Mapping[str, Any]]
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -57,7 +71,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
     name = folder.resolve().relative_to(root.resolve()).as_posix()
-    files = tree.changed(commit, root)
+    files = changed_files(commit, root)
     inside = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
@@ -106,10 +120,10 @@ def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
 
 def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
     found = []
-    for name in tree.files(commit, folder):
+    for name in files_then(commit, folder):
         gpu, _, file = name.partition("/")
         if file == FLOORS:
-            before = _floors_then(f"{ref}:{folder.name}/{name}", tree.text(commit, folder, name))
+            before = _floors_then(f"{ref}:{folder.name}/{name}", text_then(commit, folder, name))
             found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
     return found
 
@@ -155,8 +169,8 @@ def _contract_changes(ref: str, commit: str, root: Path) -> list[changes.Change]
             or not (copy / project.kernels.resolve().relative_to(root.resolve())).is_dir()
         ):
             return []
-        before = tree.contracts(copy / within, ref)
-        return changes.contract_changes(before, tree.contracts(project.root, "the working tree"))
+        before = contracts(copy / within, ref)
+        return changes.contract_changes(before, contracts(project.root, "the working tree"))
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
@@ -167,11 +181,11 @@ def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
 
 def _of_base(commit: str, folder: Path, today: date) -> list[changes.Acknowledgement]:
     found = []
-    for name in tree.files(commit, folder):
+    for name in files_then(commit, folder):
         gpu, _, file = name.rpartition("/")
         if file == acknowledged.FILE and "/" not in gpu:
             with tempfile.TemporaryDirectory() as scratch:
-                found += acknowledged.load(_scratch(scratch, tree.text(commit, folder, name)), gpu, today)
+                found += acknowledged.load(_scratch(scratch, text_then(commit, folder, name)), gpu, today)
     return found
 
 
@@ -192,8 +206,74 @@ def _lines(ruling: changes.Ruling, base: str) -> list[str]:
     ]
     if ruling.failing:
         files = sorted({"/".join(filter(None, ("baselines", each.gpu, acknowledged.FILE))) for each in ruling.failing})
-        count = len(ruling.failing)
-        lines.append(f"{count} changes against {base} to undo, or to give a reason for in {' and '.join(files)}")
+        count = counted(len(ruling.failing), "change")
+        lines.append(f"{count} against {base} to undo, or to give a reason for in {' and '.join(files)}")
     else:
         lines.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
     return lines
+
+
+def changed_files(commit: str, root: Path) -> list[FileChange]:
+    """Files that differ between ``commit`` and the working tree at ``root``, untracked ones included; paths from it.
+
+    A renamed file is a deleted and an added one. Contents are named by the first digits of git's hash of them.
+    """
+    how = ("--raw", "--no-renames", "--no-ext-diff", "--abbrev=40", "-z")
+    fields = _text(root, "diff", *how, commit, "--").split("\0")[:-1]
+    found = []
+    for about, path in zip(fields[::2], fields[1::2], strict=True):
+        _, mode, before, _, state = about.removeprefix(":").split(" ")
+        found.append(_change(root, state[0], path, mode == LINK_MODE, before))
+    untracked = _text(root, "ls-files", "--others", "--exclude-standard", "-z").split("\0")[:-1]
+    found += [_change(root, "A", path, (root / path).is_symlink(), "") for path in untracked]
+    return found
+
+
+def files_then(commit: str, folder: Path) -> list[str]:
+    """The files below ``folder`` as of ``commit``, relative to it."""
+    listed = _text(folder.parent, "ls-tree", "-r", "--name-only", "-z", commit, "--", f"{folder.name}/")
+    return [name.removeprefix(f"{folder.name}/") for name in listed.split("\0")[:-1]]
+
+
+def text_then(commit: str, folder: Path, name: str) -> str:
+    """The file ``name``, relative to ``folder``, as of ``commit``."""
+    return _text(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
+
+
+def contracts(tree: Path, name: str) -> Contracts:
+    """Case id to the terms of ``peakgate.run.contract``, of the project at ``tree``; errors call it ``name``."""
+    command = [sys.executable, "-m", "peakgate.run.contract"]
+    try:
+        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise PeakgateError(
+            f"{name}: its cases were not listed within {TIMEOUT_S:.0f} s; see its family files"
+        ) from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(terms, dict) for terms in found.values()):
+        raise PeakgateError(f"{name}: its cases were listed as something else than JSON; a family file prints")
+    return found
+
+
+def _change(root: Path, state: str, path: str, link: bool, before: str) -> FileChange:
+    after = NONE
+    if state != "D":
+        after = "link" if link else _blob_id((root / path).read_bytes())
+    known = before.strip("0")
+    return FileChange(state, path, link, before[:ID_DIGITS] if known else NONE, after)
+
+
+def _blob_id(content: bytes) -> str:
+    """The first digits of the name git gives to a file's content."""
+    header = f"blob {len(content)}\0".encode()
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()[:ID_DIGITS]
+
+
+def _text(folder: Path, *arguments: str) -> str:
+    return git.ask(folder, *arguments).decode("utf-8", errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""The interactive charts as data for plotly.js: the roofline, and a ladder a family.
+"""The interactive charts as data for plotly.js: the roofline, and one ladder per family.
 
 plotly.js reads a little HTML in every text it shows, so each name from a file is escaped here, and cut where it would
 push the chart aside. Colours of background and text are the page's and set there; families differ by shape as well as

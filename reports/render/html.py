@@ -15,19 +15,26 @@ import base64
 import gzip
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from peakgate.reports.render import figures, marks, template
-from peakgate.reports.render.page import Page, of_comparison
-from peakgate.reports.result import Comparison
+from markupsafe import Markup
+from peakgate.reports.render import figures, template
+from peakgate.reports.render.page import Page, Point, of_comparison
+from peakgate.reports.result import Comparison, Shift
 from peakgate.reports.runs.runfile import CaseResult, Run
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
 
 COMPRESSION = 4
 """gzip's level: 6 takes nearly twice as long and saves 4 % of plotly.js."""
+
+FOREST_WIDTH, FOREST_HEIGHT = 120, 16
+NARROWEST_SCALE, WIDEST_SCALE = math.log(1.05), math.log(1.12)
+SPARK_WIDTH, SPARK_HEIGHT = 84, 20
+LEAST_SPAN = 0.02
+"""A history that moved less than this share of its median is drawn as the nearly straight line it is."""
 
 
 def comparison_page(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> str:
@@ -41,8 +48,8 @@ def render(page: Page) -> str:
     script = template.asset("page.js")
     roofline, ladders = figures.roofline(page), figures.ladders(page)
     charts = [*([roofline] if roofline else []), *ladders]
-    template.environment().filters |= {"figure": figure, "percent": percent, "spark": marks.sparkline}
-    scale = marks.forest_scale([line.shift for line in page.lines if line.shift])
+    template.environment().filters |= {"figure": figure, "percent": percent, "spark": sparkline}
+    scale = forest_scale([line.shift for line in page.lines if line.shift])
     return template.fill(
         "page.html",
         **about(page),
@@ -51,7 +58,7 @@ def render(page: Page) -> str:
         ladders=ladders,
         figures={chart.name: chart.figure for chart in charts},
         matrices=matrices(page.run),
-        forest=lambda line: marks.forest(line.shift, scale, line.tone),
+        forest=lambda line: forest(line.shift, scale, line.tone),
         scale_percent=(100 * math.expm1(-scale), 100 * math.expm1(scale)),
         script=script,
         library=library if charts else "",
@@ -61,17 +68,8 @@ def render(page: Page) -> str:
 
 def about(page: Page) -> dict[str, Any]:
     """What the shared pieces of a page show: title, verdict, sentences, notes, filters."""
-    return {
-        "title": page.title,
-        "heading": "Peakgate",
-        "verdict": page.verdict,
-        "tone": page.tone,
-        "counts": page.counts,
-        "sentences": page.sentences,
-        "notes": page.notes,
-        "families": page.families,
-        "cases": len(page.lines),
-    }
+    shown = ("title", "verdict", "tone", "counts", "sentences", "notes", "families")
+    return {name: getattr(page, name) for name in shown} | {"heading": "Peakgate", "cases": len(page.lines)}
 
 
 def figure(value: float | None, digits: int = 4) -> str:
@@ -132,3 +130,54 @@ def _volume(size: str) -> tuple[float, str]:
     """``4096`` is a cube, ``1000x200x300`` is what it says; labels without figures come first."""
     sides = [int(side) for side in re.findall(r"\d{1,9}", size)]
     return (sides[0] ** 3 if len(sides) == 1 else math.prod(sides) if sides else 0), size
+
+
+def forest_scale(shifts: Iterable[Shift]) -> float:
+    """Half the width of the axis that all rows share, as a log ratio: wide enough for all, 12 % at most."""
+    widest = max((max(abs(shift.log_ratio), shift.resolvable) for shift in shifts), default=0.0)
+    return min(max(widest, NARROWEST_SCALE), WIDEST_SCALE)
+
+
+def forest(shift: Shift, scale: float, tone: str) -> Markup:
+    """A row of the forest plot: what cannot be text from no change as a band, the change as a dot.
+
+    A change off the axis is an arrow at its end.
+    """
+    middle, centre = FOREST_WIDTH / 2, FOREST_HEIGHT / 2
+
+    def x(log_ratio: float) -> float:
+        return middle + (middle - 6) * max(-1.0, min(1.0, log_ratio / scale))
+
+    left, right = x(-shift.resolvable), x(shift.resolvable)
+    at = x(shift.log_ratio)
+    if abs(shift.log_ratio) > scale:
+        tip, back = at + math.copysign(5, shift.log_ratio), at - math.copysign(4, shift.log_ratio)
+        mark = f'<path d="M{tip:.1f} {centre}L{back:.1f} {centre - 5}V{centre + 5}Z"/>'
+    else:
+        mark = f'<circle cx="{at:.1f}" cy="{centre}" r="3.5"/>'
+    return Markup(  # noqa: S704  # numbers and one of our own class names
+        f'<svg class="forest {tone}" width="{FOREST_WIDTH}" height="{FOREST_HEIGHT}" aria-hidden="true">'
+        f'<rect x="{left:.1f}" y="{centre - 3}" width="{right - left:.1f}" height="6"/>'
+        f'<line x1="{middle}" x2="{middle}" y2="{FOREST_HEIGHT}"/>{mark}</svg>'
+    )
+
+
+def sparkline(history: Sequence[Point]) -> Markup:
+    """The medians of a case, one step per run, the latest as a dot; in words for screen readers."""
+    times = [time for _, time in history]
+    low, high = min(times), max(times)
+    span = max(high - low, LEAST_SPAN * sorted(times)[len(times) // 2])
+    bottom = (low + high - span) / 2
+    step = (SPARK_WIDTH - 6) / (len(times) - 1)
+    points = [
+        (3 + step * index, SPARK_HEIGHT - 3 - (SPARK_HEIGHT - 6) * (time - bottom) / span)
+        for index, time in enumerate(times)
+    ]
+    path = " ".join(f"{x:.0f},{y:.1f}" for x, y in points)
+    since = min(taken for taken, _ in history)
+    text = f"{len(times)} runs since {since:%Y-%m-%d}, {low:.4g} to {high:.4g} µs, latest {times[-1]:.4g} µs"
+    return Markup(  # noqa: S704  # numbers and dates
+        f'<svg class="spark" width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}" role="img" aria-label="{text}">'
+        f'<title>{text}</title><polyline points="{path}"/>'
+        f'<circle cx="{points[-1][0]:.0f}" cy="{points[-1][1]:.1f}" r="2.5"/></svg>'
+    )

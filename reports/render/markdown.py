@@ -7,7 +7,7 @@ from typing import Any
 
 from peakgate.case import ID_PATTERN
 from peakgate.reports.render import words
-from peakgate.reports.result import Comparison, percent, plain_rows
+from peakgate.reports.result import Comparison, percent
 from peakgate.verdict import REGRESSIONS, Verdict
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
@@ -30,8 +30,10 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
     first; each section says how many it lacks.
     """
     head = "\n".join(_head(comparison, strict=strict))
-    found = plain_rows(comparison.frame)
-    rows = {title: [_line(_cells(row)) for row in found if row.verdict in verdicts] for title, verdicts, _ in SECTIONS}
+    found = comparison.records
+    rows = {
+        title: [table_line(_cells(row)) for row in found if row.verdict in verdicts] for title, verdicts, _ in SECTIONS
+    }
     counts = {title: len(lines) for title, lines in rows.items()}
     if most_bytes is None:
         return head + _sections(rows, counts)
@@ -58,7 +60,7 @@ def _head(comparison: Comparison, *, strict: bool) -> list[str]:
     if comparison.differences:
         lines += ["## What else differs", ""]
         facts = ((escape(fact.name), escape(fact.base), escape(fact.new)) for fact in comparison.differences)
-        lines += _table(("", "base", "new"), facts)
+        lines += table(("", "base", "new"), facts)
     return [*lines, ""]
 
 
@@ -81,7 +83,7 @@ def _sections(rows: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> s
             continue
         cut = counts[title] - len(rows[title])
         lacking = [f"{cut} of {counts[title]} cases are left out here, the whole report is in the files.", ""]
-        body = [_line(HEADINGS), _line(["---"] * len(HEADINGS)), *rows[title], "", *(lacking if cut else [])]
+        body = [table_line(HEADINGS), table_line(["---"] * len(HEADINGS)), *rows[title], "", *(lacking if cut else [])]
         if folded:
             lines += [f"<details><summary>{title} ({counts[title]})</summary>", "", *body, "</details>", ""]
         else:
@@ -106,9 +108,11 @@ def _cells(row: Any) -> tuple[str, ...]:
     )
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [_line(headings), _line(["---"] * len(headings)), *(_line(row) for row in rows), ""]
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table, the last of them empty; cells are taken as they are."""
+    return [table_line(headings), table_line(["---"] * len(headings)), *map(table_line, rows), ""]
 
 
-def _line(cells: Sequence[str]) -> str:
+def table_line(cells: Iterable[str]) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.render import junit, machine, markdown
-from peakgate.reports.result import Comparison
+from peakgate.common.text import as_json, cell
+from peakgate.reports.render import markdown, words
+from peakgate.reports.result import Comparison, Shift, change_text
+from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import Run
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY_BYTES = 1_000_000
 """GitHub drops a step's summary of more than 1 MiB whole, with everything in it."""
+
+SCHEMA = 1
+SUITE = "peakgate"
 
 
 def texts(
@@ -25,9 +34,9 @@ def texts(
     """
     outputs = {
         ".md": markdown.markdown(comparison, strict=strict),
-        ".csv": machine.csv(comparison),
-        ".json": machine.verdict_json(comparison, strict=strict),
-        ".junit.xml": junit.junit(comparison, strict=strict),
+        ".csv": csv(comparison),
+        ".json": verdict_json(comparison, strict=strict),
+        ".junit.xml": junit(comparison, strict=strict),
     }
     if page:
         from peakgate.reports.render import html  # noqa: PLC0415  # a quarter of a second that --no-html saves
@@ -53,3 +62,104 @@ def append_summary(comparison: Comparison, path: Path, *, strict: bool = False) 
         raise PeakgateError(
             f"${SUMMARY_VARIABLE}: {path} cannot be written ({error.strerror}); unset it or name a file that can"
         ) from error
+
+
+def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
+    """Verdict, exit code, counts, sides, differences and every row, worst first."""
+    suite = comparison.suite
+    detectable = comparison.detectable_percent
+    document = {
+        "schema": SCHEMA,
+        "command": "compare",
+        "verdict": comparison.verdict(strict=strict),
+        "exit_code": int(comparison.exit_code(strict=strict)),
+        "strict": strict,
+        "counts": dict(comparison.counts),
+        "without_floor": comparison.without_floor,
+        "smallest_detectable_change_percent": {"median": detectable[0], "worst": detectable[1]} if detectable else None,
+        "suite_wide": None
+        if suite is None
+        else {"verdict": suite.judgement.verdict, "reason": suite.judgement.reason, "cases": suite.cases}
+        | _shift(suite.shift),
+        "base": _side(comparison.base),
+        "new": _side(comparison.new),
+        "differences": [asdict(difference) for difference in comparison.differences],
+        "notes": list(comparison.notes),
+        "rows": [_row(row) for row in comparison.records],
+    }
+    return as_json(document)
+
+
+def _side(side: Side) -> dict[str, Any]:
+    names = ("commit", "dirty", "slug", "uuid", "driver", "tier")
+    runs = [
+        {"path": str(run.path), "datetime": run.taken.isoformat()} | {name: getattr(run, name) for name in names}
+        for run in side.runs
+    ]
+    return {"label": side.label, "runs": runs}
+
+
+def _row(row: Any) -> dict[str, Any]:
+    names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
+    found = {name: getattr(row, name) for name in names}
+    if row.change_percent is None:
+        return found
+    return found | {
+        "change": change_text(row.change_percent),
+        "change_percent": row.change_percent,
+        "smallest_detectable_change_percent": row.smallest_detectable_change_percent,
+        "p_value": row.p_value,
+    }
+
+
+def _shift(shift: Shift) -> dict[str, Any]:
+    return {
+        "change": str(shift),
+        "change_percent": shift.percent,
+        "smallest_detectable_change_percent": shift.resolvable_percent,
+        "p_value": shift.p_value,
+    }
+
+
+def csv(comparison: Comparison) -> str:
+    """``Comparison.frame``, numbers to 8 digits, empty where unknown."""
+    text: str = comparison.frame.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
+    return text
+
+
+def junit(comparison: Comparison, *, strict: bool = False) -> str:
+    """Regressions are failures, what could not be decided is skipped, each with its reason; ``time`` is NEW's median.
+
+    Under the family ``peakgate`` stand the suite-wide shift and, where ``strict`` makes them count, missing floors.
+    """
+    suite = ElementTree.Element("testsuite", name=SUITE)
+    for row in comparison.records:
+        family = row.family or row.case.partition(".")[0]
+        case = _case(suite, family, row.case, Judgement(Verdict(row.verdict), row.reason))
+        if row.new_time_us is not None:
+            case.set("time", f"{row.new_time_us * 1e-6:.9f}")
+    if comparison.suite:
+        _case(suite, SUITE, "suite-wide", comparison.suite.judgement)
+    if strict and comparison.without_floor:
+        _case(suite, SUITE, "floors", Judgement(Verdict.NO_FLOOR, words.floors(comparison)))
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", "0")
+    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    suite.set("timestamp", comparison.new.runs[-1].taken.isoformat(timespec="seconds"))
+    root = ElementTree.Element("testsuites", name=SUITE)
+    root.append(suite)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(suite: ElementTree.Element, family: str, name: str, judgement: Judgement) -> ElementTree.Element:
+    """Characters that XML has no way to write are not printable either: ``one_line`` makes them spaces."""
+    attributes = {"classname": words.one_line(f"{SUITE}.{family}"), "name": words.one_line(name)}
+    case = ElementTree.SubElement(suite, "testcase", attributes)
+    reason = words.one_line(f"{judgement.verdict}: {judgement.reason}")
+    if judgement.verdict in REGRESSIONS:
+        ElementTree.SubElement(case, "failure", {"type": judgement.verdict, "message": reason}).text = reason
+    elif judgement.verdict in UNDECIDED or judgement.verdict is Verdict.NO_FLOOR:
+        ElementTree.SubElement(case, "skipped", {"message": reason})
+    return case

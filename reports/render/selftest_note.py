@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.result import percent
 from peakgate.reports.runs.find import Side
 
@@ -18,17 +20,14 @@ FILE = "selftest.json"
 
 @dataclass(frozen=True, slots=True)
 class SavedSelftest:
-    """What a later comparison says of a saved selftest: ``sees_percent`` is of the first design's median case."""
+    """What a later comparison says of a saved selftest, and of which GPU model, GPU and driver that holds."""
 
     gpu: str
     uuid: str | None
     driver: str | None
     taken: datetime
     sessions: int
-    gates: int
-    flagged: int
-    sees_percent: float
-    tight_floors: int
+    result: str
 
 
 def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
@@ -45,42 +44,35 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
         what for what, same in (("GPU", found.uuid == run.uuid), ("driver", found.driver == run.driver)) if not same
     ]
     where = f" on another {' and '.join(differs)}" if differs else ""
-    sees = f"; one session against one detects {percent(found.sees_percent)} in the median case"
-    tight = f"; {found.tight_floors} floors are tighter than this runner repeats" if found.tight_floors else ""
-    failed = f"{found.flagged} of {found.gates} gates failed on unchanged code"
-    return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {failed}{sees}{tight}",)
+    return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {found.result}",)
 
 
 def _load(path: Path) -> SavedSelftest:
     try:
         record = json.loads(path.read_bytes())
-        designs = record["designs"]
         kind = record["command"], record["schema"]
-        quoted = SavedSelftest(
+        found = SavedSelftest(
             gpu=record["gpu"],
             uuid=record["uuid"],
             driver=record["driver"],
             taken=datetime.fromisoformat(record["taken"]),
             sessions=len(record["sessions"]),
-            gates=sum(each["gates"] for each in designs),
-            flagged=sum(each["alarms"] for each in designs),
-            sees_percent=float(designs[0]["smallest_detectable_change_percent"]["median"]),
-            tight_floors=len(record["floors_too_tight"]),
+            result=_result(record["designs"], len(record["floors_too_tight"])),
         )
-    except (
-        OSError,
-        RecursionError,
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:
+    except (OSError, RecursionError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `peakgate selftest` again") from None
     if kind != ("selftest", SCHEMA):
         raise PeakgateError(
             f"{path}: {kind[0]} of schema {kind[1]}, not a selftest of schema {SCHEMA}; delete it or run"
             " `peakgate selftest` again"
         )
-    return quoted
+    return found
+
+
+def _result(designs: Sequence[Mapping[str, Any]], tight_floors: int) -> str:
+    """Failed gates of all designs, and what the first one, one session against one, detects in its median case."""
+    flagged, gates = (sum(each[name] for each in designs) for name in ("alarms", "gates"))
+    detects = percent(float(designs[0]["smallest_detectable_change_percent"]["median"]))
+    tight = f"; {counted(tight_floors, 'floor')} tighter than this runner repeats" if tight_floors else ""
+    failed = f"{flagged} of {gates} gates failed on unchanged code"
+    return f"{failed}; one session against one detects {detects} in the median case{tight}"

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.render import findings, words
-from peakgate.reports.result import Comparison, plain_rows
-from peakgate.verdict import Verdict
+from peakgate.reports.render import words
+from peakgate.reports.result import Comparison
+from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
 
 FOLDED = frozenset({Verdict.INCOMPARABLE, Verdict.NEW})
 
+MOST_ALIKE = 5
+VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
+CHANGE_WIDTH = len("10.00x slower") + 2
+
 
 def show(comparison: Comparison, console: Console, *, everything: bool = False) -> None:
     """Print header, differences, rows and the suite's line; only changed rows unless ``everything``."""
-    findings.line(console, f"base  {words.side(comparison.base)}")
-    findings.line(console, f"new   {words.side(comparison.new)}")
+    line(console, f"base  {words.side(comparison.base)}")
+    line(console, f"new   {words.side(comparison.new)}")
     for difference in comparison.differences:
-        findings.line(console, f"differs: {difference.name}: {difference.base} to {difference.new}", style="dim")
+        line(console, f"differs: {difference.name}: {difference.base} to {difference.new}", style="dim")
     for note in comparison.notes:
-        findings.line(console, f"note: {note}", style="dim")
-    frame = comparison.frame
-    listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*words.UNCHANGED])])
+        line(console, f"note: {note}", style="dim")
+    listed = [row for row in comparison.records if everything or row.verdict not in words.UNCHANGED]
     if listed:
         console.print()
-    findings.show(console, listed, FOLDED, _details)
+    show_rows(console, listed, FOLDED, _details)
     console.print()
     if comparison.suite:
         suite = comparison.suite
-        text = Text("suite-wide: ").append_text(findings.verdict_text(suite.judgement.verdict))
+        text = Text("suite-wide: ").append_text(verdict_text(suite.judgement.verdict))
         console.print(text.append(f", {suite.judgement.reason}"))
     for sentence in (words.floors(comparison), words.detectable(comparison), words.rerun(comparison)):
         if sentence:
-            findings.line(console, sentence)
+            line(console, sentence)
 
 
 def last_line(comparison: Comparison, console: Console, *, strict: bool = False, written: Sequence[Path] = ()) -> None:
     """Counts, verdict, and where the report was written."""
     verdict = comparison.verdict(strict=strict)
-    text = Text(f"{words.counts(comparison)}: ").append_text(findings.verdict_text(verdict))
+    text = Text(f"{words.counts(comparison)}: ").append_text(verdict_text(verdict))
     if written:
         text.append(f"; {', '.join(str(path) for path in written)}")
     console.print(text, soft_wrap=True)
@@ -50,3 +53,53 @@ def last_line(comparison: Comparison, console: Console, *, strict: bool = False,
 def _details(row: Any) -> tuple[str, ...]:
     times = f"{words.times(row)} µs; " if words.times(row) else ""
     return (f"{times}{row.reason}",)
+
+
+def show_rows(
+    console: Console, rows: Sequence[Any], folded: Collection[Verdict], details: Callable[[Any], tuple[str, ...]]
+) -> None:
+    """Print rows with ``verdict``, ``reason``, ``case`` and ``change_percent``, and below each its ``details``.
+
+    More than MOST_ALIKE rows of a verdict of ``folded`` that give one reason are counted instead.
+    """
+    for alike in _alike(rows, folded):
+        if len(alike) > MOST_ALIKE:
+            head = verdict_text(alike[0].verdict, VERDICT_WIDTH)
+            console.print(head.append(f"{len(alike)} cases, first {words.one_line(alike[0].case)}"), soft_wrap=True)
+            line(console, f"    {alike[0].reason}", style="dim")
+            continue
+        for row in alike:
+            _row(console, row, details(row))
+
+
+def line(console: Console, text: str, style: str = "") -> None:
+    """Print text that may come from a file as one line, however long."""
+    console.print(Text(words.one_line(text), style), soft_wrap=True)
+
+
+def verdict_text(verdict: str, width: int = 0) -> Text:
+    """The verdict in its colour."""
+    style = "green"
+    if verdict in REGRESSIONS:
+        style = "bold red"
+    elif verdict in UNDECIDED or verdict == Verdict.NO_FLOOR:
+        style = "yellow"
+    return Text(f"{verdict:<{width}}", style)
+
+
+def _alike(rows: Sequence[Any], folded: Collection[Verdict]) -> list[list[Any]]:
+    """Rows of folded verdicts that have the same reason, together; each other row by itself."""
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for row in rows:
+        key = (row.verdict, row.reason) if row.verdict in folded else (row.case,)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def _row(console: Console, row: Any, details: tuple[str, ...]) -> None:
+    """The id stays whole on its line, however long, so that it can be searched for; the reason, last, is dim."""
+    head = verdict_text(row.verdict, VERDICT_WIDTH)
+    head.append(f"{words.change(row):<{CHANGE_WIDTH}}").append(words.one_line(row.case), "bold")
+    console.print(head, soft_wrap=True)
+    for number, detail in enumerate(details, start=1):
+        line(console, f"    {detail}", style="dim" if number == len(details) else "")

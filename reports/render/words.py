@@ -24,8 +24,8 @@ def side(side: Side) -> str:
     """A side in one line: how it was asked for, sessions, commit, driver, when."""
     last = side.runs[-1]
     commits = {run.commit_label for run in side.runs}
-    commit = f"commit {last.commit_label}" if len(commits) == 1 else f"{len(commits)} commits"
-    sessions = "1 session" if len(side.runs) == 1 else f"{len(side.runs)} sessions"
+    commit = f"commit {last.commit_label}" if len(commits) == 1 else text.counted(len(commits), "commit")
+    sessions = text.counted(len(side.runs), "session")
     name = str(last.gpu.get("name") or last.slug)
     driver = f"driver {last.driver or 'unknown'}"
     return ", ".join((one_line(side.label), sessions, name, driver, commit, f"{last.taken:%Y-%m-%d %H:%M}"))
@@ -41,19 +41,23 @@ def detectable(comparison: Comparison) -> str:
 
 def rerun(comparison: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
-    regressed = comparison.frame["verdict"].isin([*REGRESSIONS - {Verdict.MISSING}])
-    named = [case for case in comparison.frame.loc[regressed, "case"] if ID_PATTERN.fullmatch(case)][:5]
+    regressed = [row.case for row in comparison.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
+    named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
     return f'measure again: peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
 
 
 def floors(comparison: Comparison) -> str:
     """How many cases have no floor; empty when all have one."""
     count = comparison.without_floor
-    return f"{count} cases had no floor when they were measured; undecided under --strict-gate" if count else ""
+    return (
+        f"{text.counted(count, 'case')} had no floor when they were measured; undecided under --strict-gate"
+        if count
+        else ""
+    )
 
 
 def times(row: Any) -> str:
-    """``153 to 161``, in microseconds, of a row of ``Comparison.frame``."""
+    """``153 to 161``, in microseconds, of one of ``Comparison.records``."""
     if row.base_time_us is None or row.new_time_us is None:
         return ""
     return f"{row.base_time_us:.4g} to {row.new_time_us:.4g}"

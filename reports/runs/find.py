@@ -11,10 +11,12 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from peakgate.build.cubin import cache_folder
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.runs import runfile, strict
 from peakgate.reports.runs.index import Session, read_sessions
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run
@@ -60,6 +62,7 @@ class Archive:
         self._named: dict[str, Path] = {}
         self._notes: tuple[str, ...] = ()
 
+    @cached_property
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
         found = {path for root in self.roots for path in root.rglob("*.json") if self._wanted(root, path)}
@@ -67,13 +70,13 @@ class Archive:
 
     def runs(self, most: int | None = None) -> list[Run]:
         """The runs among the ``most`` newest files, by the time they were taken, oldest first."""
-        read = [self._load(path) for path in self.files()[:most]]
+        read = [self._load(path) for path in self.files[:most]]
         return sorted((run for run in read if isinstance(run, Run)), key=lambda run: (run.taken, str(run.path)))
 
     def sessions(self) -> list[Session]:
         """What the runs are, by the time they were taken, oldest first."""
         if self._sessions is None:
-            files = self.files()
+            files = self.files
             self._named = {str(file.absolute()): file for file in files}
             reading = read_sessions(files, cache_folder() / INDEX)
             # Whether a date is in the future changes with time, so it is not in the index.
@@ -100,7 +103,7 @@ class Archive:
         """
         read = {session.path for session in self.sessions()}
         since = Path(chosen.path).stat().st_mtime
-        for file in self.files():
+        for file in self.files:
             if str(file.absolute()) in read or file.stat().st_mtime < since:
                 continue
             try:
@@ -161,7 +164,7 @@ def apart(base: Side, new: Side) -> tuple[Side, Side]:
     kept = tuple(run for run in base.runs if _identity(run) not in in_new)
     if not kept or len(kept) == len(base.runs):
         return base, new
-    note = f"{len(base.runs) - len(kept)} runs of {base.label} are {new.label}'s too: taken off the base side"
+    note = f"{counted(len(base.runs) - len(kept), 'run')} of {base.label} also in {new.label}: taken off the base side"
     return Side(base.label, kept, (*base.notes, note)), new
 
 
@@ -197,7 +200,7 @@ def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
     sessions = archive.sessions()
     if back >= len(sessions):
         raise PeakgateError(
-            f"{wanted}: {_count(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
+            f"{wanted}: {counted(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
         )
     chosen = sessions[-1 - back]
     archive.check_nothing_newer_is_broken(chosen)
@@ -249,7 +252,3 @@ def without_copies(runs: Iterable[Run]) -> list[Run]:
 def _identity(run: Run) -> tuple[object, ...]:
     times = tuple(sorted((case, result.time_us) for case, result in run.cases.items()))
     return run.taken, run.uuid, run.commit, hash(times)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

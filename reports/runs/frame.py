@@ -33,13 +33,12 @@ RUN_COLUMNS: Mapping[str, str] = {
     "benchmark_version": TEXT,
     **{f"gpu_{name}": "object" for name in GPU_FACTS},
 }
-CASE_COLUMNS: Mapping[str, str] = {
-    field.name: NUMBER
-    if field.name not in {*TEXTS, "case", "verdict", "reason", "host_bound"}
-    else FLAG
-    if field.name == "host_bound"
-    else TEXT
-    for field in fields(CaseResult)
+SAME_IN_BOTH = ("taken", "commit", "dirty", "whole")
+"""Columns and facts of a run, and of a session, that have one name."""
+
+CASE_COLUMNS: Mapping[str, str] = dict.fromkeys((field.name for field in fields(CaseResult)), NUMBER) | {
+    **dict.fromkeys((*TEXTS, "case", "verdict", "reason"), TEXT),
+    "host_bound": FLAG,
 }
 COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
 """Every column of a frame of runs, in order, with its dtype; reports/README.md explains them."""
@@ -58,21 +57,21 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per case and run, in the order of the runs and of their cases; columns are ``COLUMNS``."""
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    rows = []
     for run in runs:
-        unmeasured = [each for each in run.unmeasured.values() if each.case not in run.cases]
-        records: list[CaseResult | Unmeasured] = [*run.cases.values(), *unmeasured]
-        for name, value in _run_facts(run).items():
-            columns[name] += [value] * len(records)
-        for name in CASE_COLUMNS:
-            default = False if name == "host_bound" else None
-            columns[name] += [getattr(record, name, default) for record in records]
-        for place, record in enumerate(records, -len(records)):
-            why = run.unmeasured.get(record.case)
-            if why is not None:
-                columns["verdict"][place], columns["reason"][place] = why.verdict, why.reason
-    columns["verdict"] = [None if verdict is None else str(verdict) for verdict in columns["verdict"]]
-    return pd.DataFrame({name: as_series(columns[name], dtype) for name, dtype in COLUMNS.items()})
+        facts = _run_facts(run)
+        records: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured, **run.cases}
+        for record in records.values():
+            row = facts | {name: getattr(record, name, None) for name in CASE_COLUMNS}
+            said: CaseResult | Unmeasured = run.unmeasured.get(record.case, record)
+            verdict = None if said.verdict is None else str(said.verdict)
+            rows.append(row | {"verdict": verdict, "reason": said.reason, "host_bound": bool(row["host_bound"])})
+    return tidy(rows, COLUMNS)
+
+
+def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Rows as a frame of these columns and dtypes; None is a missing value."""
+    return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in columns.items()})
 
 
 def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
@@ -99,16 +98,10 @@ def to_sessions(frame: pd.DataFrame) -> tuple[Session, ...]:
 
 def _session(run: Run) -> Session:
     usable = [each for each in run.cases.values() if each.verdict not in UNUSABLE and not each.host_bound]
+    facts = {name: getattr(run, name) for name in (*SAME_IN_BOTH, "slug", "uuid", "driver", "tier")}
     return Session(
+        **facts,
         path=str(run.path),
-        taken=run.taken,
-        commit=run.commit,
-        dirty=run.dirty,
-        slug=run.slug,
-        uuid=run.uuid,
-        driver=run.driver,
-        tier=run.tier,
-        whole=run.whole,
         times_us={each.case: each.time_us for each in usable},
         fingerprints={each.case: each.fingerprint for each in usable if each.fingerprint},
         environment=environment(run.gpu),
@@ -119,13 +112,8 @@ def _session(run: Run) -> Session:
 def _run_facts(run: Run) -> dict[str, Any]:
     return {
         "run": str(run.path),
-        "taken": run.taken,
-        "commit": run.commit,
-        "dirty": run.dirty,
         "run_tier": run.tier,
-        "whole": run.whole,
-        "device": run.device,
-        "benchmark_version": run.benchmark_version,
+        **{name: getattr(run, name) for name in (*SAME_IN_BOTH, "device", "benchmark_version")},
         **{f"gpu_{name}": run.gpu.get(name) for name in GPU_FACTS},
     }
 
@@ -136,14 +124,10 @@ def _run(path: str, rows: list[dict[Any, Any]]) -> Run:
     timed = [row for row in rows if row["time_us"] is not None]
     untimed = [row for row in rows if row["time_us"] is None]
     return Run(
+        **{name: first[name] for name in ("commit", "dirty", "whole", "device", "benchmark_version")},
         path=Path(path),
         taken=first["taken"].to_pydatetime(),
-        commit=first["commit"],
-        dirty=first["dirty"],
-        benchmark_version=first["benchmark_version"],
         tier=first["run_tier"],
-        whole=first["whole"],
-        device=first["device"],
         gpu=gpu,
         cases={row["case"]: _result(row) for row in timed},
         unmeasured={row["case"]: Unmeasured(row["case"], Verdict(row["verdict"]), row["reason"]) for row in untimed},

@@ -158,7 +158,7 @@ def _read_elsewhere(names: Sequence[str]) -> Entries:
     return read_here(names) if entries is None else entries
 
 
-def to_text(entries: Entries) -> str:
+def to_text(entries: Entries) -> bytes:
     """A digest, then the entries as JSON; sessions share lists of cases and fingerprints, which seldom change."""
     lists: dict[tuple[str | float | None, ...], int] = {}
     records: dict[str, dict[str, Any]] = {}
@@ -179,14 +179,17 @@ def to_text(entries: Entries) -> str:
         }
         records[name]["session"] = facts
     document = {"schema": INDEX_SCHEMA, "lists": [list(each) for each in lists], "records": records}
-    body = json.dumps(document, separators=(",", ":"))
-    return f"{_digest(body.encode())}\n{body}\n"
+    try:
+        body = orjson.dumps(document)
+    except TypeError:  # half a surrogate pair in a name, which only Python's own writer takes
+        body = json.dumps(document).encode()
+    return b"%s\n%s\n" % (_digest(body), body)
 
 
-def from_text(text: str | bytes) -> Entries | None:
+def from_text(text: bytes) -> Entries | None:
     """What ``to_text`` wrote; None for anything else, damaged or edited."""
-    digest, _, body = (text.encode() if isinstance(text, str) else text).rstrip(b"\n").partition(b"\n")
-    if digest != _digest(body).encode():
+    digest, _, body = text.rstrip(b"\n").partition(b"\n")
+    if digest != _digest(body):
         return None
     try:
         document = orjson.loads(body)
@@ -197,8 +200,8 @@ def from_text(text: str | bytes) -> Entries | None:
         return None
 
 
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode()
 
 
 def _session(file: Path) -> Session:
@@ -255,4 +258,4 @@ def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[Any]]) -> tuple[S
 
 if __name__ == "__main__":
     gc.disable()  # a tenth of the time, in a process that reads, answers and ends
-    sys.stdout.write(to_text(read_here(json.load(sys.stdin))))
+    sys.stdout.buffer.write(to_text(read_here(json.load(sys.stdin))))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
+from peakgate.case import EMULATOR_SLUG, SCHEMA
 from peakgate.common.errors import PeakgateError
-from peakgate.common.schema import EMULATOR_SLUG, SCHEMA
 from peakgate.reports.runs import strict
 from peakgate.verdict import FAULTY, Verdict
 
@@ -147,25 +147,17 @@ class Run:
 
 
 TEXTS = (
-    "family",
-    "stage",
-    "size",
-    "block",
-    "variant",
-    "dtype",
-    "tier",
-    "bound",
-    "roof",
-    "fingerprint",
-    "occupancy_limiter",
-    "sampling",
-    "timer",
+    *("family", "stage", "size", "block", "variant", "dtype", "tier", "bound", "roof", "fingerprint"),
+    *("occupancy_limiter", "sampling", "timer"),
 )
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
     *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
     *("trimmed_mean_us", "control_us"),
 )
+
+PLAIN_NUMBERS, LARGEST = frozenset({int, float}), sys.float_info.max
+"""A truth value is no number, and neither is an infinity."""
 
 
 def now() -> datetime:
@@ -361,9 +353,7 @@ def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
 
 def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> float | None:
     value = record.get(name)
-    if value is None or (type(value) is float and 0 <= value <= sys.float_info.max):
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
+    if value is not None and not (type(value) in PLAIN_NUMBERS and 0 <= value <= LARGEST):
         refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
     return value
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.reports.options import add_baselines, add_out, add_run_names, named_runs, verb_parser
 from peakgate.reports.render.selftest_note import FILE
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.reports.selftest import carry, report
+from peakgate.reports.selftest import report, resample
 from peakgate.reports.selftest.resample import FEWEST_SESSIONS, Design, measure
 from peakgate.verdict import ExitCode
 
@@ -97,19 +98,19 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         runs = runs[-max(options.sessions, 1) :]
     if len(runs) < FEWEST_SESSIONS:
         raise PeakgateError(
-            f"selftest: {len(runs)} sessions, at least {FEWEST_SESSIONS} are needed, better 10; `peakgate selftest`"
-            " measures them"
+            f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10;"
+            " `peakgate selftest` measures them"
         )
     check_alike(runs)
     folder = options.baselines / runs[-1].slug
-    sds = carry.session_sds(runs)
+    sds = resample.session_sds(runs)
     if not sds:
         raise PeakgateError("selftest: no case was timed in two of the sessions; give sessions of the same cases")
     found = report.Selftest(
         runs=tuple(runs),
         measured=tuple(measure(design, runs) for design in Design),
-        floors=carry.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
-        thresholds=carry.tight_thresholds(runs, sds),
+        floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
+        thresholds=resample.tight_thresholds(runs, sds),
     )
     written = [options.out / FILE, *([folder / FILE] if options.save else [])]
     for path in written:

@@ -8,14 +8,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from peakgate.common.text import as_json
+from peakgate.common.text import as_json, counted
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.selftest_note import SCHEMA
 from peakgate.reports.render.words import one_line
 from peakgate.reports.result import percent
 from peakgate.reports.runs.runfile import Run
-from peakgate.reports.selftest.carry import TightFloor, TightThreshold
-from peakgate.reports.selftest.resample import Measured
+from peakgate.reports.selftest.resample import DesignResult, TightFloor, TightThreshold
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 MOST_FALSE_ALARMS = 0.05
@@ -27,7 +26,7 @@ class Selftest:
     """What the gate did on unchanged sessions of one runner, and which floors and thresholds ask too much of it."""
 
     runs: tuple[Run, ...]
-    measured: tuple[Measured, ...]
+    measured: tuple[DesignResult, ...]
     floors: tuple[TightFloor, ...]
     thresholds: tuple[TightThreshold, ...]
 
@@ -52,9 +51,7 @@ def to_json(found: Selftest) -> str:
         "verdict": found.verdict,
         "exit_code": int(found.exit_code),
         "gpu": last.slug,
-        "uuid": last.uuid,
-        "driver": last.driver,
-        "commit": last.commit,
+        **{name: getattr(last, name) for name in ("uuid", "driver", "commit")},
         "taken": last.taken.isoformat(),
         "sessions": [run.path.name for run in found.runs],
         "designs": [_design(each, found.runs) for each in found.measured],
@@ -68,7 +65,7 @@ def to_json(found: Selftest) -> str:
     return as_json(document)
 
 
-def _design(measured: Measured, runs: Sequence[Run]) -> dict[str, Any]:
+def _design(measured: DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
     changes = sorted(measured.detectable_percent.values())
     return {
         "design": measured.design,
@@ -102,7 +99,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
     for measured in found.measured:
         lines += _design_lines(found, measured)
     lines += _listed(
-        f"{len(found.floors)} floors are tighter than this runner repeats (3 SDs below the median session)",
+        f"{counted(len(found.floors), 'floor')} tighter than this runner repeats (3 SDs below the median session)",
         [
             f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, highest reliable {each.carried:.3f};"
             f" {each.sessions_below} of {len(found.runs)} sessions below"
@@ -110,7 +107,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
         ],
     )
     lines += _listed(
-        f"{len(found.thresholds)} cases repeat worse than one run against one is trusted to resolve",
+        f"{counted(len(found.thresholds), 'case')} with more noise than one run against one is trusted to resolve",
         [
             f"{each.case}: resolves {percent(each.threshold_percent)}, repeats within {percent(each.carried_percent)}"
             for each in found.thresholds
@@ -122,7 +119,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
         console.print(one_line(line), soft_wrap=True)
 
 
-def _design_lines(found: Selftest, measured: Measured) -> list[str]:
+def _design_lines(found: Selftest, measured: DesignResult) -> list[str]:
     rate = f"{100 * measured.rate:.1f} %"
     if measured.rate > MOST_FALSE_ALARMS:
         rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"

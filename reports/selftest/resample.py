@@ -2,11 +2,13 @@
 
 Each resample is judged by the rule of ``compare`` in both directions, base against new and new against base. Whatever
 is flagged is a false positive; the smallest shift that would have been flagged is what this runner can detect.
+A floor or threshold is too tight where it asks for more steadiness than sessions on this runner have.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,9 @@ from enum import StrEnum
 from statistics import median
 
 import numpy as np
+from peakgate.judge.floors import Floors
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.evidence import Measured, gather
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import Side
@@ -27,6 +32,9 @@ MOST_RESAMPLES = 45
 """All pairs of ten sessions; of more sessions as many, resampled (seeded)."""
 
 CONFIDENCE = 0.95
+
+SDS = 3.0
+"""A limit this many SDs of a session away is crossed by chance in one session of several hundred."""
 
 
 class Design(StrEnum):
@@ -55,7 +63,7 @@ class Resample:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DesignResult:
     """What one design did on unchanged code.
 
     ``gates`` were judged, ``flagged`` of them false positives. The resamples share their sessions, so they count for
@@ -78,7 +86,7 @@ class Measured:
         return self.flagged / self.gates
 
 
-def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> Measured:
+def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
     resamples: list[Resample] = []
     detectable = defaultdict(list)
@@ -92,7 +100,7 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> Measured:
                 detectable[row.case].append(row.shift.resolvable_percent)
     flagged = [resample for resample in resamples if resample.flagged]
     apart = 1 if design is Design.HALVES else len(runs) // 2
-    return Measured(
+    return DesignResult(
         design=design,
         gates=len(resamples),
         flagged=len(flagged),
@@ -141,3 +149,72 @@ def _called(comparison: Comparison, direction: int) -> tuple[tuple[str, ...], bo
     )
     suite = comparison.suite
     return cases, suite is not None and suite.shift.called and direction * suite.shift.log_ratio > 0
+
+
+@dataclass(frozen=True, slots=True)
+class TightFloor:
+    """A floor less than three SDs under the median session; ``carried`` is the highest that it passes reliably."""
+
+    case: str
+    floor: float
+    median: float
+    carried: float
+    sessions_below: int
+
+
+@dataclass(frozen=True, slots=True)
+class TightThreshold:
+    """A case whose sessions differ more than one run against one other is trusted to resolve, in percent.
+
+    ``carried_percent`` is three SDs of the difference of two sessions.
+    """
+
+    case: str
+    threshold_percent: float
+    carried_percent: float
+
+
+def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
+    """SD of the log median between sessions of each case that two or more of them timed.
+
+    The larger of the case's own and the moderated (empirical-Bayes) one.
+    """
+    timed = _timed(runs)
+    logs = [np.log([result.time_us for result in measured.results]) for measured in timed.values()]
+    own = np.array([values.var(ddof=1) for values in logs])
+    df = np.array([len(values) - 1.0 for values in logs])
+    moderated, _ = noise.squeeze(own, df, np.array([values.mean() for values in logs]))
+    return dict(zip(timed, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
+
+
+def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> tuple[TightFloor, ...]:
+    """The floors in force that unchanged code on this runner will break by chance, the tightest first."""
+    found = []
+    for case, measured in _timed(runs).items():
+        floor = floors.get(case)
+        fractions = [result.peak_fraction for result in measured.results if result.peak_fraction is not None]
+        if floor is None or not fractions:
+            continue
+        median = float(np.median(fractions))
+        carried = median * (1 - SDS * sds[case])
+        if floor > carried:
+            below = sum(fraction < floor for fraction in fractions)
+            found.append(TightFloor(case, floor, median, carried, below))
+    return tuple(sorted(found, key=lambda tight: (tight.carried - tight.floor, tight.case)))
+
+
+def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[TightThreshold, ...]:
+    """The cases that one run against one other claims to resolve better than this runner repeats, worst first."""
+    found = []
+    for case, measured in _timed(runs).items():
+        errors = [result.sampling_error or 0.0 for result in measured.results]
+        library = any(result.library for result in measured.results)
+        threshold = noise.fixed_resolvable(measured.time_us, math.sqrt(2) * float(np.median(errors)), library=library)
+        carried = SDS * math.sqrt(2) * sds[case]
+        if carried > threshold:
+            found.append(TightThreshold(case, 100 * math.expm1(threshold), 100 * math.expm1(carried)))
+    return tuple(sorted(found, key=lambda tight: (-tight.carried_percent, tight.case)))
+
+
+def _timed(runs: Sequence[Run]) -> dict[str, Measured]:
+    return {each.case: each.base for each in gather(runs, ()) if len(each.base.results) > 1}

@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.common.text import counted
 from peakgate.reports.history import page as history_page
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import Trend, find_trend
@@ -20,7 +21,7 @@ from peakgate.reports.render.page import of_run
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.site import pages, plan
+from peakgate.reports.site import pages
 from peakgate.verdict import ExitCode, Verdict
 
 INDEX = "index.html"
@@ -45,7 +46,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     slugs = sorted({each.slug for each in sessions} - {EMULATOR_SLUG})
     if not slugs:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs")
-    ledger = plan.open_ledger(folder)
+    ledger = pages.open_ledger(folder)
     notes = list(archive.notes())
     written: list[tuple[Trend, str]] = []
     count = 0
@@ -58,21 +59,21 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         accepted = load_regressions(options.baselines / slug / FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
         count += _model(ledger, trend, notes)
-        written.append((trend, f"{plan.name(slug)}/{INDEX}"))
+        written.append((trend, f"{pages.name(slug)}/{INDEX}"))
     write_whole(folder / INDEX, pages.index(written, notes))
     gone = ledger.close()
     cases = sum(len(trend.history.cases) for trend, _ in written)
     runs = sum(len(trend.history.sessions) for trend, _ in written)
-    counted = f"{len(written)} GPU models, {cases} cases, {runs} runs ({count} written anew, {gone} pages deleted)"
-    say(f"{counted}: {folder / INDEX}\n")
+    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(runs, "run")]
+    say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}\n")
     return ExitCode.OK
 
 
-def _model(ledger: plan.Ledger, trend: Trend, notes: list[str]) -> int:
+def _model(ledger: pages.Ledger, trend: Trend, notes: list[str]) -> int:
     """Write the pages of one GPU model; returns how many runs were written anew."""
     slug = trend.history.slug
-    home = plan.name(slug)
-    links = {case: f"cases/{plan.name(case)}.html" for case in trend.history.cases}
+    home = pages.name(slug)
+    links = {case: f"cases/{pages.name(case)}.html" for case in trend.history.cases}
     back = {case: f"../{address}" for case, address in links.items()}
     trail = [HOME, ("Runs", "runs.html")]
     below = [(name, f"../{address}") for name, address in (HOME, (slug, INDEX), ("Runs", "runs.html"))]
@@ -80,7 +81,7 @@ def _model(ledger: plan.Ledger, trend: Trend, notes: list[str]) -> int:
     addresses: list[str | None] = []
     count = 0
     for session in trend.history.sessions:
-        address = f"runs/{plan.run_name(session)}.html"
+        address = f"runs/{pages.run_name(session)}.html"
         try:
             verdict, anew = _run(ledger, session, f"{home}/{address}", back, below)
         except PeakgateError as error:
@@ -100,12 +101,12 @@ def _model(ledger: plan.Ledger, trend: Trend, notes: list[str]) -> int:
 
 
 def _run(
-    ledger: plan.Ledger, session: Session, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
+    ledger: pages.Ledger, session: Session, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written."""
     file = Path(session.path)
     try:
-        made_from = plan.state(file, links)
+        made_from = pages.state(file, links)
     except OSError as error:
         raise PeakgateError(f"{file}: {error.strerror}") from None
     if verdict := ledger.current(page, made_from):

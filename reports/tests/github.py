@@ -1,20 +1,22 @@
-"""GitHub's REST interface as far as the scripts of .github/ use it: a server on this machine, with one repository."""
+"""The REST interfaces of GitHub and GitLab as far as `reports/comment` uses them: a server on this machine."""
 
 from __future__ import annotations
 
 import io
 import json
-import re
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 REPOSITORY = "us/kernels"
-TOKEN = "a token of the job"
+TOKEN = "a-token-of-the-job"
+PROJECT, BOT = 42, 7
+"""GitLab's numbers of the project and of the user whose token it is."""
 
 
 def artifact(files: Mapping[str, Any]) -> bytes:
@@ -39,6 +41,11 @@ class GitHub:
     checks: list[dict[str, Any]] = field(default_factory=list)
     started: list[dict[str, Any]] = field(default_factory=list)
     refused: int = 0
+
+    def permits(self, path: str, headers: Message) -> str | None:
+        """What is asked of the repository; None of a request that is refused."""
+        own = path.removeprefix(f"/repos/{REPOSITORY}/")
+        return own if own != path and headers.get("Authorization") == f"Bearer {TOKEN}" else None
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         """Status and content of one request."""
@@ -80,39 +87,101 @@ def comment(number: int, body: str, kind: str = "Bot") -> dict[str, Any]:
     return {"id": number, "body": body, "user": {"type": kind}}
 
 
+@dataclass
+class GitLab:
+    """One project: merge requests' pipelines and notes by number, a pipeline's jobs, a job's artifact."""
+
+    address: str = ""
+    pipelines: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    jobs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    artifacts: dict[int, bytes] = field(default_factory=dict)
+    elsewhere: str = ""
+    """Where artifacts are, if not here."""
+    notes: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """What the requests of a method end with, in place of what they asked for."""
+    asked: list[str] = field(default_factory=list)
+    refused: int = 0
+
+    def permits(self, path: str, headers: Message) -> str | None:
+        """What is asked of the interface; None of a request that is refused."""
+        return path.removeprefix("/") if headers.get("PRIVATE-TOKEN") == TOKEN else None
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """Status and content of one request."""
+        self.asked.append(f"{method} {path}")
+        if method in self.statuses:
+            return self.statuses[method], {}
+        parts = path.partition("?")[0].removeprefix(f"projects/{PROJECT}/").split("/")
+        found: tuple[int, Any] = 404, {}
+        match method, parts:
+            case "GET", ["user"]:
+                found = 200, {"id": BOT}
+            case "GET", ["merge_requests"]:
+                found = 200, [{"iid": number} for number in self.pipelines]
+            case "GET", ["merge_requests", number, "pipelines"]:
+                found = 200, self.pipelines[int(number)]
+            case "GET", ["pipelines", number, "jobs"]:
+                found = 200, self.jobs[int(number)]
+            case "GET", ["jobs", _, "artifacts"] if self.elsewhere:
+                found = 302, self.elsewhere.encode()
+            case "GET", ["jobs", number, "artifacts"] if int(number) in self.artifacts:
+                found = 200, self.artifacts[int(number)]
+            case "GET", ["merge_requests", number, "notes"]:
+                first = 100 * (int(path.rpartition("=")[2]) - 1)
+                found = 200, self.notes.get(int(number), [])[first : first + 100]
+            case "POST", ["merge_requests", number, "notes"]:
+                notes = self.notes.setdefault(int(number), [])
+                notes.append(note(len(notes), body["body"]))
+                found = 201, {}
+            case "PUT", ["merge_requests", number, "notes", which]:
+                self.notes[int(number)][int(which)]["body"] = body["body"]
+                found = 200, {}
+        return found
+
+
+def note(number: int, body: str, author: int = BOT) -> dict[str, Any]:
+    return {"id": number, "body": body, "author": {"id": author}}
+
+
+Hub = TypeVar("Hub", GitHub, GitLab)
+
+
 @contextmanager
-def serving(github: GitHub) -> Iterator[GitHub]:
-    """The repository at ``address`` for the length of the block."""
+def serving(hub: Hub) -> Iterator[Hub]:
+    """The interface at ``address`` for the length of the block."""
 
     class Handler(BaseHTTPRequestHandler):
         def _any(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            path = re.sub(rf"^/repos/{REPOSITORY}/", "", self.path)
-            if self.headers.get("Authorization") != f"Bearer {TOKEN}" or path == self.path:
-                github.refused += 1
+            path = hub.permits(self.path, self.headers)
+            if path is None:
+                hub.refused += 1
                 status, content = 403, b"{}"
             else:
-                status, answer = github.answer(self.command, path, body)
+                status, answer = hub.answer(self.command, path, body)
                 content = (
                     answer if isinstance(answer, bytes) else b"" if answer is None else json.dumps(answer).encode()
                 )
             self.send_response(status)
+            if status == 302:
+                self.send_header("Location", content.decode())
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PATCH = _any  # noqa: N815
+        do_GET = do_POST = do_PATCH = do_PUT = _any  # noqa: N815
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    github.address = f"http://127.0.0.1:{server.server_port}"
+    hub.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield github
+        yield hub
     finally:
         server.shutdown()
         thread.join()

@@ -98,11 +98,11 @@ def test_the_plan_prints_groups_and_runs_nothing(
     commits = history(tmp_path, monkeypatch, side("a"), side("a"), side(None), side("b"))
     assert bisect(tmp_path, commits[0], commits[-1], "--plan", "--capability", "9.0") == 0
     said = capsys.readouterr().out
-    assert f"{PAD}: 4 commits, 2 groups of equal code, 1 borders to search" in said
+    assert f"{PAD}: 4 commits, 2 groups of equal code, 1 border to search" in said
     assert f"  {commits[0][:12]}..{commits[1][:12]}: 2 commits, code a: change 0" in said
     assert f"  {commits[2][:12]}: skipped, does not build" in said
     assert main(["bisect", commits[0], commits[-1], "--plan", "--capability", "9.0"]) == 0
-    assert f"1 cases differ between the ends, {len(LADDER) - 1} cannot" in capsys.readouterr().out
+    assert f"1 case changed between the ends, {len(LADDER) - 1} not" in capsys.readouterr().out
     assert not (tmp_path / "runs.log").exists()
 
 

@@ -189,4 +189,4 @@ def test_an_undecided_bisect_lists_the_commits_that_are_left_and_exits_3() -> No
     answer = report.Report(CASE, "gate", made, groups(made, CASE), outcome)
     assert [each.commit for each in answer.suspects] == [made[2].commit, made[3].commit]
     assert report.document(answer)["exit_code"] == 3
-    assert "2 commits are left" in report.lines(answer)[1]
+    assert "2 commits left" in report.lines(answer)[1]

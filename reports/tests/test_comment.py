@@ -13,6 +13,7 @@ from github import REPOSITORY, TOKEN, GitHub, artifact, serving
 from github import comment as posted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.reports.comment import render, rest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / ".github"))
 comment = importlib.import_module("comment")
@@ -40,8 +41,8 @@ FOUND: dict[str, dict[str, Any]] = {"nvidia-h200": {"protect": OK, "bench": OK, 
 
 
 def test_a_slower_kernel_stands_in_the_comment_with_its_reason() -> None:
-    text = comment.render(FOUND, COMMIT, URL)
-    assert text.startswith(comment.MARKER)
+    text = render.render(FOUND, COMMIT, URL)
+    assert text.startswith(render.MARKER)
     assert "## Peakgate: regression" in text
     assert "- ab: regression (1 SLOWER, 2 SAME)\n" in text
     assert "| transpose.smem\\_pad-8192-32x8 | SLOWER | 1.30x slower, p &lt; 1e-06 |" in text
@@ -50,7 +51,7 @@ def test_a_slower_kernel_stands_in_the_comment_with_its_reason() -> None:
 
 
 def test_the_check_annotates_the_line_that_got_slower() -> None:
-    found = comment.check_run(FOUND, COMMIT, URL)
+    found = render.check_run(FOUND, COMMIT, URL)
     assert (found["conclusion"], found["head_sha"]) == ("failure", COMMIT)
     (annotation,) = found["output"]["annotations"]
     assert (annotation["path"], annotation["start_line"]) == ("kernels/transpose/smem_pad.cu", 12)
@@ -62,18 +63,18 @@ def test_the_check_annotates_the_line_that_got_slower() -> None:
     [({}, 2), ({"a": {"bench": OK, "ab": OK}}, 2), ({"a": {"protect": OK, "bench": OK, "ab": OK}}, 0)],
 )
 def test_a_verdict_that_is_missing_is_never_a_pass(verdicts: dict[str, Any], code: int) -> None:
-    assert comment.overall(verdicts) == code
-    assert (comment.check_run(verdicts, COMMIT, URL)["conclusion"] == "success") == (code == 0)
+    assert render.overall(verdicts) == code
+    assert (render.check_run(verdicts, COMMIT, URL)["conclusion"] == "success") == (code == 0)
 
 
 HOSTILE = "<img src=x onerror=alert(1)> @everyone #1 [x](https://evil.example) `` | --> ![y](z) \x1b[31m\u202e &amp;"
 
 
 def test_hostile_text_is_shown_as_it_is() -> None:
-    rows = [{"case": HOSTILE, "verdict": "SLOWER", "reason": f"{HOSTILE}\n\n# a heading\n{comment.MARKER}"}]
-    text = comment.render({HOSTILE: {"ab": AB | {"rows": rows, "counts": {HOSTILE: 3}}}}, COMMIT, URL)
-    assert text.count(comment.MARKER) == 1
-    body = text.removeprefix(comment.MARKER)
+    rows = [{"case": HOSTILE, "verdict": "SLOWER", "reason": f"{HOSTILE}\n\n# a heading\n{render.MARKER}"}]
+    text = render.render({HOSTILE: {"ab": AB | {"rows": rows, "counts": {HOSTILE: 3}}}}, COMMIT, URL)
+    assert text.count(render.MARKER) == 1
+    body = text.removeprefix(render.MARKER)
     assert not re.search(r"<[^>]", body)
     assert not re.search(r"@\w|#\d|\x1b|\u202e|evil://|https://evil", body)
     assert not re.search(r"(?<!\\)`|(?<!\\)!\\?\[", body)
@@ -88,7 +89,7 @@ PLACES = [*((file, 1) for file in ELSEWHERE), ("a.cu", 0), ("a.cu", "1"), ("a.cu
 @pytest.mark.parametrize(("file", "line"), PLACES)
 def test_an_annotation_outside_the_repositorys_sources_is_left_out(file: object, line: object) -> None:
     ab = AB | {"explained": {"cases": [EXPLAINED | {"file": file, "line": line}]}}
-    assert comment.check_run({"r": {"ab": ab}}, COMMIT, URL)["output"]["annotations"] == []
+    assert render.check_run({"r": {"ab": ab}}, COMMIT, URL)["output"]["annotations"] == []
 
 
 KEYS = ["rows", "cases", "case", "verdict", "reason", "counts", "explained", "file", "line", "exit_code"]
@@ -100,26 +101,29 @@ anything = st.recursive(
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.dictionaries(st.text(max_size=10), st.dictionaries(st.sampled_from(comment.FILES), anything), max_size=3))
+@given(st.dictionaries(st.text(max_size=10), st.dictionaries(st.sampled_from(render.FILES), anything), max_size=3))
 def test_whatever_the_files_hold_there_is_a_comment_and_a_check(verdicts: dict[str, Any]) -> None:
-    text = comment.render(verdicts, COMMIT, URL)
-    assert len(text) <= comment.LONGEST
-    assert comment.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "neutral", "failure"}
+    text = render.render(verdicts, COMMIT, URL)
+    assert len(text) <= render.LONGEST
+    assert render.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "neutral", "failure"}
 
 
 def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
     row = {"case": "&" * 250, "verdict": "SLOWER", "reason": "<" * 250}
     files = {"protect": OK, "bench": OK, "ab": AB | {"rows": [row] * 50}}
-    text = comment.render({f"runner {number}": files for number in range(8)}, COMMIT, URL)
-    assert len(text) <= comment.LONGEST
-    assert text.endswith(comment.BEGIN_CUT)
-    assert text.removesuffix(comment.BEGIN_CUT).endswith("|\n")
+    text = render.render({f"runner {number}": files for number in range(8)}, COMMIT, URL)
+    assert len(text) <= render.LONGEST
+    assert text.endswith(render.BEGIN_CUT)
+    assert text.removesuffix(render.BEGIN_CUT).endswith("|\n")
 
 
 def test_an_artifact_gives_its_verdict_files_and_nothing_else() -> None:
     files = {".judge/out/ab.json": AB, ".judge/out/bench.json": b"{", "../../ab.json": OK, "x/protect.json": OK}
-    assert comment.from_artifact(artifact({".judge/out/protect.json": OK} | files)) == {"protect": OK, "ab": AB}
-    assert comment.from_artifact(b"no zip") == {}
+    assert render.from_artifact(artifact({".judge/out/protect.json": OK} | files), ".judge/out") == {
+        "protect": OK,
+        "ab": AB,
+    }
+    assert render.from_artifact(b"no zip", "out") == {}
 
 
 @pytest.mark.parametrize(
@@ -179,19 +183,21 @@ def test_no_other_person_and_no_other_commit_starts_anything(
 
 
 def test_the_comment_of_a_person_that_has_the_marker_is_left_alone() -> None:
-    with serving(GitHub(comments=[posted(0, comment.MARKER, "User")])) as github:
-        comment.post(comment.Api(github.address, REPOSITORY, TOKEN), "12", "ours")
-    assert [each["body"] for each in github.comments] == [comment.MARKER, "ours"]
+    with serving(GitHub(comments=[posted(0, render.MARKER, "User")])) as github:
+        comment.post(comment.interface(environment(github)), "12", "ours")
+    assert [each["body"] for each in github.comments] == [render.MARKER, "ours"]
 
 
 def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(GitHub()) as github:
         run = environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL, GITHUB_TOKEN="another")
         assert comment.main(run) == 2
-    assert capsys.readouterr().out.startswith("::error::the results could not be posted: HTTP Error 403")
+    assert capsys.readouterr().out.startswith(
+        "::error::the results could not be posted: GET actions/runs/7/artifacts?per_page=100: HTTP error 403"
+    )
     assert github.refused
 
 
 def test_a_webhook_is_an_https_address() -> None:
-    with pytest.raises(ValueError, match="begins with https://"):
-        comment.notify("http://example.org", {})
+    with pytest.raises(rest.RestError, match="begins with https://"):
+        rest.notify("http://example.org", {})

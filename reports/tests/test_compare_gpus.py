@@ -17,12 +17,13 @@ from peakgate.reports.runs.facts import machine_code
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
-from synthetic_runs import slower
+from synthetic_runs import LADDER, slower
 
 UNKNOWN: Mapping[str, Any] = {"uuid": None}
 ONE: Mapping[str, Any] = {"uuid": "GPU-0001"}
 OTHER: Mapping[str, Any] = {"uuid": "GPU-0002"}
 each_way = pytest.mark.parametrize(("base", "new"), list(itertools.permutations(TENS, 2)))
+each_pair = pytest.mark.parametrize(("base", "new"), list(itertools.combinations(TENS, 2)))
 
 
 @cache
@@ -56,14 +57,14 @@ def test_no_gpu_of_the_kept_sessions_is_slower_than_another(base: str, new: str)
     assert 5 < result.detectable_percent[0] < 5.5
 
 
-@each_way
+@each_pair
 def test_one_kept_session_against_one_of_another_gpu_is_decided(base: str, new: str) -> None:
     result = compare(Side(base, ten(base)[:1]), Side(new, ten(new)[-1:]))
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
     assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
 
 
-@each_way
+@each_pair
 def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_gpus(base: str, new: str) -> None:
     slower = tuple(slowed(run, PAD, 1.08) for run in ten(new))
     result = compare(Side(base, ten(base)), Side(new, slower))
@@ -146,3 +147,56 @@ def test_a_floor_holds_on_every_gpu(saved: Saved) -> None:
     result = compare(saved.side(**ONE), saved.side(slower(PAD, 1.045), extra=below, **OTHER))
     assert row(result).verdict is Verdict.BELOW_FLOOR
     assert result.exit_code() == ExitCode.REGRESSION
+
+
+CUBLAS = "sgemm.cublas-256"
+CALL = "sgemm.cublas-512"
+NO_CODE = {CALL: {"fingerprint": None, "registers": None}}
+TIMES = LADDER | {CALL: 60.0}
+
+
+def ends(of_one_gpu: str) -> tuple[Run, Run]:
+    """Of sessions of one GPU, those in which cuBLAS was fastest and slowest."""
+    runs = sorted((load_run(path) for path in KEPT.glob(of_one_gpu)), key=lambda run: run.cases[CUBLAS].time_us)
+    return runs[0], runs[-1]
+
+
+def side(run: Run) -> Side:
+    return Side(run.path.name, (run,))
+
+
+@pytest.mark.parametrize("of_one_gpu", TENS)
+def test_the_luck_of_a_process_with_a_short_call_is_no_change(of_one_gpu: str) -> None:
+    fast, slow = ends(of_one_gpu)
+    assert slow.cases[CUBLAS].time_us > 1.04 * fast.cases[CUBLAS].time_us
+    for base, new in ((fast, slow), (slow, fast)):
+        assert row(compare(side(base), side(new)), CUBLAS).verdict is Verdict.SAME
+
+
+def test_a_short_call_that_takes_a_third_longer_is_slower() -> None:
+    fast, _ = ends(TENS[0])
+    third = replace(fast.cases[CUBLAS], time_us=4 / 3 * fast.cases[CUBLAS].time_us)
+    result = compare(side(fast), side(replace(fast, cases={**fast.cases, CUBLAS: third})))
+    assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [CUBLAS]
+
+
+def test_a_call_repeats_at_every_commit_and_a_kernel_of_unknown_code_at_its_own(saved: Saved) -> None:
+    commits = [f"{number:x}" * 40 for number in range(1, 7)]
+    kernel = next(iter(LADDER))
+    reported = NO_CODE | {kernel: {"fingerprint": None, "registers": 32}}
+    factors = (1.0, 1.05, 0.95, 1.04, 0.96, 1.0)
+    history = [
+        saved.run({case: us * factor for case, us in TIMES.items()}, day=2 + day, commit=commit, extra=reported)
+        for day, (commit, factor) in enumerate(zip(commits, factors, strict=True))
+    ]
+    result = compare(saved.side(TIMES, extra=reported), saved.side(TIMES | {CALL: 62.4}, extra=reported), history)
+    assert row(result, CALL).verdict is Verdict.SAME
+    assert shift(result, CALL).p_value is not None
+    assert shift(result, kernel).p_value is None
+
+
+@pytest.mark.parametrize("version", ["cublas", "cupy", "nvrtc", "driver", "uuid"])
+def test_calls_of_another_library_or_gpu_are_no_repeats(saved: Saved, version: str) -> None:
+    history = [saved.run(TIMES, day=2 + day, extra=NO_CODE, **{version: f"1.{day}"}) for day in range(6)]
+    result = compare(saved.side(TIMES, extra=NO_CODE), saved.side(TIMES, extra=NO_CODE), history)
+    assert shift(result, CALL).p_value is None

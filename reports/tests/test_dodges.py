@@ -141,7 +141,7 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "makes the gate always PASS": ("for review: suite/judge/gate.py",),
     "makes every exit code 0": ("for review: suite/verdict.py",),
     "makes `decide` always SAME": ("for review: reports/ab/decide.py",),
-    "halves the peaks": ("for review: suite/judge/peaks.py",),
+    "halves the peaks": ("for review: suite/judge/metrics.py",),
     "skips the flush of the L2": ("for review: suite/device/stream.py",),
     "leaves out the guard behind buffers": ("for review: suite/device/guarded.py",),
     "sets a default tolerance in the case record": ("for review: suite/case.py",),

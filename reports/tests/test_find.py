@@ -39,16 +39,31 @@ def refused(wanted: str, archive: Archive) -> str:
     return str(caught.value)
 
 
-def test_a_file_is_one_session(runs: Path) -> None:
-    assert names(str(runs / "second.json"), Archive([runs])) == ["second"]
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("{}/second.json", ["second"]),
+        ("{}", ["first", "third", "second"]),
+        ("A2a2", ["third", "second"]),
+        ("driver:580.159.04", ["third", "second"]),
+        ("driver:570", ["first"]),
+        ("latest", ["second"]),
+        ("latest~1", ["third"]),
+        ("latest~2", ["first"]),
+    ],
+)
+def test_a_side_is_a_file_a_folder_a_commit_a_driver_or_so_many_runs_back(
+    runs: Path, wanted: str, found: list[str]
+) -> None:
+    assert names(wanted.format(runs), Archive([runs])) == found
 
 
-def test_a_folder_is_every_run_below_it_oldest_first(runs: Path) -> None:
-    assert names(str(runs), Archive([runs])) == ["first", "third", "second"]
-
-
-def test_a_commit_prefix_is_every_run_of_that_commit_in_either_letter_case(runs: Path) -> None:
-    assert names("A2a2", Archive([runs])) == ["third", "second"]
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [("latest~3", "3 saved runs"), ("driver:999", "570.1.2"), ("a2a", "4 or more"), ("ffff", FIRST[:12])],
+)
+def test_what_no_run_is_says_what_there_is(runs: Path, wanted: str, said: str) -> None:
+    assert said in refused(wanted, Archive([runs]))
 
 
 def test_uncommitted_changes_stand_for_a_commit_only_when_nothing_else_does(runs: Path) -> None:
@@ -58,20 +73,6 @@ def test_uncommitted_changes_stand_for_a_commit_only_when_nothing_else_does(runs
     assert names("cdcd", Archive([runs])) == ["only-dirty"]
 
 
-def test_a_driver_is_found_by_version_and_by_its_first_parts(runs: Path) -> None:
-    assert names("driver:580.159.04", Archive([runs])) == ["third", "second"]
-    assert names("driver:570", Archive([runs])) == ["first"]
-
-
-def test_latest_counts_back_by_the_time_in_the_run(runs: Path) -> None:
-    archive = Archive([runs])
-    assert [names(wanted, archive)[0] for wanted in ("latest", "latest~1", "latest~2")] == ["second", "third", "first"]
-
-
-def test_latest_beyond_the_first_run_says_how_many_there_are(runs: Path) -> None:
-    assert "3 saved runs" in refused("latest~3", Archive([runs]))
-
-
 def test_an_ambiguous_commit_lists_the_matches(runs: Path) -> None:
     save(runs, "near", document(commit="a2a2" + "b" * 36))
     message = refused("a2a2", Archive([runs]))
@@ -79,14 +80,8 @@ def test_an_ambiguous_commit_lists_the_matches(runs: Path) -> None:
     assert "a2a2bbbbbbbb" in message
 
 
-def test_an_unknown_commit_names_where_it_was_looked_for_and_what_exists(runs: Path) -> None:
-    message = refused("ffff", Archive([runs]))
-    assert str(runs) in message
-    assert FIRST[:12] in message
-
-
-def test_an_unknown_driver_lists_the_known_ones(runs: Path) -> None:
-    assert "570.1.2" in refused("driver:999", Archive([runs]))
+def test_an_unknown_commit_names_where_it_was_looked_for(runs: Path) -> None:
+    assert str(runs) in refused("ffff", Archive([runs]))
 
 
 def test_many_commits_are_not_all_listed(tmp_path: Path) -> None:
@@ -97,17 +92,13 @@ def test_many_commits_are_not_all_listed(tmp_path: Path) -> None:
 
 def test_nothing_saved_is_told_so(tmp_path: Path) -> None:
     assert "no saved run" in refused("abcd", Archive([tmp_path]))
-    assert "no saved runs" in refused("latest", Archive([tmp_path]))
+    assert "0 saved runs" in refused("latest", Archive([tmp_path]))
 
 
 @pytest.mark.parametrize("wanted", ["none.json", "main", "latest~x", "", "abcg"])
 def test_what_is_no_side_lists_the_forms_there_are(wanted: str, runs: Path) -> None:
     with pytest.raises(PeakgateError, match="a commit"):
         find_side(wanted or "no such", Archive([runs]))
-
-
-def test_three_hex_digits_are_too_few(runs: Path) -> None:
-    assert "4 or more" in refused("a2a", Archive([runs]))
 
 
 def test_an_empty_folder_and_a_missing_root_are_refused(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.fleet import analysis, command, dataset, page, report
+from peakgate.reports.fleet import analysis, conclude, dataset, page, report
 from peakgate.reports.fleet.analysis import Status
+from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Plan, Store, newest
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
@@ -168,8 +169,23 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     store = Store(tmp_path / "f")
     plan = Plan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
     store.begin(plan, [])
-    command.write(analysis.analyse(fleet(1)), store.folder)
+    conclude.write(analysis.analyse(fleet(1)), store.folder)
     assert newest(tmp_path).read() == (plan, {})
+
+
+def test_the_emulators_times_are_compared_with_none():
+    now = fleet(8, slow={3: 0.5}).assign(emulated=True)
+    found = analysis.analyse(now, fleet(8))
+    assert (found.counts, found.changes, found.together) == ({Status.OK: 8}, (), None)
+
+
+def test_a_fleet_that_was_interrupted_does_not_pass(tmp_path):
+    store = Store(tmp_path / "f")
+    plan = Plan("f", "digest", "inside", "commit", False, (), "cpu", False, "harness")
+    store.begin(plan, [Place("GPU-0", "node0", None, emulated=False)])
+    found = analysis.analyse(dataset.of_store(store))
+    assert (found.counts, found.exit_code) == ({Status.LOST: 1}, ExitCode.UNDECIDED)
+    assert found.gpus.loc["GPU-0", "reason"] == "not measured; --resume continues"
 
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():

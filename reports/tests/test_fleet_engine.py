@@ -5,17 +5,25 @@ import signal
 import subprocess
 import sys
 
+import distributed
 import pytest
+from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.fleet import archive, measure
+from peakgate.reports.fleet import archive, dataset, measure, sharded, tier
 from peakgate.reports.fleet.place import Place, Worker, emulator_places, gpu_places, preferred, reaches
+from peakgate.reports.fleet.shard import Shares
 from peakgate.reports.fleet.store import CASES, EVENTS, Plan, Store
+from peakgate.reports.runs.runfile import load_run
+from peakgate.verdict import ExitCode
 
 BENCH = """\
-def bench_sum(gpu_benchmark):
-    x = gpu_benchmark.xp.ones(4096, "float32")
+import pytest
+
+@pytest.mark.parametrize("size", [1024, 2048, 4096])
+def bench_sum(gpu_benchmark, size):
+    x = gpu_benchmark.xp.ones(size, "float32")
     gpu_benchmark(lambda x: x + x, x)
 """
 
@@ -60,15 +68,25 @@ def test_a_gpu_goes_to_the_worker_whose_first_it_is_and_to_its_node_only():
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_gate_whose_worker_dies_is_measured_again_and_nothing_is_lost(project, tmp_path):
+def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
+    cases = [each["case"] for each in tier.listed(config.find(project), "full", Scale.SMALL)]
     packed = archive.pack(config.find(project))
     store = Store(tmp_path / "fleet")
     plan = Plan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
-    cluster = measure.Cluster(None, 2, "cpu", str(tmp_path / "work"), 120.0)
     progress = Progress(sys.stderr, every_s=1e9)
-    with measure.engine(cluster, store, progress) as engine:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
+        ) as local,
+        measure.engine(
+            cluster := measure.Cluster(local.scheduler_address, 2, "cpu", str(tmp_path / "work"), 120.0),
+            store,
+            progress,
+        ) as engine,
+    ):
         places = measure.places(engine, "cpu")
         store.begin(plan, places.values())
+        store.add_shares(Shares((cases[0],), {uuid: (case,) for uuid, case in zip(places, cases[1:], strict=True)}))
         address = engine.workers()[0].address
         victim = _Killer(engine, address)
         places_and_kill = [*places.values()]
@@ -77,7 +95,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_nothing_is_lost(project,
             store=store,
             plan=plan,
             where=places_and_kill,
-            mode="together",
+            mode="shard",
             packed=packed,
             cluster=cluster,
             progress=progress,
@@ -85,10 +103,14 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_nothing_is_lost(project,
     gates = store.gates()
     assert [gate["outcome"] for gate in gates] == ["measured", "measured"]
     assert sorted(gate["workers_lost"] for gate in gates) == [0, 1]
-    assert [gate["verdicts"] for gate in gates] == [{"NO_FLOOR": 1}] * 2
+    assert [gate["verdicts"] for gate in gates] == [{"NO_FLOOR": 2}] * 2
     assert "its worker was lost" in (store.folder / EVENTS).read_text()
     assert (store.folder / CASES).read_text().count("bench_sum") >= 2
-    assert all(store.run_file(gate["uuid"], "together").is_file() for gate in gates)
+    runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
+    assert [run.whole for run in runs] == [False, False]
+    assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
+    found = sharded.judge(dataset.of_store(store), store.shares(), gates)
+    assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
 
 class _Killer:

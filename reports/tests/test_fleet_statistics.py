@@ -68,10 +68,37 @@ def test_too_few_gpus_name_none():
     assert judged(log_us)["gpu"].empty
 
 
+@pytest.mark.parametrize("slow", [1, 2])
+def test_of_eight_gpus_up_to_two_that_are_slow_are_named(slow):
+    log_us = times(8, seed=3)
+    log_us.iloc[:slow, :30] += np.log(1.08)
+    found = judged(log_us)["gpu"]
+    assert list(found.index[found["named"]]) == list(log_us.index[:slow])
+    assert set(found.loc[found["named"], "group"]) <= {statistics.ALL, "memory"}
+
+
+def test_the_spread_of_the_gpus_below_is_scaled_to_that_of_the_whole_fleet():
+    rng = np.random.default_rng(4)
+    own = statistics.Known(small_df=1e-6)
+    first, second = (
+        [statistics.small_fleet(rng.normal(0, 0.005, 8), own)[at].scale ** 2 for _ in range(400)] for at in (0, 1)
+    )
+    assert np.sqrt(np.mean(first)) == pytest.approx(0.005, rel=0.1)
+    assert np.sqrt(np.mean(second)) == pytest.approx(0.005, rel=0.1)
+
+
+def test_a_model_whose_spread_is_not_known_needs_a_larger_effect():
+    values = np.linspace(-0.02, 0.02, 8)
+    known, other = (
+        statistics.small_fleet(values, statistics.known_of(slug))[0] for slug in ("nvidia-h200", "nvidia-h100")
+    )
+    assert other.threshold(1e-4) > known.threshold(1e-4)
+
+
 def test_a_heavy_tail_raises_what_is_named():
     rng = np.random.default_rng(2)
     normal, heavy = rng.normal(0, 0.005, 2000), rng.standard_t(3, 2000) * 0.003
-    thresholds = [statistics.reference(values).threshold(1e-6) for values in (normal, heavy)]
+    thresholds = [statistics.reference(values, statistics.Known()).threshold(1e-6) for values in (normal, heavy)]
     assert thresholds[1] > 1.5 * thresholds[0]
 
 

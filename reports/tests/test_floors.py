@@ -72,7 +72,7 @@ def test_a_transfer_between_host_and_device_gets_no_floor_and_loses_the_one_it_h
     assert (found.transfers, found.dropped, found.skipped) == (("access.h2d",), ("access.h2d",), ())
     text = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"access.h2d" = 0.8\n'
     assert "access.h2d" not in revised(text, found)
-    assert "1 transfer between host and device, which depend on the host; 1 dropped" in summary(found, 2)
+    assert "1 transfer between host and device: such times depend on the host; 1 dropped" in summary(found, 2)
 
 
 def test_a_higher_floor_is_raised_an_equal_one_left_and_a_lower_one_kept_apart(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
     saved_sessions(tmp_path)
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    assert "1 floors would be lower: left as they are without --lower\n" in printed
+    assert "1 floor would be lower: left as they are without --lower\n" in printed
     assert f"  {PAD}: 0.9 to 0.131, 5 sessions of 1 GPU, median 0.139" in printed
     assert load_floors(path).get(PAD) == 0.9
     assert main([*arguments, "--lower"]) == 0
@@ -166,7 +166,7 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
 def test_under_five_sessions_are_warned_of_and_one_file_twice_is_one_session(tmp_path: Path, capsys: Captured) -> None:
     first, second = saved_sessions(tmp_path, 2)
     assert main(["floors", first, second]) == 0
-    assert "warning: 2 sessions say little about spread; --write takes 5 or more" in capsys.readouterr().out
+    assert "warning: 2 sessions, too few to know the spread; --write takes 5 or more" in capsys.readouterr().out
     assert main(["floors", first, first]) == 2
     assert "one session" in capsys.readouterr().err
 

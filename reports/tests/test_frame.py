@@ -9,7 +9,6 @@ import pandas as pd
 import peakgate.reports
 import pytest
 from comparing import KEPT, Saved
-from peakgate.common.errors import PeakgateError
 from peakgate.reports import result
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.history import trend
@@ -79,12 +78,6 @@ def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
     assert found.loc[0, "case"] == PAD
     assert found.loc[0, "verdict"] == "SLOWER"
     assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(trend.COLUMNS)
-
-
-def test_an_empty_frame_is_named(saved: Saved) -> None:
-    one = to_frame(saved.side().runs)
-    with pytest.raises(PeakgateError, match="new: an empty frame"):
-        peakgate.reports.compare(one, one[one["case"] == "no such case"])
 
 
 def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:

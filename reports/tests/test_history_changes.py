@@ -71,6 +71,17 @@ def test_a_case_that_also_visits_its_other_level_in_single_sessions_has_no_step(
     assert [each.case for each in find_changes(history(two_levels(range(34, 40))))] == [CASE]
 
 
+@pytest.mark.parametrize(("off", "found"), [(0.02, []), (-0.02, [CASE])])
+def test_single_sessions_hide_a_step_where_they_are_at_its_other_level_alone(off: float, found: list[str]) -> None:
+    log_time = two_levels(range(34, 40))
+    log_time[7, [0, 3, 8, 13, 15, 19, 22, 24, 26, 29]] += off
+    assert [each.case for each in find_changes(history(log_time))] == found
+    log_time = two_levels(range(10, 40))
+    log_time[7, :10] -= 0.02
+    log_time[7, [12, 15, 19, 22, 24, 26, 29, 32, 34, 37]] -= 2 * off
+    assert [each.case for each in find_changes(history(log_time))] == found
+
+
 def test_visits_on_another_gpu_count_too() -> None:
     sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
     visited = [8, 9, 11, 13, 15, 17, 18, 19]
@@ -81,7 +92,8 @@ def test_visits_on_another_gpu_count_too() -> None:
 def test_a_run_is_the_likelier_the_more_often_a_case_visits_the_level_and_the_shorter_it_is() -> None:
     assert modes.chance(5, 8, 40) > modes.chance(5, 1, 40) > modes.chance(9, 1, 40)
     noisy = np.array([0.03, -0.03, 0.001])
-    assert modes.visits(noisy, 0.001, 0.02) == 2
+    assert modes.visits(noisy, 0.001, 0.02) == 1, "the other is away from the level"
+    assert modes.visits(np.array([0.01, 0.009]), 0.001, -0.02) == 1, "half the shift is enough"
     assert modes.visits(noisy, 0.02, 0.02) == 0, "within the noise"
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.render import figures, html, marks, words
+from peakgate.reports.render import figures, html, words
 from peakgate.reports.render.html import matrices
 from peakgate.reports.render.page import Page, number, of_comparison, of_run
 from peakgate.reports.result import Comparison, Shift
@@ -221,9 +221,9 @@ def test_a_run_is_shown_as_it_was_judged_with_what_it_could_not_time(tmp_path: P
 
 @given(st.floats(-3, 3), st.floats(0, 3), st.floats(0.05, 0.2))
 def test_a_change_is_drawn_inside_its_cell_however_large(log_ratio: float, resolvable: float, scale: float) -> None:
-    drawn = marks.forest(Shift(log_ratio, resolvable, called=False), scale, "same")
+    drawn = html.forest(Shift(log_ratio, resolvable, called=False), scale, "same")
     across = [float(value) for value in re.findall(r'(?: x| cx|"M|L)="?(-?[\d.]+)', drawn)]
-    assert all(0 <= value <= marks.FOREST_WIDTH for value in across)
+    assert all(0 <= value <= html.FOREST_WIDTH for value in across)
     assert ("<path" in drawn) is (abs(log_ratio) > scale)
 
 

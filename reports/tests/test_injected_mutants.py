@@ -13,7 +13,7 @@ from peakgate.case import Case, Scale, Tier
 from peakgate.check.lane import check_case, schedules
 from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue, config
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 from peakgate.reports.injected import mutants
 from peakgate.reports.injected.mutants import Edit, Mutant
 

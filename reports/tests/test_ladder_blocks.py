@@ -8,8 +8,13 @@ import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
 from peakgate.case import Tier
 from peakgate.project.catalogue import families
-from peakgate.reports.ladder.blocks import block
+from peakgate.reports.ladder.charts import Curves
+from peakgate.reports.ladder.command import FOLDER as PICTURES
+from peakgate.reports.ladder.command import block, pictures
 from peakgate.reports.ladder.documents import OVERVIEW
+from peakgate.reports.ladder.tables import terminal
+from peakgate.reports.runs.runfile import load_run
+from synthetic_runs import document, save
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +101,39 @@ def test_a_block_names_run_file_gpu_driver_and_date(repository: Path) -> None:
     first = block(shown(whole_run(), repository), TRANSPOSE_NOTE.parent, "transpose").splitlines()[0]
     assert first.startswith("NVIDIA H200, driver 580.159.04, 2026-11-01, NVRTC 13.0, tier full, commit a1b2c3d4e5f6;")
     assert first.endswith(f"run file [`{RUNS}/shown.json`](../../{RUNS}/shown.json).")
+
+
+def test_the_strided_picture_sets_each_type_beside_its_sector_model(repository: Path) -> None:
+    reported = {"access.stride-f32-s8": {"roof_fraction": 0.12}, "access.stride-f64-s8": {"roof_fraction": 0.24}}
+    picture = pictures(shown(whole_run(reported), repository))[PICTURES / "access_stride.svg"]
+    assert isinstance(picture, Curves)
+    points = {curve.label: dict(curve.points) for curve in picture.curves}
+    assert points["float, measured"][8] == 0.12
+    assert points["float, predicted by the sector model"][8] == 0.125
+    assert points["double, measured"][8] == 0.24
+    assert points["double, predicted by the sector model"][8] == 0.25
+
+
+def test_offsets_are_held_against_offset_0_of_the_same_type(repository: Path) -> None:
+    reported = {"access.offset-f32-o0": {"gbs": 2500.0}, "access.offset-f32-o1": {"gbs": 2250.0}}
+    picture = pictures(shown(whole_run(reported), repository))[PICTURES / "access_offset.svg"]
+    assert isinstance(picture, Curves)
+    assert dict(picture.curves[0].points) == {0: 1.0, 1: 0.9, 16: 0.8}
+
+
+TIMES = {
+    "transpose.smem_pad-8192-32x8": 153.0,
+    "transpose.smem_pad-8192-16x16": 261.0,
+    "transpose.smem_pad-16384-32x8": 610.0,
+    "roof.memcpy-1GiB": 508.0,
+}
+
+
+def test_the_first_case_of_each_stage_is_shown_and_all_cases_are_counted(tmp_path: Path) -> None:
+    lines = terminal(load_run(save(tmp_path, "run", document(TIMES))))
+    assert lines[0] == "```text"
+    assert lines[-2:] == ["4 cases on nvidia-h200: 4 PASS", "```"]
+    shown = [line for line in lines if "GB/s" in line]
+    assert len(shown) == 1
+    assert shown[0].split()[:2] == ["smem_pad-8192-32x8", "153.00"]
+    assert all(len(line) <= 80 for line in lines)

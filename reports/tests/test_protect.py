@@ -113,7 +113,7 @@ def test_an_acknowledgement_excuses_its_own_case_alone(gpu: Path, capsys: Captur
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.7}))
     acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
     assert main(["protect", "--base", "base"]) == 1
-    assert "1 changes against base" in capsys.readouterr().out
+    assert "1 change against base" in capsys.readouterr().out
 
 
 def test_an_acknowledgement_that_nothing_needs_is_pointed_out(gpu: Path, capsys: Captured) -> None:

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from peakgate.reports.comparison.reasons import causes
+from peakgate.reports.comparison.evidence import causes
+from peakgate.reports.result import WORST_FIRST, probability
 from peakgate.reports.runs.runfile import CaseResult, load_run
+from peakgate.verdict import FAULTY, REGRESSIONS, Verdict
 from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -50,3 +52,17 @@ def test_a_clock_within_a_percent_is_not_worth_a_word(result: CaseResult) -> Non
 def test_a_case_below_its_floor_says_so(result: CaseResult) -> None:
     new = replace(result, floor=0.8, peak_fraction=0.7)
     assert causes(result, new)[-1] == "below its floor too: 0.700 of peak, floor 0.800"
+
+
+@pytest.mark.parametrize(
+    ("p_value", "reported"),
+    [(0.0034, "p = 0.003"), (2e-6, "p = 2e-06"), (1e-6, "p = 1e-06"), (9.9e-7, "p < 1e-06"), (0.0, "p < 1e-06")],
+)
+def test_a_tail_too_far_out_to_be_known_is_given_as_a_bound(p_value: float, reported: str) -> None:
+    assert probability(p_value) == reported
+
+
+def test_every_verdict_has_its_place_in_a_report_and_a_case_at_fault_comes_first() -> None:
+    assert sorted(WORST_FIRST) == sorted(Verdict)
+    assert set(WORST_FIRST[: len(FAULTY)]) == FAULTY
+    assert set(WORST_FIRST[: len(REGRESSIONS)]) == REGRESSIONS

@@ -298,8 +298,8 @@ def test_the_critical_value_averages_over_how_far_the_sd_may_be_off(position: in
 
 def test_most_of_the_error_is_spent_on_the_newest_sessions_and_all_series_share_it() -> None:
     newest, older = scan.critical(10, 20, scan.DEGREES)
-    assert newest == pytest.approx(scan._critical(0.005 * 0.95 / 10, 20, (14, 15)), rel=1e-9)
-    assert older == pytest.approx(scan._critical(0.005 * (1 - 0.95) / 10, 20, tuple(range(5, 14))), rel=1e-9)
+    assert newest == pytest.approx(scan._critical(0.008 * 0.95 / 10, 20, (14, 15)), rel=1e-9)
+    assert older == pytest.approx(scan._critical(0.008 * (1 - 0.95) / 10, 20, tuple(range(5, 14))), rel=1e-9)
 
 
 def test_critical_values_lie_between_those_of_the_nearest_degrees_of_freedom() -> None:

@@ -14,8 +14,14 @@ from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.reports.selftest import command as measuring
-from peakgate.reports.selftest.carry import session_sds, tight_floors, tight_thresholds
-from peakgate.reports.selftest.resample import Design, measure, rate_at_most
+from peakgate.reports.selftest.resample import (
+    Design,
+    measure,
+    rate_at_most,
+    session_sds,
+    tight_floors,
+    tight_thresholds,
+)
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from peakgate.cli import main
-from peakgate.reports.site import plan
+from peakgate.reports.site import pages
 from synthetic_runs import LADDER, document, save
 
 HOSTILE = "a.<script>alert(1)</script>/../../x"
@@ -32,13 +32,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return write
 
 
-def pages(folder: Path) -> dict[Path, str]:
+def page_texts(folder: Path) -> dict[Path, str]:
     return {path.resolve(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
 def test_every_page_is_reached_from_the_index_and_no_link_leaves_the_folder(site: Site, tmp_path: Path) -> None:
     assert "2 GPU models, 8 cases, 4 runs (4 written anew" in site()
-    written = pages(tmp_path / "out" / "site")
+    written = page_texts(tmp_path / "out" / "site")
     reached, waiting = set(), [(tmp_path / "out" / "site" / "index.html").resolve()]
     while waiting:
         page = waiting.pop()
@@ -53,7 +53,7 @@ def test_every_page_is_reached_from_the_index_and_no_link_leaves_the_folder(site
 
 def test_names_are_escaped_and_no_path_of_this_machine_is_published(site: Site, tmp_path: Path) -> None:
     site()
-    for text in pages(tmp_path / "out" / "site").values():
+    for text in page_texts(tmp_path / "out" / "site").values():
         assert "<script>alert" not in text
         assert str(tmp_path) not in text
 
@@ -66,7 +66,7 @@ def test_a_second_call_writes_the_new_runs_and_deletes_those_that_are_gone(site:
     (tmp_path / "runs" / "h3.json").unlink()
     own = tmp_path / "out" / "site" / "nvidia-h200" / "notes.html"
     own.write_text("not of this tool")
-    assert "4 runs (0 written anew, 1 pages deleted)" in site()
+    assert "4 runs (0 written anew, 1 page deleted)" in site()
     assert own.exists()
 
 
@@ -77,7 +77,7 @@ def test_a_ledger_of_another_version_or_no_ledger_writes_everything_and_deletes_
     site()
     victim = tmp_path / "victim.html"
     victim.write_text("mine")
-    (tmp_path / "out" / "site" / plan.LEDGER).write_text(text)
+    (tmp_path / "out" / "site" / pages.LEDGER).write_text(text)
     assert "4 written anew" in site()
     assert victim.exists()
 
@@ -91,7 +91,7 @@ def test_without_a_run_of_a_gpu_the_command_says_what_to_do(
 
 
 def test_names_of_pages_are_safe_and_differ_where_the_ids_do() -> None:
-    assert plan.name("transpose.smem-8192-32x8") == "transpose.smem-8192-32x8"
-    names = [plan.name(text) for text in ("A.b", "a.b", "../x", "..", "x" * 300, "x" * 301, "", "转置")]
+    assert pages.name("transpose.smem-8192-32x8") == "transpose.smem-8192-32x8"
+    names = [pages.name(text) for text in ("A.b", "a.b", "../x", "..", "x" * 300, "x" * 301, "", "转置")]
     assert len(set(names)) == len(names)
-    assert all(plan.SHORT.fullmatch(name) for name in names)
+    assert all(pages.SHORT.fullmatch(name) for name in names)

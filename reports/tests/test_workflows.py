@@ -343,7 +343,7 @@ def test_what_may_write_checks_out_nothing_of_the_change(name: str) -> None:
     assert document["permissions"] == {}
     checkout, script = job["steps"]
     assert checkout["with"]["ref"] == "${{ github.event.repository.default_branch }}"
-    assert script["run"].startswith("python3 .github/")
-    assert "${{" not in script["run"]
+    linked = "ln -s ../reports suite/reports && ln -s suite peakgate"
+    assert script["run"] == f"{linked} && PYTHONPATH=. python3 .github/{Path(name).stem}.py"
     measuring, _ = workflow.read("judge.yml")
     assert measuring["permissions"] == {"contents": "read"}

@@ -170,6 +170,13 @@ def nvrtc_headers() -> dict[str, str]:
     }
 
 
+_OF_CUB = (
+    "cub/cub.cuh",
+    *(f"cub/block/block_{what}.cuh" for what in ("reduce", "scan", "load", "store")),
+    *(f"cub/warp/warp_{what}.cuh" for what in ("reduce", "scan")),
+)
+
+
 @lru_cache
 def emulator_headers() -> dict[str, str]:
     """The same for the emulator, whose compiler has most of the C++ library; what clashes with CUDA's words is here."""
@@ -191,6 +198,7 @@ def emulator_headers() -> dict[str, str]:
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys((*twins["cuda_half.h"], *_WITH_HALVES), '#include "cuda_half.h"\n'),
         "cuda_fp8.h": '#include "cuda_narrow.h"\n',
+        **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
         **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h", "cuda.h"), ""),
     }

@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.check import digests, hunt, isolate, lane, report, survivors, workers
+from peakgate.case import Case
+from peakgate.check import digests, hunt, isolate, lane, page, picture, report, survivors, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
@@ -29,9 +30,11 @@ from peakgate.device import emulator
 from peakgate.device.choose import open_device
 from peakgate.judge import waivers
 from peakgate.project import config
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 from peakgate.verdict import ExitCode
 
+_TASK_S = 300.0
+"""Of wall time, after which a kernel's check counts as hung, without its search."""
 CHECK_FILE, MUTANTS_FILE = "check.json", "mutants.json"
 
 
@@ -71,12 +74,20 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         (
             key.kernel,
             len(cases),
-            partial(lane.check_build, chosen.text, chosen.family, key, orders, nonfinite=chosen.nonfinite),
+            partial(
+                lane.check_build,
+                chosen.text,
+                chosen.family,
+                key,
+                orders,
+                nonfinite=chosen.nonfinite,
+                search_s=chosen.search,
+            ),
         )
-        for key, cases in lane.builds(chosen.text, chosen.family).items()
+        for key, cases in _longest_first(lane.builds(chosen.text, chosen.family))
     ]
     reports = lane.not_run(chosen.text, chosen.family)
-    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs):
+    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs, limit_s=_TASK_S + chosen.search):
         if isinstance(answer, workers.Died):
             kernel, count, _ = tasks[number]
             what = f"{lane.DIED}: {answer.how}"
@@ -94,9 +105,42 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     for defect in (defect for kernel in kernels for defect in kernel.defects if defect.key not in accepted):
         print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(defect.key)}\n")  # noqa: T201
     wall_s = time.perf_counter() - start
-    for line in (*said, *report.lines(kernels, orders, wall_s)):
+    lines = (*said, *report.lines(kernels, orders, wall_s))
+    for line in lines:
         print(line)  # noqa: T201
+    if chosen.html:
+        page.write(chosen.html, lines[-1], datetime.now(UTC).isoformat(" ", "minutes"), _drawn(chosen, kernels), lines)
+        print(f"page: {chosen.html}")  # noqa: T201
     return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
+
+
+def _longest_first(builds: Mapping[lane.BuildKey, Sequence[Case]]) -> list[tuple[lane.BuildKey, Sequence[Case]]]:
+    """So that no process is left with a long build at the end; by the work that the families claim."""
+
+    def work(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
+        return sum(case.work.bytes + case.work.flops for case in build[1])
+
+    return sorted(builds.items(), key=work, reverse=True)
+
+
+def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[page.Drawing]:
+    """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
+    races = {
+        (defect.first.case, defect.first.schedule): kernel.kernel
+        for kernel in kernels
+        for defect in (*kernel.defects, *(defect for defect, _ in kernel.waived))
+        if defect.first.kind in picture.KINDS
+    }
+    tasks = picture.tasks(chosen.text, chosen.family, list(races))
+    answers = dict(workers.run(tasks, chosen.jobs))
+    drawings, known = [], set()
+    for number, kernel in enumerate(races.values()):
+        found = answers[number]
+        for each in [] if isinstance(found, workers.Died) else found:
+            if (kernel, each.kind, each.where) not in known:
+                known.add((kernel, each.kind, each.where))
+                drawings.append(page.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
+    return drawings
 
 
 def _looked_at(chosen: argparse.Namespace, checked: Mapping[str, bool], key: waivers.DefectKey) -> bool:
@@ -109,6 +153,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
     (chosen.out / CHECK_FILE).unlink(missing_ok=True)  # an older verdict is not this one's
     given = [] if chosen.family is None else [str(chosen.family.resolve())]
     given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
+    given += [f"--search={chosen.search}", *(["--nonfinite"] if chosen.nonfinite else [])]
     return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
 
 
@@ -171,6 +216,13 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
     parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    parser.add_argument(
+        "--search",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="try other sizes, so long per kernel, where the family gives no edges (0)",
+    )
     parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument(
@@ -178,6 +230,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         action="store_true",
         help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants", skip_listed=False)
     if verb == "mutants":
@@ -196,8 +249,14 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("--digests goes with `check`")
     if chosen.isolate and (chosen.mutants or chosen.digests):
         parser.error("--isolate goes with a plain `check`")
+    if chosen.html:
+        if chosen.mutants or chosen.digests or chosen.isolate:
+            parser.error("--html goes with a plain `check`")
+        page.require()
     if chosen.schedules < 1 or chosen.jobs < 1:
         parser.error("--schedules and --jobs are whole numbers from 1 on")
+    if not 0 <= chosen.search < float("inf") or (chosen.search and (chosen.mutants or chosen.digests)):
+        parser.error("--search is a number of seconds, and goes with a plain `check`")
     if chosen.device != "cpu" and not chosen.digests:
         parser.error("--device goes with --digests: everything else runs in the emulator")
     return chosen

@@ -2,13 +2,14 @@
 
 Where a case asks for equal bits, an output's digest is recorded. Where it allows rounding, some of its elements are,
 and the sum of all their magnitudes. A record holds for the very problem it was made of: the kernel's text, its
-launch and its data.
+launch and its data; comments, blanks and empty lines of the source do not count.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +25,12 @@ from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
 
-SCHEMA = 1
+SCHEMA = 2
+"""Before 2, comments and blanks of a kernel's source were part of a problem's key."""
 SAMPLES = 16
 """Elements recorded of an output that need not be equal bit by bit, evenly spread from the first to the last."""
 
+_COMMENT_OR_TEXT = re.compile(r'//(?:[^\n\\]|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc", "compiler")
 
 Output = str | dict[str, Any]
@@ -69,11 +72,11 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
 
 
 def problem_key(case: Case) -> str:
-    """Equal where a kernel's text, its macros, its launch and its input data are."""
+    """Equal where a kernel's code, its macros, its launch and its input data are."""
     assert case.stage.source is not None
     digest = hashlib.sha256()
     for path in source_files(case.stage.source, case.stage.include):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(f"{path.name}\0{_code(path.read_text(encoding='utf-8', errors='replace'))}\0".encode())
     digest.update(repr((case.defines, case.launch, case.arguments)).encode())
     if case.stage.entry or case.stage.options or case.stage.constants:
         digest.update(repr((case.stage.entry, case.stage.options, case.stage.constants)).encode())
@@ -83,6 +86,13 @@ def problem_key(case: Case) -> str:
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT):
             digest.update(input_array(np, argument, position).tobytes())
     return digest.hexdigest()[:16]
+
+
+def _code(text: str) -> str:
+    """The source without comments and empty lines, and with one blank for several."""
+    bare = _COMMENT_OR_TEXT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
+    lines = (" ".join(line.split()) for line in bare.splitlines())
+    return "\n".join(line for line in lines if line)
 
 
 def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str | None:

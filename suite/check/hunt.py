@@ -18,6 +18,7 @@ from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
 from peakgate.device.emulator import KernelBuildError
+from peakgate.edges import RefusedSize
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
@@ -73,6 +74,8 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
                 report(problem.id)
                 try:
                     launched = check_case(_within(kernels, problem), orders, access_budget=ACCESS_BUDGET)
+                except RefusedSize:
+                    continue
                 except KernelBuildError as error:
                     return Hunted(mutant, invalid=str(error))
                 for findings in launched:

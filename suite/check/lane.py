@@ -1,26 +1,39 @@
-"""One build of a kernel through the checked emulator: each of its problems, in several orders of threads."""
+"""One build of a kernel through the checked emulator: each of its problems, in several orders of threads.
+
+Where a family leaves the sizes of its edge-size problems open, more are chosen (``peakgate.edges``) and run in the
+first order alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import takewhile
+from math import inf
 from pathlib import Path
 
 import numpy as np
 from peakgate.build.sources import read_sources
-from peakgate.case import Case
+from peakgate.case import Case, Sized
 from peakgate.check.workers import Report
+from peakgate.common.errors import PeakgateError
+from peakgate.device import emulator
 from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable, not_emulated
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
+from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
-from peakgate.project.problems import kernel_name, problems, without_problems
+from peakgate.project.catalogue import kernel_name, problems, without_problems
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
+
+CHOSEN_LIMIT_S = 10.0
+"""Of wall time, for the chosen sizes of one build; what is left out then is reported."""
 
 _ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descending, from 2 on seeds of a shuffle
 
@@ -54,7 +67,12 @@ class BuildKey:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What came of a build. ``skipped`` says why the emulator is not for it, ``broken`` why it does not compile."""
+    """What came of a build. ``skipped`` says why the emulator is not for it, ``broken`` why it does not compile.
+
+    ``sizes`` has the size of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers.
+    ``refused`` has the chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was
+    no time for.
+    """
 
     kernel: str
     problems: int
@@ -62,6 +80,19 @@ class BuildReport:
     findings: tuple[Finding, ...] = ()
     skipped: str | None = None
     broken: str | None = None
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    numbers: str = "size"
+    refused: Mapping[str, str] = field(default_factory=dict)
+    not_reached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """The problems that a family gives, how to make others, and those that were chosen."""
+
+    given: tuple[Case, ...]
+    sized: Sized | None = None
+    chosen: Chosen = field(default_factory=lambda: Chosen({}, {}))
 
 
 def schedules(count: int) -> tuple[int, ...]:
@@ -70,17 +101,29 @@ def schedules(count: int) -> tuple[int, ...]:
 
 
 def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
-    """The problems of every build with ``text`` in the id of a small case: of one family file, or of the project."""
-    return _builds(text, family_file, config.current().root)
+    """The problems of every build with ``text`` in the id of a small case: of one family file, or of the project.
+
+    Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize.
+    """
+    every = _builds(text, family_file, config.current().root)
+    return {key: (*build.given, *build.chosen.cases.values()) for key, build in every.items()}
 
 
 @lru_cache(maxsize=1)
-def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, tuple[Case, ...]]:  # noqa: ARG001  (a key)
+def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, _Build]:  # noqa: ARG001  (a key)
     listed = None if family_file is None else [catalogue.family_at(family_file)]
     grouped: dict[BuildKey, list[Case]] = {}
     for case in problems(text, listed):
         grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
-    return {key: tuple(found) for key, found in grouped.items()}
+    return {key: _with_chosen(tuple(found), catalogue.sized(found[0], listed)) for key, found in grouped.items()}
+
+
+def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Build:
+    if sized is None or not_emulated(given[0]):
+        return _Build(given)
+    more, known = chosen(sized), {case.size for case in given}
+    new = {numbers: case for numbers, case in more.cases.items() if case.size not in known}
+    return _Build(given, sized, replace(more, cases=new))
 
 
 def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:
@@ -113,9 +156,54 @@ def check_build(
     report: Report,
     *,
     nonfinite: bool = False,
+    search_s: float = 0.0,
 ) -> BuildReport:
-    """Check a build that ``builds`` lists; a task for a worker."""
-    return check_cases(builds(text, family_file)[key], orders, report, nonfinite=nonfinite)
+    """Check a build that ``builds`` lists; a task for a worker. ``search_s``: how long other sizes are tried."""
+    build = _builds(text, family_file, config.current().root)[key]
+    found = check_cases(build.given, orders, report, nonfinite=nonfinite)
+    if build.sized is None or found.skipped or found.broken:
+        return found
+    numbers = " x ".join(build.sized.names)
+    refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
+    found = replace(found, numbers=numbers, refused=refused)
+    found = _continued(found, build.chosen.cases.values(), CHOSEN_LIMIT_S, orders[:1], report, nonfinite=nonfinite)
+    if search_s:
+        known, ends = {*found.sizes.values(), *found.refused}, time.monotonic() + search_s
+        others = (case for case in searched(build.sized, seed=0) if case.size not in known)
+        in_time = takewhile(lambda _: time.monotonic() < ends, others)
+        found = _continued(found, in_time, inf, orders[:1], report, nonfinite=nonfinite)
+    return found
+
+
+def _continued(
+    before: BuildReport,
+    cases: Iterable[Case],
+    limit_s: float,
+    orders: Sequence[int],
+    report: Report,
+    *,
+    nonfinite: bool,
+) -> BuildReport:
+    """The report with more problems, as many as the time allows; a size that a reference refuses is no problem."""
+    ends = time.monotonic() + limit_s
+    for case in cases:
+        if time.monotonic() > ends:
+            before = replace(before, not_reached=before.not_reached + 1)
+            continue
+        try:
+            more = check_cases([case], orders, report, nonfinite=nonfinite)
+        except RefusedSize as error:
+            before = replace(before, refused={**before.refused, case.size: str(error)})
+            continue
+        before = replace(
+            before,
+            problems=before.problems + more.problems,
+            launches=before.launches + more.launches,
+            findings=before.findings + more.findings,
+            broken=more.broken,
+            sizes={**before.sizes, **more.sizes},
+        )
+    return before
 
 
 def check_cases(
@@ -127,10 +215,11 @@ def check_cases(
         return BuildReport(kernel, len(cases), skipped=reason)
     found: list[Finding] = []
     launches = 0
+    load = cache(emulator.load)
     for case in cases:
         report(case.id)
         try:
-            launched = check_case(case, orders, nonfinite=nonfinite)
+            launched = check_case(case, orders, nonfinite=nonfinite, load=load)
         except KernelBuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         except MemoryError as error:
@@ -139,17 +228,22 @@ def check_cases(
             )
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]
-    return BuildReport(kernel, len(cases), launches, tuple(found))
+    return BuildReport(kernel, len(cases), launches, tuple(found), sizes={case.id: case.size for case in cases})
 
 
 def check_case(
-    case: Case, orders: Sequence[int], *, access_budget: int = ACCESS_BUDGET, nonfinite: bool = False
+    case: Case,
+    orders: Sequence[int],
+    *,
+    access_budget: int = ACCESS_BUDGET,
+    nonfinite: bool = False,
+    load: Callable[..., emulator.EmulatedKernel] = emulator.load,
 ) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile.
     """
-    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite)
+    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
     launched: list[list[Finding]] = []
     try:
         wanted = expected(np, launchable, CpuLaunchable)
@@ -161,7 +255,10 @@ def check_case(
         except KernelFault as fault:
             launched.append(_findings(case, order, fault))
             break
-        result = check(np, case, launchable.outputs, wanted)
+        try:
+            result = check(np, case, launchable.outputs, wanted)
+        except ValueError as error:
+            raise PeakgateError(f"{error}; correct the reference") from error
         if result.mismatch is not None:
             launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
             break

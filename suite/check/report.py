@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -12,6 +13,8 @@ from peakgate.judge.waivers import DefectKey, Waiver, accepted
 from peakgate.verdict import ExitCode
 
 COMMAND = "check"
+SOME = 6
+"""Sizes that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Defect:
     launches: int
     line: str = ""
     """The text of the line, without indentation."""
+    sizes: str = ""
+    """With which sizes it showed, and with which it did not; empty where only one was run."""
 
     @property
     def key(self) -> DefectKey:
@@ -32,6 +37,7 @@ class Defect:
 
     def __str__(self) -> str:
         often = f" (in {self.launches} launches)" if self.launches > 1 else ""
+        often += f"; {self.sizes}" if self.sizes else ""
         return f"{self.first.case}, schedule {self.first.schedule}: {self.first.what}{often}"
 
 
@@ -47,6 +53,8 @@ class KernelReport:
     broken: str | None
     waived: tuple[tuple[Defect, Waiver], ...] = ()
     """The defects that the project accepts; they are not among ``defects``."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    not_reached: int = 0
 
 
 def _no_text(_kernel: str, _place: str) -> str:
@@ -90,6 +98,12 @@ def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float)
     said += [f"{defect}: waived until {waiver.expires}: {waiver.reason}" for defect, waiver in accepted_ones]
     said += [f"{report.kernel}: not checked: {report.broken}" for report in reports if report.broken]
     said += [f"{report.kernel}: skipped: {report.skipped}" for report in reports if report.skipped]
+    said += [f"{report.kernel}: {_refused(report.refused)}" for report in reports if report.refused]
+    said += [
+        f"{report.kernel}: no time for {_many(report.not_reached, 'chosen size')}; give it edges, smaller ones"
+        for report in reports
+        if report.not_reached
+    ]
     defects = sum(len(report.defects) for report in reports)
     problems, launches = (sum(getattr(report, what) for report in reports) for what in ("problems", "launches"))
     verdict = _many(defects, "defect") if defects else "no defect"
@@ -103,6 +117,11 @@ def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float)
     )
     said.append(f"{counts}, {_many(launches, 'launch', 'launches')}: {verdict} ({wall_s:.0f} s)")
     return said
+
+
+def _refused(refused: Mapping[str, str]) -> str:
+    size, why = next(iter(refused.items()))
+    return f"its family refuses {_many(len(refused), 'chosen size')}, such as {size} ({why})"
 
 
 def _many(count: int, one: str, more: str = "") -> str:
@@ -121,6 +140,8 @@ def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: fl
                 "launches": report.launches,
                 "skipped": report.skipped,
                 "not_checked": report.broken,
+                "refused": dict(report.refused),
+                "not_reached": report.not_reached,
                 "defects": [_described(defect) for defect in report.defects],
                 "waived": [
                     {**_described(defect), "reason": waiver.reason, "expires": waiver.expires.isoformat()}
@@ -133,22 +154,51 @@ def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: fl
 
 
 def _described(defect: Defect) -> dict[str, Any]:
-    return {**asdict(defect.first), "launches": defect.launches}
+    return {**asdict(defect.first), "launches": defect.launches, "sizes": defect.sizes}
 
 
 def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str]) -> KernelReport:
     found: dict[tuple[str, str | None], list[Finding]] = {}
     for build in builds:
-        for finding in build.findings:
+        for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
             found.setdefault((finding.kind, finding.where), []).append(finding)
     return KernelReport(
         kernel,
         problems=sum(build.problems for build in builds),
         launches=sum(build.launches for build in builds),
         defects=tuple(
-            Defect(kernel, findings[0], len(findings), text_at(kernel, where) if where else "")
+            Defect(
+                kernel,
+                findings[0],
+                len(findings),
+                text_at(kernel, where) if where else "",
+                _sizes(builds, {finding.case for finding in findings}),
+            )
             for (_, where), findings in found.items()
         ),
         skipped=next((build.skipped for build in builds if build.skipped), None),
         broken=next((build.broken for build in builds if build.broken), None),
+        refused={size: why for build in builds for size, why in build.refused.items()},
+        not_reached=sum(build.not_reached for build in builds),
     )
+
+
+def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
+    """Which sizes show a defect and which do not, of builds that it shows in."""
+    ran = {case: size for build in builds if shown_by & build.sizes.keys() for case, size in build.sizes.items()}
+    bad = dict.fromkeys(size for case, size in ran.items() if case in shown_by)
+    good = dict.fromkeys(size for case, size in ran.items() if case not in shown_by and size not in bad)
+    if len(bad) + len(good) < 2:
+        return ""
+    numbers = next(build.numbers for build in builds if build.sizes)
+    return f"with {numbers} = {_some(bad)}" + (f", not with {_some(good)}" if good else ", every one tried")
+
+
+def _some(sizes: Iterable[str]) -> str:
+    """The smallest few."""
+    ordered = sorted(sizes, key=_numbers)
+    return ", ".join(ordered[:SOME]) + (f" and {len(ordered) - SOME} more" if len(ordered) > SOME else "")
+
+
+def _numbers(size: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", size)]

@@ -11,7 +11,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -19,6 +19,8 @@ from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
+
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 Report = Callable[[str], None]
 """By which a task says what it is at, for the case that it does not come back."""
@@ -129,9 +131,23 @@ def _start() -> _Worker[Result]:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    process.start()
+    with _one_thread_each():
+        process.start()
     theirs.close()  # so that our end closes when theirs is gone
     return _Worker(process, ours)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """NumPy's BLAS starts a thread per core in each process, which wait for work by spinning."""
+    before = {name: os.environ.get(name) for name in _BLAS_THREADS}
+    os.environ |= {name: value or "1" for name, value in before.items()}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
 
 
 def _serve(connection: Connection) -> None:

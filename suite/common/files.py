@@ -16,7 +16,7 @@ _DEFAULT_MODE = 0o644
 
 
 def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
-    """``head`` as JSON with one entry more, whose members stand a line each: a diff shows which of them changed."""
+    """``head`` as JSON with one entry more, its members on one line each: a diff shows which changed."""
     if isinstance(members, Mapping):
         rows, (opening, closing) = [f"{json.dumps(key)}: {json.dumps(member)}" for key, member in members.items()], "{}"
     else:

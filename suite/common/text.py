@@ -25,6 +25,12 @@ def one_line(text: str) -> str:
     return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", text)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 case``, ``2 cases``, ``3 launches``."""
+    plural = "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
+
+
 def encodable(text: str) -> str:
     """``text`` with a question mark for each half of a surrogate pair, which no encoding and no Arrow array takes."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import Resources
-from peakgate.case import Array, Buffer, Case, Role, Scale, Stage, value_of
-from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.device import emulator
 from peakgate.device.emulator.defects import DefectKind
 from peakgate.device.interface import POISON, DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.device.preflight import Preflight
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.texels import TexelBuffer
@@ -94,17 +93,26 @@ class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
     ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
-    ``nonfinite`` reports NaNs and infinities that the kernel writes.
+    ``nonfinite`` reports NaNs and infinities that the kernel writes. ``trace``, where one is set, receives the accesses
+    to shared memory of one block: of the last launch there was. ``load`` is the emulator's, or one that remembers what
+    it has loaded, where sources do not change.
     """
 
     resources: Resources | None = None
     fingerprint: str | None = None
 
     def __init__(
-        self, case: Case, access_budget: int = ACCESS_BUDGET, seed: int = 0, *, nonfinite: bool = False
+        self,
+        case: Case,
+        access_budget: int = ACCESS_BUDGET,
+        seed: int = 0,
+        *,
+        nonfinite: bool = False,
+        load: Callable[..., emulator.EmulatedKernel] = emulator.load,
     ) -> None:
         self.case = case
         self._nonfinite = nonfinite
+        self.trace: emulator.Trace | None = None
         self._access_budget = access_budget
         self.poison = POISON
         self._values: list[Any] = []
@@ -122,7 +130,7 @@ class CpuLaunchable:
             name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
         }
         self._kernels = {
-            kernel: emulator.load(stage.source, kernel, case.defines, **_build_options(stage))
+            kernel: load(stage.source, kernel, case.defines, **_build_options(stage))
             for kernel in stage.kernels
             if stage.source is not None
         }
@@ -171,6 +179,7 @@ class CpuLaunchable:
                     constants=self._constants,
                     cooperative=self.case.stage.cooperative,
                     nonfinite=self._nonfinite,
+                    trace=self.trace,
                     outputs=[place for place, at in enumerate(each.takes) if at in outputs],
                 )
         except emulator.KernelDefect as defect:

@@ -14,7 +14,7 @@ from peakgate.device.driver import slug
 from peakgate.device.libraries import cublas_version
 from peakgate.device.nvml import ask
 from peakgate.device.preflight import Load, Preflight, reasons
-from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
+from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ import numpy as np
 from peakgate.build.cubin import BuildError, Cubin, cache_folder, cubin
 from peakgate.case import Array, Buffer, Case, Scale
 from peakgate.device import facts
-from peakgate.device.faults import failure
-from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault
+from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream

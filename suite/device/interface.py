@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]
@@ -16,6 +16,10 @@ DeviceKind = Literal["gpu", "cpu"]
 
 POISON = 0xFF
 """Every byte of an output before a launch: NaN in every float type."""
+
+
+OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
+"""How the runtime and the driver name it, before a colon and their words."""
 
 
 class KernelFault(Exception):
@@ -117,3 +121,14 @@ class Device(Protocol):
     def warm_up(self) -> None:
         """Bring the device to the state in which it measures steadily."""
         ...
+
+
+def failure(error: Exception, *, lost: bool = False) -> KernelFault | MemoryError:
+    """A full GPU is no fault of the kernel: a spilling kernel's local memory may be what did not fit.
+
+    ``lost`` says that the CUDA context takes no more launches: the kernel crashed.
+    """
+    message = str(error)
+    if message.partition(":")[0] in OUT_OF_MEMORY:
+        return MemoryError(message)
+    return KernelCrash(message) if lost else KernelFault(message)

@@ -152,6 +152,7 @@ class GpuLaunchable:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
         launch, size = self.launch, plan.batch_of(None)
+        unmoved = ", textures and surfaces where they are" if self._objects else ""
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
             nonlocal launch, size
@@ -169,19 +170,23 @@ class GpuLaunchable:
                 plan,
                 highest_mhz,
                 batch,
-                lambda: stream.method(held=hold, moved=launch is not self.launch),
+                lambda: stream.method(held=hold, moved=launch is not self.launch) + unmoved,
             )
             return replace(taken, control_us=self._device.control_us())
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
     def _moved(self) -> Launch | None:
-        """The same launch on the same data elsewhere in memory; None where it stays where it is."""
-        places = self._device.places(self.case.buffers) if self._movable else None
+        """The same launch on the same data elsewhere in memory; None where it stays where it is.
+
+        Textures and surfaces stay.
+        """
+        moving = [(position, buffer) for position, buffer in self._buffers() if position not in self._objects]
+        places = self._device.places([buffer for _, buffer in moving]) if self._movable and moving else None
         if places is None:
             return None
-        arrays: dict[int, Array] = {}
-        for (position, buffer), array in zip(self._buffers(), places, strict=True):
+        arrays = dict(self._arrays)
+        for (position, buffer), array in zip(moving, places, strict=True):
             arrays[position] = array
             if buffer.role in (Role.IN, Role.INOUT):
                 origin: Array = self._pristine.get(position, self._arrays[position])

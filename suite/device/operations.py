@@ -1,4 +1,4 @@
-"""Yardsticks that are the device's own: its memcpy, the host link, the vendor's SGEMM."""
+"""Reference implementations of the device itself: its memcpy, the host link, the vendor's SGEMM."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Operation:
     """A launch on the current stream.
 
     ``collect`` puts the result where it can be checked (None: it is there). A launch that ``waits_for_host`` copies
-    through the host before it returns; it cannot be queued behind a hold. One that is ``movable`` may be bound again,
-    at no cost, to arrays elsewhere.
+    through the host before it returns; it cannot be queued behind a blocking kernel. One that is ``movable`` may be
+    bound again, at no cost, to arrays at other offsets.
     """
 
     launch: Callable[[], None]

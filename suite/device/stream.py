@@ -40,7 +40,7 @@ class Trial:
 
 
 class SampleStream:
-    """Queues batches of samples behind a hold and reads their times and SM clocks."""
+    """Queues batches of samples behind a blocking kernel and reads their times and SM clocks."""
 
     def __init__(self, l2_bytes: int, largest_batch: int) -> None:
         self.largest_batch = largest_batch

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from peakgate.common.text import counted
 from peakgate.common.toml import TomlFile, nearest, read_toml
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ KEYS = ("schema", "gpu", "floors")
 IMPORTED = re.compile(r"\.(?:nvbench|google-benchmark)(?:-|$)")
 """In the id of a case that `peakgate import` read: no run of this tool knows it."""
 
-ORIGIN = re.compile(r"(?:^|; )\d+ sessions(?: of \d+ GPUs?)?, median .*$")
+ORIGIN = re.compile(r"(?:^|; )\d+ sessions?(?: of \d+ GPUs?)?, median .*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,9 @@ def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]], 
 
 def origin_comment(origin: Origin) -> str:
     """A proposed floor's origin as a comment; ``revise_floors`` recognises it by its first words."""
-    gpus = f"{origin.gpus} GPU{'' if origin.gpus == 1 else 's'}"
     return (
-        f"{origin.sessions} sessions of {gpus}, median {origin.median:.3g}, spread {origin.spread_percent:.2f} %, "
-        f"room {origin.room_percent:.1f} %, driver {origin.driver}, {origin.date}"
+        f"{counted(origin.sessions, 'session')} of {counted(origin.gpus, 'GPU')}, median {origin.median:.3g}, "
+        f"spread {origin.spread_percent:.2f} %, room {origin.room_percent:.1f} %, driver {origin.driver}, {origin.date}"
     )
 
 

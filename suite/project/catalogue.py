@@ -1,4 +1,4 @@
-"""The families of a project and the cases they define."""
+"""The families of a project, the cases they define, and their small problems, for checks that are slow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from peakgate.case import Case, Family, Scale, Stage, Tier
+from peakgate.case import Case, Family, Scale, Sized, Stage, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.project import config
+from peakgate.project import catalogue, config
 from peakgate.project.config import Project
 
 FAMILY_FILE = "family.py"
@@ -70,6 +70,17 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
         if family.name == case.family:
             return [_of_project(probe, project) for probe in _probed(family, _as_defined(case, family))]
     raise PeakgateError(f"case {case.id}: no family named {case.family}")
+
+
+def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
+    """How problems of other sizes of a case's stage are made; None where the family means its own alone."""
+    project = config.current()
+    family = next(each for each in (families(project) if listed is None else listed) if each.name == case.family)
+    found = family.sized(_as_defined(case, family))
+    if found is None:
+        return None
+    make = found.make
+    return replace(found, make=lambda numbers: _of_project(make(numbers), project))
 
 
 def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:
@@ -185,3 +196,53 @@ def _place(error: BaseException, path: Path) -> str:
 
 def _message(error: BaseException) -> str:
     return error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+
+
+def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Case]:
+    """Every small case that has a kernel of its own and ``text`` in its id, with its probes; equal launches once.
+
+    Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
+    when no case is left, or no family is given and there is no project.
+    """
+    chosen = [
+        case
+        for case in catalogue.cases(Scale.SMALL, listed=listed)
+        if case.stage.source is not None and text in case.id
+    ]
+    if not chosen:
+        if listed is None and not text:
+            project = config.required()
+            raise PeakgateError(
+                f"{config.near(project.kernels)}: no family with a kernel and a small problem there; "
+                "`peakgate init` writes an example, benchmark tests are for `peakgate bench`"
+            )
+        raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
+    distinct: dict[Any, Case] = {}
+    for case in chosen:
+        for problem in (case, *catalogue.probes(case, listed)):
+            key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
+            distinct.setdefault(key, problem)
+    return list(distinct.values())
+
+
+def without_problems(listed: Sequence[Family] | None = None) -> list[str]:
+    """The kernels that are measured and that no small case runs: nothing checks them without a GPU."""
+    small = {case.stage for case in catalogue.cases(Scale.SMALL, listed=listed)}
+    measured = catalogue.cases(Scale.BENCH, listed=listed)
+    left = [case for case in measured if case.stage.source is not None and case.stage not in small]
+    return list(dict.fromkeys(map(kernel_name, left)))
+
+
+def _why_none(text: str) -> str:
+    """A kernel file that no family lists yet is the likely slip."""
+    family, _, stage = text.partition(".")
+    project = config.current()
+    file = project.kernels / family / f"{stage}.cu"
+    if stage and file.is_file():
+        return f"no stage is built from {config.near(file)}; add its entry to {config.near(file.parent)}/family.py"
+    return "no small case with a kernel has this in its id; try a family's name"
+
+
+def kernel_name(case: Case) -> str:
+    """A kernel as reports name it, ``family.stage``."""
+    return f"{case.family}.{case.stage.name}"

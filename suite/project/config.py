@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +155,9 @@ def _check_version(file: TomlFile, required: object) -> None:
     """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
     if required is None:
         return
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  # slow, and few projects ask
+    from importlib import metadata  # noqa: PLC0415  # slow, and few projects ask
+
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
 
     try:
         wanted = SpecifierSet(required if isinstance(required, str) else "?")

@@ -1,18 +1,17 @@
-"""The baseline file: JSON in a fixed order, one line a kernel and architecture, so that a diff can be reviewed."""
+"""What a kernel uses, as records and as the baseline file: JSON in a fixed order, for diffs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.resources.usage import Occupancy, Survey, Target, Usage
 
 SCHEMA = 1
 
@@ -70,3 +69,52 @@ def _usage(line: Mapping[str, Any]) -> Usage:
         block: Occupancy(float(fraction), str(limiter)) for block, (fraction, limiter) in line["occupancy"].items()
     }
     return Usage(Resources(**resources), occupancy)
+
+
+class Target(NamedTuple):
+    """One kernel build, ``family.stage`` or ``family.stage+NAME=VALUE+...``, for one architecture.
+
+    ``sm`` is the compute capability as compilers write it: 90 for 9.0, 120 for 12.0.
+    """
+
+    kernel: str
+    sm: int
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Theoretical occupancy, 0 to 1, to four digits, and the limits that allow no further block, ``warps+shared``."""
+
+    fraction: float
+    limiter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one build takes on one architecture; ``occupancy`` by block, ``256`` or ``32x8``."""
+
+    resources: Resources
+    occupancy: Mapping[str, Occupancy]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What every build takes under one NVRTC with one set of options.
+
+    ``broken`` holds the compiler's message for builds that do not compile; a baseline has none.
+    """
+
+    nvrtc: str
+    options: tuple[str, ...]
+    usage: Mapping[Target, Usage]
+    broken: Mapping[Target, str]
+
+    def without(self, kernels: Collection[str], architectures: Collection[int] = ()) -> Survey:
+        """The survey less these kernel builds and these architectures."""
+
+        def stays(target: Target) -> bool:
+            return target.kernel not in kernels and target.sm not in architectures
+
+        usage = {target: usage for target, usage in self.usage.items() if stays(target)}
+        broken = {target: message for target, message in self.broken.items() if stays(target)}
+        return Survey(self.nvrtc, self.options, usage, broken)

@@ -18,11 +18,12 @@ from pathlib import Path
 from peakgate.case import Scale, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
+from peakgate.resources.baseline import Survey, Target, Usage
 from peakgate.resources.compare import REGRESSIONS, Finding, compare, differing, exit_code, incomparable, varying
 from peakgate.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
-from peakgate.resources.usage import Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
 BASELINE = "resources.json"
@@ -97,10 +98,10 @@ def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
     """One line: how much was compiled and what came of it."""
     kernels = {target.kernel for target in (*current.usage, *current.broken)}
     regressions = sum(finding.kind in REGRESSIONS for finding in findings)
-    count = len(current.usage) + len(current.broken)
+    builds, count = counted(len(kernels), "kernel build"), len(current.usage) + len(current.broken)
     return (
-        f"{len(kernels)} kernel builds, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
-        f"{regressions} regressions, {len(findings) - regressions} other differences"
+        f"{builds}, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
+        f"{counted(regressions, 'regression')}, {counted(len(findings) - regressions, 'other difference')}"
     )
 
 
@@ -124,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
     )
-    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one a core)")
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one per core)")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     return parser
 

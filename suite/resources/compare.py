@@ -1,4 +1,4 @@
-"""What moved between a baseline and a survey, and whether that is a regression: pure judgement."""
+"""What differs between a baseline and a survey, and whether that is a regression: pure judgement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from peakgate.build.cubin import Resources
 from peakgate.common.text import one_line
-from peakgate.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
 from peakgate.verdict import ExitCode
 
 
@@ -53,7 +53,8 @@ def compare(baseline: Survey, current: Survey) -> list[Finding]:
     """Every difference, the gravest first.
 
     A build that does not compile is a regression whether or not the baseline knows it; so are spilled bytes above the
-    baseline's (a new build's are 0) and occupancy below it at any block. All else that moved is only said.
+    baseline's (a new build's are 0) and occupancy below it at any block. Other differences
+    are reported and never fail.
     """
     found = [(Kind.NOT_COMPILING, target, message) for target, message in current.broken.items()]
     for target, usage in current.usage.items():
@@ -72,27 +73,27 @@ def differing(baseline: Survey, current: Survey) -> list[Target]:
 
 
 def varying(seen: Mapping[Target, tuple[Usage, Usage]]) -> list[Finding]:
-    """What the compiler gives now as it was and now otherwise: (the baseline's, the other), said and not judged."""
+    """What the compiler gives differently from call to call, (the baseline's, the other): reported and never failed."""
     found = []
     for target, (before, other) in seen.items():
         moved = _moved(before, other)
         if moved is not None:
-            text = f"the compiler gives the same text one time what the baseline has, another time {moved[1]}"
+            text = f"the compiler gives the same source what the baseline has in one build, in another {moved[1]}"
             found.append((Kind.VARIES, target, text))
     return _merged(found)
 
 
 def incomparable(baseline: Survey, current: Survey) -> str | None:
-    """Why differences cannot be laid at the kernels' door: another compiler or other options; None when they can."""
+    """Why the kernels cannot be blamed for differences: another compiler or other options; None where they can."""
     if baseline.nvrtc != current.nvrtc:
         return (
             f"the baseline was made with NVRTC {baseline.nvrtc}, this is NVRTC {current.nvrtc}: "
-            "the compiler may have moved what moved"
+            "the differences may come from the compiler"
         )
     if baseline.options != current.options:
         return (
             f"the baseline was made with the options {' '.join(baseline.options)}, "
-            f"these are {' '.join(current.options)}: they may have moved what moved"
+            f"these are {' '.join(current.options)}: the differences may come from them"
         )
     return None
 
@@ -111,7 +112,7 @@ def _new(usage: Usage) -> tuple[Kind, str]:
 
 
 def _moved(before: Usage, after: Usage) -> tuple[Kind, str] | None:
-    """The gravest of what moved and everything that did; None when nothing did."""
+    """The gravest kind of difference and all differences in words; None where there is none."""
     kinds, parts = [Kind.CHANGED], []
     for field in fields(Resources):
         old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)
@@ -127,7 +128,7 @@ def _moved(before: Usage, after: Usage) -> tuple[Kind, str] | None:
 
 
 def _occupancy_moved(before: Mapping[str, Occupancy], after: Mapping[str, Occupancy]) -> tuple[list[str], bool]:
-    """What moved at which blocks, and whether occupancy was lost at any; blocks that came or went lose none."""
+    """What differs at which blocks, and whether occupancy was lost at any; new and dropped blocks lose none."""
     parts, lost = [], False
     for block in sorted(before.keys() | after.keys()):
         old, new = before.get(block), after.get(block)

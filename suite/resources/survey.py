@@ -12,7 +12,7 @@ from peakgate.build.cubin import BuildError, Defines
 from peakgate.case import Case, Launch, Stage
 from peakgate.common.errors import PeakgateError
 from peakgate.judge import occupancy
-from peakgate.resources.usage import Occupancy, Survey, Target, Usage
+from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 

@@ -9,20 +9,19 @@ import os
 import platform
 import shutil
 import sys
-import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from peakgate.case import Case, Tier
+from peakgate.case import SCHEMA, Case, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
-from peakgate.common.schema import SCHEMA
+from peakgate.common.processes import seconds_since_start_of
 from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device
-from peakgate.device.faults import failure
+from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
@@ -272,7 +271,7 @@ class KernelRun:
 
     def _wall_s(self) -> float:
         """Wall time since the run was started: by its supervisor, or with this process."""
-        return _seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
+        return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
 
 
 def _undecided(link: Link, reason: str) -> NoReturn:
@@ -349,10 +348,3 @@ def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[s
         if case_id not in every and not config.required().benchmarks:
             raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
-
-
-def _seconds_since_start_of(process: int) -> float:
-    """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - started

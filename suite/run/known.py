@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from peakgate.case import Argument, Array, Buffer, Case, Reference, Role, Scale, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
 from peakgate.run import listing
@@ -188,7 +189,7 @@ def differences(known: Sequence[Listed], heads: Mapping[str, Listed]) -> list[st
         found = [(base.id, value(base), value(head)) for base, head in pairs if value(base) != value(head)]
         if found:
             case, was, now = found[0]
-            count = "1 case" if len(found) == 1 else f"{len(found)} cases"
+            count = counted(len(found), "case")
             lines.append(f"the change's {term} of {count} without effect ({case}: {was} stays, not {now})")
     return lines
 

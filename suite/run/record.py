@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from peakgate.common.text import counted
 from peakgate.run.session import Outcome, Session
 from peakgate.verdict import Verdict, counts
 
@@ -100,7 +101,7 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
     lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
     verdicts = [Verdict(entry["verdict"]) for entry in entries]
-    lines.append(f"{len(entries)} cases on {session.device.slug}: {counts(verdicts)}")
+    lines.append(f"{counted(len(entries), 'case')} on {session.device.slug}: {counts(verdicts)}")
     if partial is not None:
         lines.append(f"partial run: {partial}")
     return lines

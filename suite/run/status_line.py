@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 
 LOG_EVERY_S = 10.0
 """How often a log, as opposed to a terminal, gets a line."""
@@ -50,7 +51,7 @@ class StatusLine:
 
     def building(self, count: int) -> None:
         """The run begins: its cases are built first."""
-        self._show(f"building {count} cases", None)
+        self._show(f"building {counted(count, 'case')}", None)
 
     def built(self) -> None:
         """Count the time from now on: what building took says nothing of the cases to come."""

@@ -17,11 +17,12 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.judge import waivers
 from peakgate.judge.waivers import DefectKey, Waiver
 from peakgate.project import config
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 from peakgate.sanitize import tool
 from peakgate.sanitize.report import Defect, ToolReport, key, read_report, without_waived
 from peakgate.verdict import ExitCode
@@ -75,15 +76,15 @@ def exit_code(reports: Iterable[ToolReport], complaints: Sequence[str] = ()) -> 
 
 
 def lines(report: ToolReport, wall_s: float) -> list[str]:
-    """What is said of one tool: a line a defect, then a line for the tool."""
+    """The report of one tool: one line per defect, then one for the tool."""
     said = [f"{report.tool}: {_defect_line(defect)}" for defect in report.defects]
     said += [
         f"{report.tool}: {_defect_line(defect)}: waived until {waiver.expires}: {waiver.reason}"
         for defect, waiver in report.waived
     ]
-    count = f"{report.errors} error{'' if report.errors == 1 else 's'}" if report.errors else "no error"
+    count = counted(report.errors, "error") if report.errors else "no error"
     unlisted = f", {report.unlisted} of them not listed" if report.unlisted else ""
-    launches = f"{len(report.journal.launched)} launches of {report.kernels} kernels"
+    launches = f"{counted(len(report.journal.launched), 'launch')} of {counted(report.kernels, 'kernel')}"
     said.append(f"{report.tool}: {launches}, {count}{unlisted} ({wall_s:.0f} s)")
     if report.unfinished:
         said.append(f"{report.tool}: not finished: {report.unfinished}")

@@ -21,7 +21,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.project.problems import kernel_name, problems
+from peakgate.project.catalogue import kernel_name, problems
 from peakgate.verdict import ExitCode
 
 Note = Callable[[dict[str, Any]], None]

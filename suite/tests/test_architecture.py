@@ -16,7 +16,6 @@ PURE = [
     "judge.gate",
     "judge.metrics",
     "judge.occupancy",
-    "judge.peaks",
     "measure.data",
     "measure.placement",
     "measure.sampling",
@@ -34,6 +33,13 @@ def test_a_pure_module_imports_no_device_and_no_cupy(module):
         [sys.executable, "-c", f"import sys, {module}; {script}"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_compare_needs_no_pandas_to_print():
+    script = "import sys, peakgate.reports.comparison.command; print('pandas' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
+    )
 
 
 def test_no_module_is_imported_under_two_names():

@@ -14,8 +14,7 @@ from peakgate.case import ID_PATTERN, Work
 from peakgate.common.errors import PeakgateError
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
-from peakgate.judge.metrics import metrics
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks, metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall
 from peakgate.run.given import Given, case_of, case_parts
@@ -278,8 +277,8 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
 def test_cases_are_selected_by_id_from_a_file_and_by_k(project):
     folder = project(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
-    assert "1 cases on cpu-emulator: 1 NO_FLOOR" in bench(folder, "--cases=ids").stdout
-    assert "1 cases on cpu-emulator: 1 NO_FLOOR" in bench(folder, "-k", "bench_ops.bench_double-16").stdout
+    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, "--cases=ids").stdout
+    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, "-k", "bench_ops.bench_double-16").stdout
     saved = json.loads((folder / "run.json").read_text())
     assert saved["peakgate"]["whole"] is False
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-9\n")

@@ -1,7 +1,6 @@
 import pytest
 from peakgate.device import libraries
-from peakgate.device.faults import failure
-from peakgate.device.interface import KernelCrash, KernelFault
+from peakgate.device.interface import KernelCrash, KernelFault, failure
 
 
 @pytest.mark.parametrize("name", ["cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"])

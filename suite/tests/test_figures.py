@@ -3,8 +3,7 @@
 import pytest
 from peakgate.case import Buffer, Role, Work
 from peakgate.judge.gate import judge
-from peakgate.judge.metrics import Metrics, matching_roof, metrics
-from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
+from peakgate.judge.metrics import Metrics, Peaks, matching_roof, metrics, pcie_gbs, theoretical_peaks
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_cases import make_case, make_samples
 

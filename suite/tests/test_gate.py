@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.judge.gate import judge, judge_again
-from peakgate.judge.metrics import Metrics
-from peakgate.judge.peaks import Bound
+from peakgate.judge.metrics import Bound, Metrics
 from peakgate.measure.sampling import Samples
 from peakgate.verdict import Judgement, Verdict
 

@@ -8,8 +8,8 @@ import pytest
 from peakgate.case import Launch, Stage, Tier
 from peakgate.project import catalogue
 from peakgate.resources import baseline, command
+from peakgate.resources.baseline import Target
 from peakgate.resources.survey import builds, survey
-from peakgate.resources.usage import Target
 from peakgate.verdict import ExitCode
 from synthetic_cases import make_case
 
@@ -104,7 +104,7 @@ def test_what_the_compiler_gives_otherwise_by_luck_is_said_and_does_not_fail(sou
 
     monkeypatch.setattr(command, "usage_anew", by_luck)
     assert run() is ExitCode.OK
-    assert "VARIES, the compiler gives the same text one time what the baseline has, another time" in (
+    assert "VARIES, the compiler gives the same source what the baseline has in one build, in another" in (
         capsys.readouterr().out
     )
     assert len(tries) == 9

@@ -135,7 +135,7 @@ def test_a_file_of_case_ids_selects_exactly_those(tmp_path):
     (tmp_path / "cases").write_text("roof.memcpy-256KiB\n")
     done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
     assert done.returncode == 0
-    assert "1 cases on cpu-emulator" in done.stdout
+    assert "1 case on cpu-emulator" in done.stdout
 
 
 def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
-from peakgate.project.problems import kernel_name, problems
+from peakgate.project.catalogue import kernel_name, problems
 from peakgate.sanitize import command, tool
 from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
 from peakgate.verdict import ExitCode
@@ -121,14 +121,14 @@ def test_a_record_without_a_kernel_is_kept():
 def test_a_clean_run_passes(left):
     report = left(xml(), "========= ERROR SUMMARY: 0 errors", [{"machine": {"name": "x"}}, LAUNCH, DONE])
     assert (report.exit_code, report.errors, report.unfinished) == (ExitCode.OK, 0, None)
-    assert command.lines(report, 3.4) == ["memcheck: 1 launches of 1 kernels, no error (3 s)"]
+    assert command.lines(report, 3.4) == ["memcheck: 1 launch of 1 kernel, no error (3 s)"]
 
 
 def test_errors_fail_and_those_beyond_the_tools_limit_count(left):
     log = "========= ERROR SUMMARY: 256 errors\n========= ERROR SUMMARY: 156 errors were not printed. Use --print-limit"
     report = left(xml(record("Invalid write")), log, [LAUNCH, DONE])
     assert (report.exit_code, report.errors) == (ExitCode.REGRESSION, 157)
-    assert command.lines(report, 1)[-1] == "memcheck: 1 launches of 1 kernels, 157 errors, 156 of them not listed (1 s)"
+    assert command.lines(report, 1)[-1] == "memcheck: 1 launch of 1 kernel, 157 errors, 156 of them not listed (1 s)"
 
 
 def test_a_failed_launch_is_an_error_of_its_kernel(left):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.common.schema import EMULATOR_SLUG
+from peakgate.case import EMULATOR_SLUG
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run import journal
 

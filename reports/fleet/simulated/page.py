@@ -1,7 +1,7 @@
 """Simulate fleets and fill the page that reports it.
 
-``python -m peakgate.reports.fleet.simulated.page RECORD --simulate RUNS`` writes the record, some minutes of one
-processor; ``... RECORD --page PAGE`` fills the page's blocks and draws its picture from the record.
+``python -m peakgate.reports.fleet.simulated.page RECORD --simulate RUNS`` writes the record, about half an hour of
+one processor; ``... RECORD --page PAGE`` fills the page's blocks and draws its picture from the record.
 """
 
 from __future__ import annotations
@@ -32,11 +32,19 @@ SEED = 20261122
 HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.csv"
 PICTURE = "power.svg"
 TRIALS_SEEN = "trial-*/summary.json"
+PARTS = {
+    "one": "fleet of one GPU",
+    "exclusive": "one GPU at a time",
+    "together": "all GPUs at once",
+    "losses": "the same, one worker killed midway",
+    "shard": "full tier spread over all GPUs",
+}
 PEER_SIZES = (8, 64, 1000)
-FLEETS = {8: 80, 64: 60, 1000: 40, 10_000: 12}
+FLEETS = {8: 1500, 64: 400, 1000: 400, 10_000: 300}
 """How many healthy fleets of so many GPUs are simulated of each shape."""
 
-TRIALS = 40
+TRIALS = {8: 600, 64: 200, 1000: 200, 10_000: 200}
+"""How many slow GPUs or nodes, of each kind and size of the slowdown."""
 
 
 def simulate(record: Path, runs: Path) -> None:
@@ -71,7 +79,7 @@ def simulate(record: Path, runs: Path) -> None:
             if kind == rates.NODE and size < 64:
                 continue
             for slowdown in rates.SLOWDOWNS:
-                hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS, rng=rng)
+                hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS[size], rng=rng)
                 ideal = rates.best(known, size, kind, slowdown)
                 powers.append(
                     {
@@ -168,39 +176,59 @@ def tables(record: Path) -> dict[str, str]:
 
 
 def trials(record: Path) -> str:
-    """Every trial of the record, the one with the fewest GPUs first: wall times, verdicts below it."""
+    """The newest trial of each number of GPUs, the fewest first: wall times, where they went, verdicts below."""
     try:
         seen = [json.loads(path.read_text(encoding="utf-8")) for path in record.glob(TRIALS_SEEN)]
     except (OSError, ValueError) as error:
         raise PeakgateError(f"{record / TRIALS_SEEN}: a trial cannot be read ({error})") from None
     if not seen:
         raise PeakgateError(f"{record / TRIALS_SEEN}: no record of a trial; see reports/fleet/trial.py")
-    return "\n\n".join(_trial(facts) for facts in sorted(seen, key=lambda facts: int(facts["workers"])))
+    newest = {int(facts["workers"]): facts for facts in sorted(seen, key=lambda facts: str(facts["together"]["fleet"]))}
+    return "\n\n".join(_trial(newest[workers]) for workers in sorted(newest))
 
 
 def _trial(facts: Mapping[str, Any]) -> str:
-    """Wall times on one machine, beside one gate alone and the mean gate of a fleet one at a time."""
-    alone = facts["alone"]["wall_s"]
-    gates = {name: [gate["wall_s"] for gate in facts[name]["gates"].values()] for name in ("exclusive", "together")}
-    mean = sum(gates["exclusive"]) / len(gates["exclusive"])
-    walls = {
-        "one gate alone, warm cache": alone,
-        "slowest gate, one GPU at a time": max(gates["exclusive"]),
-        "slowest gate, all GPUs at once": max(gates["together"]),
-        "whole command, one GPU at a time": facts["exclusive"]["wall_s"],
-        "whole command, all GPUs at once": facts["together"]["wall_s"],
-        "the same, one worker killed midway": facts["losses"]["wall_s"],
-    }
-    rows = [(name, f"{wall:.1f} s", f"{wall / alone:.2f}", f"{wall / mean:.2f}") for name, wall in walls.items()]
-    head = (f"{facts['workers']} GPUs", "wall time", "over one gate alone", "over the mean gate one at a time")
-    judged = Counter[str]()
+    """Wall times on one machine, beside ``bench`` of one GPU and beside the same command on one GPU."""
+    alone, one = facts["alone"]["wall_s"], _wall_s(facts["one"]) if "one" in facts else None
+    rows: list[tuple[str, ...]] = [("`peakgate bench` of one GPU, without a fleet", f"{alone:.1f} s", "1.00", "")]
+    for name, label in PARTS.items():
+        if name in facts:
+            wall = _wall_s(facts[name])
+            beside = [f"{wall / each:.2f}" if each and name != "shard" else "" for each in (alone, one)]
+            rows.append((label, f"{wall:.1f} s", *beside))
+    if "shard" in facts:
+        added = sum(float(gate["wall_s"]) for gate in facts["shard"]["gates"].values())
+        rows.append(("its gates' times added", f"{added:.1f} s", "", ""))
+    head = (f"{facts['workers']} GPUs", "wall time", "over `bench` of one GPU", "over a fleet of one GPU")
     parts = [part for part in facts.values() if isinstance(part, dict) and "gates" in part]
-    for gate in (gate for part in parts for gate in part["gates"].values()):
+    gates = [gate for part in parts for gate in part["gates"].values()]
+    judged = Counter[str]()
+    for gate in gates:
         judged.update(gate["verdicts"])
-    lost = sum(gate["workers_lost"] for part in parts for gate in part["gates"].values())
+    lost = sum(gate["workers_lost"] for gate in gates)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in judged.most_common())
-    measured = sum(gate["outcome"] == "measured" for part in parts for gate in part["gates"].values())
-    return f"{table(head, rows)}\n\n{measured} gates measured, {lost} worker lost on the way: {counted}."
+    measured = sum(gate["outcome"] == "measured" for gate in gates)
+    below = f"{measured} gates measured, {lost} workers lost on the way: {counted}."
+    return "\n\n".join([table(head, rows), *_phases(facts), below])
+
+
+def _wall_s(part: Mapping[str, Any]) -> float:
+    """Wall time of a command, by its own clock where it has one: from the start of its process to its reports."""
+    return float(sum(part["phases"].values()) if part.get("phases") else part["wall_s"])
+
+
+def _phases(facts: Mapping[str, Any]) -> list[str]:
+    """Where the seconds of each whole command went, and those of its slowest gate; nothing of an early trial."""
+    rows = []
+    for name, label in PARTS.items():
+        if seconds := facts.get(name, {}).get("phases"):
+            slowest = max(facts[name]["gates"].values(), key=lambda gate: float(gate["wall_s"]))
+            rows.append((label, *map(_long_phases, (seconds, slowest["phases"]))))
+    return [table(("seconds", "of the command", "of its slowest gate"), rows)] if rows else []
+
+
+def _long_phases(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{phase} {value:.1f}" for phase, value in seconds.items() if value >= 0.05)
 
 
 def picture(record: Path) -> str:

@@ -16,7 +16,7 @@ from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type
 
 SIZES = (8, 64, 1000, 10_000)
 SPREADS = (
-    *(Spread("normal", 0.0025), Spread("normal", 0.005), Spread("normal", 0.01)),
+    *(Spread("normal", 0.0025), Spread("normal", 0.005), Spread("normal", 0.0067), Spread("normal", 0.01)),
     *(Spread("laplace", 0.005), Spread("t8", 0.005), Spread("t5", 0.005)),
 )
 USUAL = SPREADS[1]

@@ -7,6 +7,7 @@ from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect
 from peakgate.device.emulator.launch import MAX_COOPERATIVE_THREADS, EmulatedKernel, load
 from peakgate.device.emulator.textures import TexelArray
 from peakgate.device.emulator.toolchain import KernelBuildError
+from peakgate.device.emulator.trace import SharedAccess, Trace
 
 __all__ = [
     "DEFAULT_CAPABILITY",
@@ -19,7 +20,9 @@ __all__ = [
     "Given",
     "KernelBuildError",
     "KernelDefect",
+    "SharedAccess",
     "TexelArray",
+    "Trace",
     "available_compilers",
     "find_compiler",
     "load",

@@ -37,6 +37,7 @@ HEADERS = (
     "cuda_math.h",
     "cuda_types.h",
     "cuda_groups.h",
+    "cuda_cub.h",
     "cuda_half.h",
     "cuda_narrow.h",
     "cuda_sync.h",
@@ -123,7 +124,7 @@ def build_kernel(
             flags,
             macros,
             runtime.name,
-            _own_texts((*HEADERS, "ptx.py", "ptx_instructions.py")),
+            _own_digest((*HEADERS, "ptx.py", "ptx_instructions.py")),
             stand_ins.name,
             texts,
         )
@@ -180,7 +181,7 @@ def build_runtime(compiler: Compiler) -> Path:
     """
     folder = builds_folder()
     flags = runtime_flags(compiler)
-    key = _digest((compiler.identity, flags, _own_texts((*RUNTIME_SOURCES, *RUNTIME_HEADERS))))
+    key = _digest((compiler.identity, flags, _own_digest((*RUNTIME_SOURCES, *RUNTIME_HEADERS))))
     library = folder / f"runtime-{key}.so"
     if library.exists():
         return library
@@ -279,7 +280,7 @@ def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
 def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:
     """An object file with the dynamic shared arrays of these names; most kernels have none, or one of the same name."""
     text = _dynamic_shared(names)
-    built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_texts(RUNTIME_HEADERS), text))}.o"
+    built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_digest(RUNTIME_HEADERS), text))}.o"
     if not built.exists():
         with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
             source, compiled = Path(scratch, "shared.cpp"), Path(scratch, "shared.o")
@@ -305,8 +306,8 @@ def _dynamic_shared(names: Sequence[str]) -> str:
 
 
 @lru_cache
-def _own_texts(names: tuple[str, ...]) -> str:
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in names)
+def _own_digest(names: tuple[str, ...]) -> str:
+    return _digest([(HERE / name).read_text(encoding="utf-8") for name in names])
 
 
 def _digest(parts: object) -> str:

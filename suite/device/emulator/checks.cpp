@@ -180,10 +180,31 @@ __attribute__((noinline)) void watched_write(const Region& region, uintptr_t add
     look_at_later({address, size, 0, caller, WRITE_AFTER_WRITE, GLOBAL, address - region.start, {}, buffer.floating_size});
 }
 
-template <Manner manner> inline void access(uintptr_t address, size_t size, uintptr_t caller) {
+// What the budget seems to be spent for: there is a write to look at, or accesses are traced.
+__attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
+    budget_low(caller);
+    const Launch& launch = state.launch;
+    const uintptr_t offset = address - state.shared;
+    if (!launch.trace || offset >= state.shared_size || peakgate_block_x != launch.trace_block[0] ||
+        peakgate_block_y != launch.trace_block[1] || peakgate_block_z != launch.trace_block[2])
+        return;
+    const uint64_t at = (*launch.traced)++;
+    if (at >= launch.trace_room) return;
+    constexpr uint32_t manners[] = {0, 1, 3, 5};
+    const bool dynamic = address >= state.dynamic_shared;
+    launch.trace[at] = {state.epoch,
+                        static_cast<uint32_t>(state.current),
+                        static_cast<uint32_t>(dynamic ? address - state.dynamic_shared : offset),
+                        static_cast<uint32_t>(size),
+                        static_cast<uint32_t>(caller - state.image),
+                        manners[manner] | (dynamic ? 8u : 0u)};
+}
+
+// One function for each manner, to which the hooks jump.
+template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
     constexpr const char* what = manner == PLAIN_READ ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
-    spend_budget(caller);
+    if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
     if (manner != PLAIN_READ) {
         written_at = address;
         written_size = size;
@@ -353,6 +374,14 @@ void peakgate_atomic(const void* address, int size, const void* caller) {
     access<ATOMIC_UPDATE>(at, static_cast<size_t>(size), called_at);
     state.acquired_epoch = state.published_epoch;
     if (state.fenced) state.published_epoch = state.epoch;
+}
+
+void peakgate_access(const void* address, size_t size, int writes, const void* caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    if (writes)
+        access<PLAIN_WRITE>(at, size, reinterpret_cast<uintptr_t>(caller));
+    else
+        access<PLAIN_READ>(at, size, reinterpret_cast<uintptr_t>(caller));
 }
 
 void* peakgate_memcpy(void* destination, const void* source, size_t bytes) {

@@ -17,6 +17,7 @@ from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, T
 from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch, Parameter, Report
 from peakgate.device.emulator.toolchain import NEEDS_TWIN, KernelBuildError
+from peakgate.device.emulator.trace import Trace
 from peakgate.device.emulator.variables import Variables
 
 MAX_THREADS = 1024
@@ -104,6 +105,7 @@ class EmulatedKernel:
         outputs: Iterable[int] = (),
         cooperative: bool = False,
         nonfinite: bool = False,
+        trace: Trace | None = None,
     ) -> None:
         """Runs the kernel to its end; arrays are modified in place.
 
@@ -114,6 +116,7 @@ class EmulatedKernel:
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
         ``outputs`` are arguments, by position, that a checked launch must write in full, and read only after that.
         ``cooperative`` lets all blocks wait for the grid; ``nonfinite`` reports NaNs and infinities that are written.
+        ``trace`` receives the accesses to shared memory of its block.
 
         Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong.
         """
@@ -147,6 +150,8 @@ class EmulatedKernel:
             textures=ctypes.addressof(bound.textures),
             texture_count=bound.texture_count,
         )
+        if trace:
+            trace.begin(request, self._library)
         with _one_launch:
             status = self._image.peakgate_launch(ctypes.byref(request))
             reports = self._reports()

@@ -71,6 +71,12 @@ struct Texture {
     int32_t linear, normalized_coordinates, normalized_values, is_surface;
 };
 
+// One access to the shared memory of the block that is traced; read by trace.py.
+struct Traced {
+    uint32_t epoch, thread, offset, size, address;
+    uint32_t manner; // 1: a write, 2: atomic, 4: an asynchronous copy was issued, 8: `offset` counts from the dynamic part
+};
+
 // Filled in by launch.py.
 struct Launch {
     uint32_t grid[3], block[3];
@@ -87,6 +93,10 @@ struct Launch {
     char* (*dynamic_shared)();
     Texture* textures;
     int32_t texture_count;
+    uint32_t trace_block[3]; // whose accesses to shared memory are traced
+    Traced* trace;           // null: none
+    uint64_t trace_room;
+    uint64_t* traced; // out: how many there were, also those beyond the room
 };
 
 enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_OBJECT, AT_GRID_BARRIER, DONE };
@@ -162,7 +172,7 @@ inline void spend_budget(uintptr_t caller) {
 }
 
 // Looks at the value of a write once it is done: the hook comes before it. Called when the budget seems to be spent, so
-// that it costs nothing where there is nothing to look at.
+// that it costs nothing where there is nothing to look at. A traced launch has the budget seem spent all the time.
 bool settle_writes();
 
 // Some threads of the block have met: what any of them did so far, and what they had heard of, is now known to all.

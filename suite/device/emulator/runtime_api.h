@@ -94,6 +94,8 @@ PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
 
 PEAKGATE_API void peakgate_atomic(const void* address, int size, const void* caller);
+// An access that the emulator's own headers make for the kernel's line that called them.
+PEAKGATE_API void peakgate_access(const void* address, size_t size, int writes, const void* caller);
 PEAKGATE_API void peakgate_fence();
 PEAKGATE_API long long peakgate_clock();
 PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);

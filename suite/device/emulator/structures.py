@@ -98,4 +98,8 @@ class Launch(ctypes.Structure):
         ("dynamic_shared", ctypes.c_void_p),
         ("textures", ctypes.c_void_p),
         ("texture_count", ctypes.c_int32),
+        ("trace_block", ctypes.c_uint32 * 3),
+        ("trace", ctypes.c_void_p),
+        ("trace_room", ctypes.c_uint64),
+        ("traced", ctypes.c_void_p),
     )

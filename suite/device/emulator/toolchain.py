@@ -54,7 +54,7 @@ _NOT_EMULATED = {
     r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
     r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
-    r"\bcub/|\bcub::": "CUB",
+    r"\bcub/|\bcub::": "this part of CUB",
     r"\bthrust/|\bthrust::": "Thrust",
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from peakgate.common.files import write_whole
 from peakgate.device.choose import open_device
-from peakgate.project.problems import problems
+from peakgate.project.catalogue import problems
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 EVERY = 10

@@ -1,0 +1,1 @@
+"""What a gate found, posted on the pull or merge request."""

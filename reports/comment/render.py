@@ -1,0 +1,214 @@
+"""The comment on a pull or merge request, and the check beside it, from a gate's verdict files; pure.
+
+The change could have written those files, so everything in them is data to be checked, cut and escaped. This module and
+`rest` import the standard library alone: GitHub's job runs them from a checkout without installing anything.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+MARKER = "<!-- peakgate: the gate's comment -->"
+LONGEST = 65_536
+"""What GitHub takes of a comment, and of a check's summary; GitLab takes more."""
+
+MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
+LONGEST_CELL, LONGEST_FILE = 300, 20 << 20
+FILES = ("protect", "bench", "ab")
+MEANINGS = {
+    0: "pass",
+    3: "could not decide",
+    2: "bad input, or a command ended before its verdict",
+    1: "regression",
+}
+"""By exit code, the mildest first."""
+
+CONCLUSIONS = {0: "success", 3: "neutral", 2: "failure", 1: "failure"}
+FAILING = (
+    "CRASHED",
+    "TIMEOUT",
+    "WRONG",
+    "IMPOSSIBLE",
+    "SLOWER",
+    "BELOW_FLOOR",
+    "MISSING",
+    "INCOMPARABLE",
+    "INCONCLUSIVE",
+)
+BEGIN_CUT = f"\n\nThe rest is left out: a comment takes {LONGEST} characters. The whole report is the run's artifact.\n"
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+NUMBER = re.compile(r"[1-9]\d{0,8}")
+_REFERENCE = re.compile(r"([@#!$~%^]|&amp;|://|www\.|GH-)(?=\S)|(:)(?=[\w+-]+:)", re.IGNORECASE)
+"""What GitHub and GitLab look for in text as it is shown: mentions, references, addresses, names of emoji."""
+
+SOURCE = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cu|cuh|h|hpp|py)")
+
+Verdicts = Mapping[str, Mapping[str, Any]]
+"""By runner its verdict files: name without ending to what the file holds, unchecked."""
+
+
+def render(verdicts: Verdicts, commit: str, url: str) -> str:
+    """The comment, in Markdown, at most LONGEST characters; nothing in ``verdicts`` is trusted."""
+    code = overall(verdicts)
+    parts = [f"{MARKER}\n## Peakgate: {MEANINGS[code]}\n\nCommit {commit}, [run and whole report]({url}).\n"]
+    for runner, files in sorted(verdicts.items())[:MOST_RUNNERS]:
+        parts.append(f"\n### {escaped(runner)}\n\n")
+        parts += [f"- {name}: {_said(files.get(name))}\n" for name in FILES]
+        parts += _table(files)
+        parts += _reasons(files)
+    if not verdicts:
+        parts.append("\nThe run left no verdict: its log says why.\n")
+    return _cut(parts)
+
+
+def overall(verdicts: Verdicts) -> int:
+    """The exit code of the worst file of any runner; 2 where a file is missing."""
+    codes = [_code(files.get(name)) for files in verdicts.values() for name in FILES]
+    return max(codes or [2], key=list(MEANINGS).index)
+
+
+def check_run(verdicts: Verdicts, commit: str, url: str) -> dict[str, Any]:
+    """The check: conclusion, summary, and an annotation on the line of each kernel that got slower."""
+    code = overall(verdicts)
+    annotations = [
+        {
+            "path": each["file"],
+            "start_line": each["line"],
+            "end_line": each["line"],
+            "annotation_level": "failure",
+            "title": plain(f"{each['case']} is slower on {runner}")[:250],
+            "message": plain(f"{rows.get(each['case'], 'slower')}. {' '.join(_sentences(each))}")[:5000],
+        }
+        for runner, files in sorted(verdicts.items())
+        for rows in [{row["case"]: row["reason"] for row in _rows(files.get("ab"))}]
+        for each in _explained(files.get("ab"))
+        if each["file"] is not None
+    ]
+    return {
+        "name": "peakgate",
+        "head_sha": commit,
+        "status": "completed",
+        "conclusion": CONCLUSIONS[code],
+        "details_url": url,
+        "output": {
+            "title": MEANINGS[code],
+            "summary": render(verdicts, commit, url).removeprefix(f"{MARKER}\n"),
+            "annotations": annotations[:MOST_ANNOTATIONS],
+        },
+    }
+
+
+def plain(text: object) -> str:
+    """One line of printable characters."""
+    return " ".join("".join(each if each.isprintable() else " " for each in str(text)).split())
+
+
+def escaped(text: object) -> str:
+    """A text from a file as Markdown that shows as it is: no markup, HTML, link, mention or reference."""
+    cell = plain(text)
+    cell = cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…"
+    cell = cell.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    cell = re.sub(r"([\\`*_{}\[\]()|~!$])", r"\\\1", cell)
+    return _REFERENCE.sub("\\g<0>\u200b", cell)  # each ends at a zero-width space
+
+
+def from_artifact(content: bytes, folder: str) -> dict[str, Any]:
+    """The verdict files that a gate's artifact, a zip, has in ``folder``; what is no JSON, or too large, is left out.
+
+    Nothing is unpacked.
+    """
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for entry in archive.infolist():
+                name = entry.filename.removeprefix(f"{folder}/").removesuffix(".json")
+                if name in FILES and entry.filename.endswith(".json") and entry.file_size <= LONGEST_FILE:
+                    with archive.open(entry) as stream:
+                        found[name] = json.loads(stream.read(LONGEST_FILE + 1))
+    except (zipfile.BadZipFile, ValueError, RecursionError, OSError, EOFError, NotImplementedError, RuntimeError):
+        return found
+    return found
+
+
+def _code(document: Any) -> int:
+    code = document.get("exit_code") if isinstance(document, dict) else None
+    return code if type(code) is int and code in MEANINGS else 2
+
+
+def _said(document: Any) -> str:
+    """One file in a few words: what it means, and how many cases have which verdict."""
+    if not isinstance(document, dict):
+        return "no verdict; the run's log says why"
+    counts = document.get("counts") or document.get("verdicts")
+    listed = list(counts.items())[:20] if isinstance(counts, dict) else []
+    numbers = ", ".join(f"{count} {escaped(verdict)}" for verdict, count in listed if type(count) is int)
+    return f"{MEANINGS[_code(document)]}{f' ({numbers})' if numbers else ''}"
+
+
+def _rows(document: Any) -> list[dict[str, Any]]:
+    """Case, verdict and reason of the rows that fail or leave it open, as they stand, worst first."""
+    listed = document.get("rows") or document.get("cases") if isinstance(document, dict) else None
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    found = [
+        {"case": row["case"], "verdict": row["verdict"], "reason": row.get("reason") or ""}
+        for row in rows
+        if isinstance(row.get("case"), str) and isinstance(row.get("verdict"), str) and row["verdict"] in FAILING
+    ]
+    return sorted(found, key=lambda row: FAILING.index(row["verdict"]))
+
+
+def _table(files: Mapping[str, Any]) -> list[str]:
+    rows = [row for name in ("ab", "bench") for row in _rows(files.get(name))]
+    if not rows:
+        return []
+    lines = [
+        f"| {' | '.join(escaped(row[key]) for key in ('case', 'verdict', 'reason'))} |\n" for row in rows[:MOST_ROWS]
+    ]
+    more = [f"\n{len(rows) - MOST_ROWS} more are in the report.\n"] if len(rows) > MOST_ROWS else []
+    return ["\n| case | verdict | why |\n| --- | --- | --- |\n", *lines, *more]
+
+
+def _explained(document: Any) -> list[dict[str, Any]]:
+    """The explained cases; file and line are None unless they may name a source of the repository."""
+    explained = document.get("explained") if isinstance(document, dict) else None
+    cases = explained.get("cases") if isinstance(explained, dict) else None
+    found = []
+    for each in cases if isinstance(cases, list) else []:
+        if not isinstance(each, dict) or not isinstance(each.get("case"), str):
+            continue
+        file, line = each.get("file"), each.get("line")
+        known = isinstance(file, str) and SOURCE.fullmatch(file) and ".." not in file and len(file) < 500
+        sound = known and type(line) is int and 1 <= line <= 1_000_000
+        found.append(each | {"file": file if sound else None, "line": line if sound else None})
+    return found
+
+
+def _sentences(explained: Mapping[str, Any]) -> list[str]:
+    listed = explained.get("findings")
+    sentences = [each.get("sentence") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return [each for each in sentences if isinstance(each, str)][:3]
+
+
+def _reasons(files: Mapping[str, Any]) -> list[str]:
+    cases = [(each["case"], _sentences(each)) for each in _explained(files.get("ab"))][:MOST_ROWS]
+    return [
+        f"\n**{escaped(case)}**\n\n{''.join(f'- {escaped(each)}{chr(10)}' for each in said)}"
+        for case, said in cases
+        if said
+    ]
+
+
+def _cut(parts: list[str]) -> str:
+    """The parts that fit, whole; a table or list is cut between its rows."""
+    text = ""
+    for part in parts:
+        if len(text) + len(part) > LONGEST - len(BEGIN_CUT):
+            return text + BEGIN_CUT
+        text += part
+    return text

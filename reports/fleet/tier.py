@@ -1,0 +1,117 @@
+"""``python -m peakgate.reports.fleet.tier TIER SCALE``: the cases of a tier of the project at hand, as JSON.
+
+A record per case: its id, the peak that binds it (null for a benchmark test), and the least time it can take. Families
+and tests of the project are imported in this process, not in the command that spreads them over GPUs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peakgate.case import Case, Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.processes import end_group
+from peakgate.judge.metrics import Peaks
+from peakgate.project.config import Project
+from peakgate.reports.runs.index import Session, read_session
+from peakgate.verdict import ExitCode
+
+LIMIT_S = 300.0
+PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0)
+"""They only weigh cases."""
+
+FRACTION = 0.3
+"""Of the peak a kernel that was never measured is taken to reach."""
+
+CASE_S, LAUNCHES = 0.035, 16
+"""What a case costs beside its launches, in seconds, and how many of those it needs: from full tiers of an H200."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A case of the tier, the peak that binds it (None for a benchmark test), and the seconds that it should take."""
+
+    case: str
+    bound: str | None
+    seconds: float
+
+
+def listed(project: Project, tier: str, scale: Scale) -> list[dict[str, Any]]:
+    """The cases of a tier, a record each as ``main`` prints it; a PeakgateError where they cannot be listed."""
+    command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.tier", tier, scale.value]
+    process = subprocess.Popen(
+        command,
+        cwd=project.root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        answered, errors = process.communicate(timeout=LIMIT_S)
+        records: list[dict[str, Any]] = json.loads(answered)
+    except (subprocess.TimeoutExpired, ValueError):
+        code = end_group(process)
+        said = errors.decode(errors="replace").strip().splitlines() if code and code > 0 else []
+        why = said[-1] if said else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+        raise PeakgateError(f"{project.root}: its cases cannot be listed: {why}") from None
+    if not records:
+        raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs")
+    return records
+
+
+def expected(records: Sequence[Mapping[str, Any]], project: Project, tier: str, slug: str | None) -> list[Expected]:
+    """The same with expected seconds: by the newest whole run of the tier on this GPU model.
+
+    What it lacks is taken to reach a fraction of an H200's peak.
+    """
+    session = _newest(project, tier, slug)
+    known = session.times_us if session else {}
+    return [
+        Expected(each["case"], each["bound"], CASE_S + LAUNCHES * known.get(each["case"], each["time_us"]) / 1e6)
+        for each in records
+    ]
+
+
+def _newest(project: Project, tier: str, slug: str | None) -> Session | None:
+    """The newest whole run of a tier on a GPU model, saved or kept."""
+    if slug is None:
+        return None
+    files = [*(project.runs / slug).rglob("*.json"), *(project.baselines / slug / "runs").glob("*.json")]
+    for file in sorted(files, key=lambda path: path.name, reverse=True):
+        found = read_session(file)
+        if isinstance(found, Session) and found.whole and found.tier == tier:
+            return found
+    return None
+
+
+def _record(case: Case) -> dict[str, Any]:
+    least = PEAKS.least_time_us(case.work, case.roof) if case.work.claimed else None
+    time_us, bound = (0.0, None) if least is None else least
+    return {"case": case.id, "bound": bound, "time_us": time_us / FRACTION}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the cases; exit 2 on bad input."""
+    from peakgate.project import catalogue, config  # noqa: PLC0415  (the command that spreads them does without)
+    from peakgate.run import benchmark_tests  # noqa: PLC0415
+
+    tier, scale = Tier(arguments[0]), Scale(arguments[1])
+    try:
+        project = config.required()
+        cases = catalogue.cases(scale, tier)
+        tests = benchmark_tests.collected(project, {case.id for case in cases})
+    except PeakgateError as error:
+        return refused(error)
+    records = [*map(_record, cases), *({"case": each, "bound": None, "time_us": 0.0} for each in tests)]
+    sys.stdout.write(json.dumps(records))
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,186 @@
+"""A race as a picture: the elements of the shared array over time, and which threads read and wrote each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from peakgate.case import Case
+from peakgate.check.lane import builds
+from peakgate.check.workers import Report, Task
+from peakgate.device.cpu import CpuLaunchable
+from peakgate.device.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace
+from peakgate.device.emulator.defects import Triple
+from peakgate.device.interface import KernelFault
+
+COLUMNS = 32
+"""Elements in a picture, around the one that is raced for."""
+PHASES_BESIDE = 1
+MOST_ROWS = 24
+_SHARED_RACES = (DefectKind.SHARED_RACE, DefectKind.SAME_VALUE_RACE)
+KINDS = tuple(kind.words for kind in _SHARED_RACES)
+"""Of which findings there may be a picture, as they name their kind."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """What the threads of one row did with one element."""
+
+    threads: list[int] = field(default_factory=list)
+    marked: list[int] = field(default_factory=list)
+    """The threads whose accesses race."""
+
+
+@dataclass(slots=True)
+class Row:
+    """Accesses of one line of source between two barriers: ``how`` is read, write, atomic or asynchronous copy."""
+
+    phase: int
+    line: str
+    how: str
+    cells: dict[int, Cell] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One race: ``columns`` are the elements shown, of ``element_bytes`` each, of the shared array ``array``.
+
+    ``rows`` are in the order of the program. The barrier is missing in front of row ``missing_before``, None where both
+    accesses are in one row; ``left_out`` counts rows that there was no room for.
+    """
+
+    case: str
+    defect: str
+    kind: str
+    where: str
+    block: Triple
+    array: str
+    element_bytes: int
+    columns: range
+    rows: tuple[Row, ...]
+    missing_before: int | None
+    left_out: int
+
+
+def tasks(text: str, family_file: Path | None, found: Sequence[tuple[str, int]]) -> list[Task[list[Picture]]]:
+    """For workers: the pictures of these cases' races, each with the order of threads in which it was seen."""
+    return [partial(_pictures, text, family_file, case, order) for case, order in found]
+
+
+def _pictures(text: str, family_file: Path | None, case_id: str, order: int, report: Report) -> list[Picture]:
+    report(case_id)
+    case = next(each for cases in builds(text, family_file).values() for each in cases if each.id == case_id)
+    return list(pictures(case, order))
+
+
+def pictures(case: Case, order: int) -> Iterator[Picture]:
+    """A picture of each race for shared memory that a launch of the case shows in this order of threads."""
+    launchable = CpuLaunchable(case)
+    drawn = set()
+    for defect in _defects(launchable, order):
+        place = (defect.kind, defect.location)
+        if defect.kind not in _SHARED_RACES or defect.other_thread is None or place in drawn:
+            continue
+        launchable.trace = Trace(defect.block)
+        _defects(launchable, order)
+        picture = picture_of(case.id, defect, launchable.trace.accesses(), launchable.trace.threads)
+        if picture is not None:
+            drawn.add(place)
+            yield picture
+
+
+def _defects(launchable: CpuLaunchable, order: int) -> tuple[Defect, ...]:
+    try:
+        launchable.run(order)
+    except KernelFault as fault:
+        if isinstance(fault.__cause__, KernelDefect):
+            return fault.__cause__.defects
+        raise
+    return ()
+
+
+def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], threads: Triple) -> Picture | None:
+    """The picture of a race; None where the two accesses are not among those that were kept."""
+    pair = _pair(defect, accesses, threads)
+    if pair is None:
+        return None
+    earlier, later = pair
+    size = later.size
+    element = max(earlier.offset, later.offset) // size
+    of_array = [each for each in accesses if each.array == later.array]
+    most = max((each.offset + each.size - 1) // size for each in of_array)
+    first = max(0, min(element - COLUMNS // 2, most + 1 - COLUMNS))
+    columns = range(first, min(most + 1, first + COLUMNS))
+    rows: dict[tuple[int, str, str], Row] = {}
+    for each in of_array:
+        if abs(each.phase - later.phase) > PHASES_BESIDE:
+            continue
+        row = rows.setdefault(_key(each), Row(*_key(each)))
+        for at in range(each.offset // size, (each.offset + each.size - 1) // size + 1):
+            if at in columns:
+                cell = row.cells.setdefault(at, Cell())
+                if each.thread not in cell.threads:
+                    cell.threads.append(each.thread)
+                if each in pair and at == element:
+                    cell.marked.append(each.thread)
+    shown, left_out = _shown([row for row in rows.values() if row.cells], pair)
+    places = sorted((shown.index(rows[_key(earlier)]), shown.index(rows[_key(later)])))
+    return Picture(
+        case_id,
+        str(defect),
+        defect.kind.words,
+        defect.location or "",
+        defect.block,
+        later.array,
+        size,
+        columns,
+        tuple(shown),
+        places[1] if places[0] < places[1] else None,
+        left_out,
+    )
+
+
+def _pair(
+    defect: Defect, accesses: Sequence[SharedAccess], threads: Triple
+) -> tuple[SharedAccess, SharedAccess] | None:
+    """The two accesses that the defect names: the first such pair on one word between two barriers."""
+    assert defect.other_thread is not None
+    thread, other = _linear(defect.thread, threads), _linear(defect.other_thread, threads)
+    by_word: dict[tuple[int, str, int], list[SharedAccess]] = {}
+    for each in accesses:
+        words = range(each.offset // 4, (each.offset + each.size - 1) // 4 + 1)
+        if each.thread == thread and each.line == defect.location:
+            for word in words:
+                for earlier in by_word.get((each.phase, each.array, word), ()):
+                    if earlier.writes or each.writes:
+                        return earlier, each
+        if each.thread == other and each.line == defect.other_location:
+            for word in words:
+                by_word.setdefault((each.phase, each.array, word), []).append(each)
+    return None
+
+
+def _linear(index: Triple, threads: Triple) -> int:
+    return index[0] + threads[0] * (index[1] + threads[1] * index[2])
+
+
+def _key(access: SharedAccess) -> tuple[int, str, str]:
+    how = "write" if access.writes else "read"
+    return access.phase, access.line, "copy" if access.asynchronous else "atomic" if access.atomic else how
+
+
+def _shown(rows: Sequence[Row], pair: Sequence[SharedAccess]) -> tuple[list[Row], int]:
+    """The rows in order of time, as many as there is room for: those between and around the two accesses."""
+    ordered = sorted(rows, key=lambda row: row.phase)  # stable: in a phase as they came first
+    if len(ordered) <= MOST_ROWS:
+        return ordered, 0
+    at = [next(place for place, row in enumerate(ordered) if _is_row(row, each)) for each in pair]
+    middle = sum(at) // 2
+    chosen = set(at) | {*sorted(range(len(ordered)), key=lambda place: abs(place - middle))[: MOST_ROWS - 2]}
+    return [row for place, row in enumerate(ordered) if place in chosen], len(ordered) - len(chosen)
+
+
+def _is_row(row: Row, access: SharedAccess) -> bool:
+    return (row.phase, row.line, row.how) == _key(access)

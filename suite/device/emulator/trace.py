@@ -1,0 +1,118 @@
+"""What the threads of one block did to its shared memory, access by access, in the order of the emulation."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from peakgate.device.emulator.defects import Triple
+from peakgate.device.emulator.lines import lines_of
+from peakgate.device.emulator.structures import Launch
+
+_ROOM = 1 << 20
+"""Accesses that are kept, the first ones."""
+_TRACED = np.dtype([(name, np.uint32) for name in ("epoch", "thread", "offset", "size", "address", "manner")])
+"""``Traced`` of runtime.h."""
+_WRITE, _ATOMIC, _ASYNC, _DYNAMIC = 1, 2, 4, 8
+_LOCAL_NAME = re.compile(r"E(\d+)(\w+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAccess:
+    """One access: ``phase`` counts the barriers of the block before it, ``thread`` is the linear index in the block.
+
+    ``array`` is the variable's name, empty where unknown, and ``offset`` in bytes from its begin; ``line`` is
+    ``file.cu:12``.
+    """
+
+    phase: int
+    thread: int
+    array: str
+    offset: int
+    size: int
+    line: str
+    writes: bool
+    atomic: bool
+    asynchronous: bool
+
+
+class Trace:
+    """The accesses of ``block`` in the launch that it is given to; ``threads`` is the shape of that launch's blocks."""
+
+    def __init__(self, block: Triple) -> None:
+        self.block = block
+        self.threads: Triple = (1, 1, 1)
+        self._kept = np.zeros(_ROOM, _TRACED)
+        self._count = ctypes.c_uint64()
+        self._library = Path()
+
+    def begin(self, request: Launch, library: Path) -> None:
+        """Have a launch write to this trace, which forgets an earlier one."""
+        self._count.value, self._library = 0, library
+        self.threads = tuple(request.block)
+        request.trace_block = self.block
+        request.trace = self._kept.ctypes.data
+        request.trace_room = _ROOM
+        request.traced = ctypes.addressof(self._count)
+
+    @property
+    def missing(self) -> int:
+        """Accesses that there was no room for."""
+        return max(0, self._count.value - _ROOM)
+
+    def accesses(self) -> list[SharedAccess]:
+        """Every access that was kept, in order."""
+        kept = self._kept[: min(self._count.value, _ROOM)]
+        if not kept.size:
+            return []
+        lines = lines_of(self._library, {int(address) for address in np.unique(kept["address"])})
+        arrays = _shared_arrays(self._library)
+        first = int(kept["epoch"].min())
+        found = []
+        for epoch, thread, offset, size, address, manner in kept.tolist():
+            name, start = ("", 0) if manner & _DYNAMIC else _array_at(arrays, offset)
+            found.append(
+                SharedAccess(
+                    epoch - first,
+                    thread,
+                    name,
+                    offset - start,
+                    size,
+                    lines.get(address, ""),
+                    bool(manner & _WRITE),
+                    bool(manner & _ATOMIC),
+                    bool(manner & _ASYNC),
+                )
+            )
+        return found
+
+
+def _array_at(arrays: tuple[tuple[int, int, str], ...], offset: int) -> tuple[str, int]:
+    return next(((name, start) for start, size, name in arrays if start <= offset < start + size), ("", 0))
+
+
+@lru_cache(maxsize=8)
+def _shared_arrays(library: Path) -> tuple[tuple[int, int, str], ...]:
+    """Begin, size and name of each static ``__shared__`` variable: thread-local symbols of the shared object."""
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as lines.py
+    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
+    with library.open("rb") as file:
+        tables = [section for section in ELFFile(file).iter_sections() if isinstance(section, SymbolTableSection)]
+        symbols = {
+            (symbol["st_value"], symbol["st_size"], _plain_name(symbol.name))
+            for table in tables
+            for symbol in table.iter_symbols()
+            if symbol["st_info"]["type"] == "STT_TLS" and symbol["st_size"]
+        }
+    return tuple(sorted(symbols))
+
+
+def _plain_name(mangled: str) -> str:
+    """``tile`` of ``_ZZ9transposeE4tile``."""
+    local = _LOCAL_NAME.search(mangled)
+    return local[2][: int(local[1])] if local else mangled
