@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -40,6 +40,12 @@ HOPELESS_PAIRS = 10
 LEANING_P = 0.01
 """A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""
 
+INTERVAL_TAIL = 0.005
+"""What the 99 % confidence interval leaves on either side, over all looks together. An experiment that stops as
+soon as a shift is plain stops on a large one by chance, so an interval for a fixed number of pairs would be too narrow.
+Each look's interval leaves its share, as it has its share of ALPHA: the chance that the interval of any look misses the
+true shift is 1 %, so it holds whichever look was the last."""
+
 FEWEST_CASES_TOGETHER = 3
 
 
@@ -55,7 +61,7 @@ class Status(Enum):
 class Estimate:
     """One case's shift over ``pairs`` pairs: Hodges and Lehmann's estimate, the mean, and the mean's standard error.
 
-    Natural logarithms, positive when head is slower.
+    Natural logarithms, positive when head is slower. ``tail`` is what its interval leaves on either side.
     """
 
     pairs: int
@@ -63,6 +69,7 @@ class Estimate:
     mean: float
     standard_error: float
     df: float
+    tail: float = INTERVAL_TAIL
 
     def p_value(self, direction: int) -> float:
         """The chance of a mean so far in this direction (+1 slower, -1 faster) when nothing changed."""
@@ -73,8 +80,8 @@ class Estimate:
         return self.standard_error * noise.upper_quantile(tail, self.df)
 
     def interval(self) -> tuple[float, float]:
-        """The 99 % confidence interval of the shift."""
-        half = self.half_width(0.005)
+        """The 99 % confidence interval of the shift; it holds whenever the experiment stopped."""
+        half = self.half_width(self.tail)
         return self.shift - half, self.shift + half
 
 
@@ -233,7 +240,7 @@ def _look(
     ranked = sorted(fresh, key=lambda row: fresh[row].p_value(suspected[row]))
     decisions, stepping, adjusted = {}, True, 0.0
     for row in ranked:
-        estimate, direction = fresh[row], suspected[row]
+        estimate, direction = replace(fresh[row], tail=INTERVAL_TAIL * look.alpha / ALPHA), suspected[row]
         adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * uncalled * ALPHA / look.alpha))
         shift = direction * estimate.shift
         stepping = stepping and adjusted < ALPHA

@@ -16,7 +16,7 @@ import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.reports.ab import decide
 from peakgate.reports.ab.schedule import ALPHA
-from peakgate.reports.injected import rates
+from peakgate.reports.injected import coverage, limits, rates
 from peakgate.reports.injected.record import MUTANTS, Cell, Experiment, Gate, read_facts, read_json, read_times
 from peakgate.reports.injected.resample import Pairing, medians
 from peakgate.reports.ladder.markers import fill_page, inside, percent, read_document, table
@@ -52,6 +52,8 @@ def tables(record: Path, gates: int) -> dict[str, str]:
         "injected-shifts": shifts(rates.shifts(steps), truth),
         "injected-mutants": mutants(read_json(record / MUTANTS, lambda content: list(content["mutants"]))),
         "injected-walls": walls(known),
+        **coverage.tables(record),
+        **limits.tables(record),
         **({"injected-explained": explained(record)} if (record / EXPLAINED).exists() else {}),
     }
 

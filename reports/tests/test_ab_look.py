@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from peakgate.reports.ab.decide import (
     spread,
     suspects,
 )
-from peakgate.reports.ab.schedule import ALPHA, Look
+from peakgate.reports.ab.schedule import ALPHA, Look, looks
 from peakgate.reports.comparison import noise
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
@@ -65,6 +66,13 @@ def test_a_p_value_is_the_tail_of_the_mean_over_its_error_on_the_suspected_side(
 def test_the_interval_leaves_half_a_percent_on_either_side_of_the_shift() -> None:
     half = 0.005 * float(stats.t.isf(0.005, 6.0))
     assert Estimate(5, 0.02, 0.01, 0.005, 6.0).interval() == pytest.approx((0.02 - half, 0.02 + half))
+
+
+def test_the_interval_at_a_look_leaves_the_look_s_share_of_what_all_looks_leave() -> None:
+    for look in (LOOK, LAST):
+        (found,) = _look({0: estimate(1e-9)}, {0: 1}, look, 1).values()
+        assert found.estimate == replace(estimate(1e-9), tail=0.005 * look.alpha / ALPHA)
+    assert sum(0.005 * look.alpha / ALPHA for look in looks(20)) == pytest.approx(0.005)
 
 
 def test_each_suspect_flagged_leaves_fewer_for_the_rest_to_be_held_against() -> None:
@@ -243,7 +251,7 @@ def test_suspects_are_decided_with_the_variance_of_what_is_no_suspect() -> None:
     found = decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)
     beside = (*spread(SCREEN[[0, 2, 5]]), TIMES[[0, 2, 5]])
     expected = estimates(confirm[[1, 4]], TIMES[[1, 4]], beside, SCREEN[[1, 4]])
-    assert [found[1].estimate, found[4].estimate] == expected  # type: ignore[union-attr]
+    assert [replace(found[row].estimate, tail=0.005) for row in (1, 4)] == expected  # type: ignore[union-attr]
     assert found[3] is None
 
 
