@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
-from peakgate.reports.ab import process
+from peakgate.reports.ab import command, process
 from synthetic_runs import LADDER, document, save
 
 NAMES = ("<script>alert(1)</script>", "转置.共享内存-八千", "x" * 3000, "a|b`c`*d*_e_[f](http://g.example)", '=1+1,"q"')
@@ -143,6 +143,7 @@ def test_keep(capsys: Captured) -> None:
 
 def test_ab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(process, "PRELOAD", ())
+    monkeypatch.setattr(command, "device_uuid", lambda _device: "GPU-0")
     monkeypatch.setattr(process, "HARNESS", HARNESS)
     names = tuple(name for name in NAMES if " " not in name)
     times = {**LADDER, **dict.fromkeys(names, 100.0)}

@@ -13,7 +13,7 @@ import pytest
 import workflow
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
-from peakgate.reports.ab import process
+from peakgate.reports.ab import command, process
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -42,6 +42,7 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     saved = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "PRELOAD", ())
+        patch.setattr(command, "device_uuid", lambda _device: "GPU-0")
         patch.setattr(process, "HARNESS", HARNESS)
         patch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         for name, factor in (("slower", 1.3), ("same", 1.0)):
