@@ -190,12 +190,3 @@ def test_a_kernel_runs_soundly_after_one_that_was_abandoned() -> None:
         run(KERNELS / "injected" / "lane_that_never_arrives.cu", compiler)
     expected = CLEAN["warp_reduction"](np.arange(128, dtype=np.float32))
     np.testing.assert_array_equal(run(KERNELS / "clean" / "warp_reduction.cu", compiler), expected)
-
-
-def test_an_unchecked_build_still_sees_waits_that_cannot_end() -> None:
-    source = KERNELS / "injected" / "divergent_barrier.cu"
-    kernel = emulator.load(source, source.stem, checked=False)
-    arrays = (np.zeros(128, np.float32), np.zeros(128, np.float32))
-    with pytest.raises(KernelDefect) as caught:
-        kernel.launch((2, 1, 1), (64, 1, 1), (*arrays, np.int32(100)))
-    assert caught.value.kind is DefectKind.DIVERGENT_BARRIER

@@ -53,17 +53,17 @@ class Arguments:
         return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
 
     def expect_written(self, places: Iterable[int]) -> None:
-        """Mark outputs: a checked launch reports what of them is read before it is written, or never written."""
+        """Mark outputs: a launch reports what of them is read before it is written, or never written."""
         for place in places:
             self._by_place[place].is_output = 1
 
     def unwritten(self) -> list[tuple[int, int, int, int]]:
-        """Argument, bytes, how many of them a checked launch did not write, and the first, of incomplete outputs."""
+        """Argument, bytes, how many of them a launch did not write, and the first, of incomplete outputs."""
         known = self.buffers[: self.buffer_count]
         return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
 
     def report_nonfinite(self, given: Sequence[Given]) -> None:
-        """Mark arrays of floating-point numbers: a checked launch reports each NaN or infinity written to them."""
+        """Mark arrays of floating-point numbers: a launch reports each NaN or infinity written to them."""
         for place, buffer in self._by_place.items():
             value = given[place]
             array = value.array if isinstance(value, TexelArray) else value

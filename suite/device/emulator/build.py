@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.sources import device_only, read_sources
@@ -65,6 +65,7 @@ class BuildOptions(TypedDict, total=False):
     include: tuple[Path, ...]
     options: tuple[str, ...]
     capability: tuple[int, int]
+    compiler: Compiler
 
 
 _ENTRY = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}]*>)?")
@@ -84,7 +85,6 @@ def build_kernel(
     include: tuple[Path, ...] = (),
     options: tuple[str, ...] = (),
     capability: tuple[int, int] = DEFAULT_CAPABILITY,
-    checked: bool = True,
     compiler: Compiler | None = None,
 ) -> Path:
     """The shared object of one ``__global__`` function; built unless an equal build is there already.
@@ -108,7 +108,7 @@ def build_kernel(
         for option in map(_OPTION.match, options)
         if option
     ]
-    flags = (*kernel_flags(compiler, checked=checked), *(option for option in taken if option[:2] not in ("-D", "-U")))
+    flags = (*kernel_flags(compiler), *(option for option in taken if option[:2] not in ("-D", "-U")))
     given = (f"__CUDA_ARCH__={capability[0]}{capability[1]}0", *(f"{name}={value}" for name, value in defines))
     macros = [
         _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
@@ -201,25 +201,17 @@ def build_runtime(compiler: Compiler) -> Path:
 
 def prebuild(
     wanted: Iterable[tuple[Path, str, tuple[tuple[str, str], ...]]],
-    *,
-    include: tuple[Path, ...] = (),
-    options: tuple[str, ...] = (),
-    capability: tuple[int, int] = DEFAULT_CAPABILITY,
-    checked: bool = True,
-    compiler: Compiler | None = None,
+    **common: Unpack[BuildOptions],
 ) -> None:
     """Builds kernels, each a ``(source, kernel, defines)``, in parallel on every processor.
 
     What does not build is left for ``load`` to report: it names the kernel that is really asked for.
     """
-    compiler = compiler or find_compiler()
-    build_runtime(compiler)
+    build_runtime(common.get("compiler") or find_compiler())
 
     def build(item: tuple[Path, str, tuple[tuple[str, str], ...]]) -> None:
         try:
-            build_kernel(
-                *item, include=include, options=options, capability=capability, checked=checked, compiler=compiler
-            )
+            build_kernel(*item, **common)
         except KernelBuildError:
             return
 

@@ -255,7 +255,6 @@ bool settle_writes() {
 }
 
 void end_checks() {
-    if (!state.launch.checked) return;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         Buffer& buffer = state.launch.buffers[i];
         if (!buffer.is_output || !regions[i].cells) continue;
@@ -271,7 +270,7 @@ void end_checks() {
     }
 }
 
-size_t shared_shadow_size() { return state.launch.checked ? (state.shared_size / 4 + 1) * sizeof(Cell) : 0; }
+size_t shared_shadow_size() { return (state.shared_size / 4 + 1) * sizeof(Cell); }
 char* shared_shadow_start() { return reinterpret_cast<char*>(shared_shadow.cells); }
 
 bool begin_checks() {
@@ -285,7 +284,6 @@ bool begin_checks() {
         state.epoch = 0;
     }
     state.launch_since = state.ordered_epoch = ++state.epoch;
-    if (!state.launch.checked) return true;
     size_t cells = 0;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
@@ -304,7 +302,7 @@ bool begin_checks() {
 }
 
 void check_heap(uintptr_t start, size_t used) {
-    if (!state.launch.checked || !reserve(heap_shadow, HEAP_BYTES / 4)) return;
+    if (!reserve(heap_shadow, HEAP_BYTES / 4)) return;
     const int place = state.launch.buffer_count;
     regions[place] = {start, used, -1, false, OUTPUT, heap_shadow.cells, nullptr};
     region_count = place + 1;

@@ -6,13 +6,12 @@ import ctypes
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.arguments import Arguments, Given
-from peakgate.device.emulator.build import DEFAULT_CAPABILITY, build_kernel
-from peakgate.device.emulator.compiler import Compiler, find_compiler
+from peakgate.device.emulator.build import BuildOptions, build_kernel
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
 from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch, Parameter, Report
@@ -40,42 +39,24 @@ def load(
     source: Path,
     kernel: str,
     defines: tuple[tuple[str, str], ...] = (),
-    *,
-    include: tuple[Path, ...] = (),
-    options: tuple[str, ...] = (),
-    capability: tuple[int, int] = DEFAULT_CAPABILITY,
-    checked: bool = True,
-    compiler: Compiler | None = None,
+    **build: Unpack[BuildOptions],
 ) -> EmulatedKernel:
     """Builds, or takes from the cache, the ``__global__`` function ``kernel`` of a ``.cu`` file.
 
     ``kernel`` is a name, a qualified name or a template-id (``softmax<float, 256>``). ``include`` are folders in which
     its includes are looked for beside its own; of ``options``, meant for NVRTC, macros and the language standard count.
-    ``__CUDA_ARCH__`` is that of the compute ``capability``. ``checked`` watches every memory
-    access; without it a kernel runs some two to ten times as fast and a wild access may end the process.
+    ``__CUDA_ARCH__`` is that of the compute ``capability``.
 
     Raises KernelBuildError if it does not compile, PeakgateError if the file or a compiler is missing.
     """
-    compiler = compiler or find_compiler()
-    library = build_kernel(
-        source,
-        kernel,
-        defines,
-        include=include,
-        options=options,
-        capability=capability,
-        checked=checked,
-        compiler=compiler,
-    )
-    return EmulatedKernel(kernel, library, checked=checked)
+    return EmulatedKernel(kernel, build_kernel(source, kernel, defines, **build))
 
 
 class EmulatedKernel:
     """A kernel that runs on the CPU."""
 
-    def __init__(self, name: str, library: Path, *, checked: bool) -> None:
+    def __init__(self, name: str, library: Path) -> None:
         self.name = name
-        self.checked = checked
         self._library = library
         # Kernels linked by lld name no C library; they find those that the process has loaded for all. The runtime is
         # called through the kernel, which is linked to it: there may be several, one for each compiler.
@@ -114,7 +95,7 @@ class EmulatedKernel:
         the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
         1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
-        ``outputs`` are arguments, by position, that a checked launch must write in full, and read only after that.
+        ``outputs`` are arguments, by position, that the launch must write in full, and read only after that.
         ``cooperative`` lets all blocks wait for the grid; ``nonfinite`` reports NaNs and infinities that are written.
         ``trace`` receives the accesses to shared memory of its block.
 
@@ -140,7 +121,6 @@ class EmulatedKernel:
             arguments=ctypes.addressof(bound.pointers),
             buffers=ctypes.addressof(bound.buffers),
             buffer_count=bound.buffer_count,
-            checked=self.checked,
             schedule=schedule,
             shared_bytes=shared_bytes,
             stall_ms=STALL_MS,

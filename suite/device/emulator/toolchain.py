@@ -45,8 +45,6 @@ _CHECKED_CLANG = (
     "-mllvm",
     "-tsan-instrument-func-entry-exit=0",
 )
-_FAST = ("-O2",)
-_FAST_CLANG = ("-fno-sanitize=all",)  # zig turns some on by itself
 # Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
@@ -86,22 +84,19 @@ def builds_folder() -> Path:
 
 def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
     """For the runtime, which is never checked itself."""
-    return (*COMMON, "-O2", *(() if compiler.is_gcc else _FAST_CLANG))
+    own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig turns some on by itself
+    return (*COMMON, "-O2", *own)
 
 
-def kernel_flags(compiler: Compiler, *, checked: bool) -> tuple[str, ...]:
-    """For a kernel, with or without its memory accesses watched."""
-    if checked:
-        own = _CHECKED_GCC if compiler.is_gcc else _CHECKED_CLANG
-        mode = (*_CHECKED, *own)
-    else:
-        mode = (*_FAST, *(() if compiler.is_gcc else _FAST_CLANG))
-    return (*_KERNEL, *(_GCC if compiler.is_gcc else ()), *mode)
+def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
+    """For a kernel, whose memory accesses are watched."""
+    own = (*_GCC, *_CHECKED, *_CHECKED_GCC) if compiler.is_gcc else (*_CHECKED, *_CHECKED_CLANG)
+    return (*_KERNEL, *own)
 
 
 def link(objects: Iterable[Path], library: Path, scratch: str, compiler: Compiler) -> None:
     """Links beside ``library`` and moves it there in one step; it finds the runtime in its own folder."""
-    # The runtime is needed by whoever loads the kernel, even if the kernel itself calls nothing of it.
+    # The runtime is needed by what loads the kernel, even if the kernel itself calls nothing of it.
     options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
     if compiler.name != "zig":
         options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
