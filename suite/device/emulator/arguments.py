@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from peakgate import texels
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.structures import Buffer, Parameter, Texture
-from peakgate.device.emulator.textures import TexelArray, fill
-from peakgate.texels import Surface
 
 MAX_ARGUMENTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TexelArray:
+    """An array given for a texture or surface object; ``described`` says how the kernel sees it."""
+
+    array: np.ndarray[Any, Any]
+    described: texels.TexelBuffer
+
 
 Given = np.ndarray[Any, Any] | np.generic | bytes | TexelArray
 """An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes; for a
 texture or surface object an array and how it is seen."""
 
 _OBJECT_BYTES = 8
+_KINDS = {"u": 0, "i": 1, "f": 2}
+_ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 
 
 class Arguments:
@@ -87,8 +98,8 @@ class Arguments:
             raise PeakgateError(
                 f"{where}: {given.dtype} {given.shape} given for texels, expected {described.dtype} {described.shape}"
             )
-        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, Surface))
-        described_at = fill(self.textures[self.texture_count], value, buffer)
+        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, texels.Surface))
+        described_at = _describe(self.textures[self.texture_count], value, buffer)
         self.texture_count += 1
         return self._scalar(where, np.uint64(described_at), parameter)
 
@@ -126,6 +137,24 @@ class Arguments:
         stored = ctypes.create_string_buffer(value.tobytes(), value.nbytes)
         self._scalars.append(stored)
         return ctypes.addressof(stored)
+
+
+def _describe(texture: Texture, given: TexelArray, buffer: Buffer) -> int:
+    """Describe the object whose texels are in ``buffer``; its address, which is the kernel's argument."""
+    how, extent, dtype = given.described.seen_as, given.described.texels, given.array.dtype
+    texture.buffer = ctypes.pointer(buffer)
+    texture.dimensions = extent.dimensions
+    texture.size[:] = (extent.width, extent.height or 1, extent.depth or 1)
+    texture.layers = extent.layers
+    texture.channels, texture.channel_bytes, texture.kind = how.channels, dtype.itemsize, _KINDS[dtype.kind]
+    texture.is_surface = not isinstance(how, texels.Texture)
+    if isinstance(how, texels.Texture):
+        texture.address = _ADDRESS[how.address]
+        texture.linear = how.linear
+        texture.normalized_coordinates, texture.normalized_values = how.normalized_coords, how.normalized_read
+        if how.linear_memory:
+            texture.dimensions = 0
+    return ctypes.addressof(texture)
 
 
 def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Parameter) -> None:

@@ -17,19 +17,21 @@ from peakgate.build import headers
 from peakgate.build.sources import device_only, read_sources
 from peakgate.common.cache import CACHE_VARIABLE, cache_folder
 from peakgate.common.errors import PeakgateError
-from peakgate.device.emulator.compiler import Compiler, find_compiler
-from peakgate.device.emulator.ptx import translated
-from peakgate.device.emulator.toolchain import (
+from peakgate.device.emulator.compiler import (
     COMMON,
+    Compiler,
     KernelBuildError,
     builds_folder,
     failed,
+    find_compiler,
     kernel_flags,
     link,
     must_run,
     run,
     runtime_flags,
 )
+from peakgate.device.emulator.ptx import translated
+from peakgate.device.emulator.symbols import symbols_of
 
 HERE = Path(__file__).parent
 HEADERS = (
@@ -248,25 +250,18 @@ def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], kern
 
 def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
-    from elftools.elf.constants import SH_FLAGS  # noqa: PLC0415  # a kernel from the cache does without elftools
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
-    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
-
-    with built.open("rb") as file:
-        elf = ELFFile(file)
-        static = sum(section["sh_size"] for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_TLS)
-        tables = (section for section in elf.iter_sections() if isinstance(section, SymbolTableSection))
-        symbols = [symbol for table in tables for symbol in table.iter_symbols()]
+    symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
+    ends: dict[str, int] = {}
+    for symbol in symbols:
+        if symbol.section:
+            ends[symbol.section] = max(ends.get(symbol.section, 0), symbol.address + symbol.size)
+    static = sum(ends.values())
     if static > MAX_STATIC_SHARED:
         raise KernelBuildError(
             f"{source.name}: kernel {kernel} has {static} bytes of static shared memory, CUDA allows "
             f"{MAX_STATIC_SHARED}; declare it 'extern __shared__' and give the size at launch"
         )
-    return [
-        symbol.name
-        for symbol in symbols
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_TLS"
-    ]
+    return [symbol.name for symbol in symbols if not symbol.section]
 
 
 def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:

@@ -12,12 +12,11 @@ import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.arguments import Arguments, Given
 from peakgate.device.emulator.build import BuildOptions, build_kernel
+from peakgate.device.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
-from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch, Parameter, Report
-from peakgate.device.emulator.toolchain import NEEDS_TWIN, KernelBuildError
+from peakgate.device.emulator.symbols import lines_of, symbols_of
 from peakgate.device.emulator.trace import Trace
-from peakgate.device.emulator.variables import Variables
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -71,7 +70,6 @@ class EmulatedKernel:
         described = (Parameter * (count + 1))()
         self._image.peakgate_parameters(described)
         self._parameters = tuple(described[:count])
-        self._variables = Variables(name, library, _address(self._image.peakgate_call) or 0)
 
     def launch(
         self,
@@ -113,7 +111,7 @@ class EmulatedKernel:
         if nonfinite:
             bound.report_nonfinite(arguments)
         for name, values in (constants or {}).items():
-            self._variables.set(name, values)
+            self._set(name, values)
         request = Launch(
             grid=grid,
             block=block,
@@ -143,6 +141,26 @@ class EmulatedKernel:
             raise KernelDefect(reports)
         if unwritten := bound.unwritten():
             raise KernelDefect(tuple(_unwritten(*found) for found in unwritten))
+
+    def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
+        """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; PeakgateError where none is so large."""
+        known = {
+            symbol.name: symbol
+            for symbol in symbols_of(self._library)
+            if symbol.kind in ("STT_OBJECT", "STT_FUNC") and symbol.section and not symbol.section.startswith(".rodata")
+        }
+        found = next((known[name] for name in _mangled(variable) if name in known), None)
+        if found is None:
+            raise PeakgateError(
+                f"{self.name}: no variable {variable!r}; expected a __constant__ or __device__ one that is not const"
+            )
+        if values.nbytes > found.size:
+            raise PeakgateError(
+                f"{self.name}: {values.nbytes} bytes given for variable {variable}, which has {found.size}"
+            )
+        contiguous = np.ascontiguousarray(values)
+        loaded_at = (_address(self._image.peakgate_call) or 0) - known["peakgate_call"].address
+        ctypes.memmove(loaded_at + found.address, contiguous.ctypes.data, contiguous.nbytes)
 
     def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
@@ -193,3 +211,13 @@ def _unwritten(place: int, size: int, count: int, first: int) -> Defect:
 
 def _address(function: Any) -> int | None:
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _mangled(variable: str) -> list[str]:
+    """How C++ may name a variable: as it is, static, in namespaces, or both."""
+    parts = variable.split("::")
+    spelled = [f"{len(part)}{part}" for part in parts]
+    if len(parts) == 1:
+        return [variable, f"_ZL{spelled[0]}"]
+    outer, last = "".join(spelled[:-1]), spelled[-1]
+    return [f"_ZN{outer}{last}E", f"_ZN{outer}L{last}E"]
