@@ -173,7 +173,7 @@ class _Unit:
         return (*self.stage.kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
     def key(self) -> str:
-        nvrtc = _nvrtc()
+        nvrtc = installed_nvrtc()
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
@@ -191,7 +191,7 @@ class _Unit:
 
     def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...]]:
         """Machine code, the resources of each kernel, and the lowered names."""
-        nvrtc = _nvrtc()
+        nvrtc = installed_nvrtc()
         from peakgate.build import nvrtc_process  # noqa: PLC0415  (it needs NVRTC)
 
         source = self.files[0].path
@@ -232,7 +232,7 @@ class _Unit:
                 )
 
 
-def _nvrtc() -> ModuleType:
+def installed_nvrtc() -> ModuleType:
     """NVRTC's interface; a machine without a GPU need not have it, then PeakgateError says how to get it."""
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415
@@ -242,7 +242,7 @@ def _nvrtc() -> ModuleType:
 
 
 def _major() -> int:
-    return int(_nvrtc().version().split(".")[0])
+    return int(installed_nvrtc().version().split(".")[0])
 
 
 def parse_resources(log: str, kernel: str) -> Resources:

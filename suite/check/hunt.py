@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
 from peakgate.device.emulator import KernelBuildError
 from peakgate.edges import RefusedSize
+from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
@@ -87,6 +88,30 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
 def died(mutant: Mutant, how: Died) -> Hunted:
     """A mutant that took its process with it: caught."""
     return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
+
+
+def entry(mutant: Mutant) -> str:
+    """A survivor as an entry of the waivers whose reason is still to be found."""
+    file, line, change, occurrence = mutant.key
+    texts = {"file": file, "line": line, "change": change}
+    lines = [f"{name} = {waivers.quoted(text)}" for name, text in texts.items()]
+    lines += [f"occurrence = {occurrence}"] if occurrence > 1 else []
+    return "\n".join(("[[survivor]]", *lines, 'reason = ""'))
+
+
+def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]) -> list[str]:
+    """What is wrong between the listed survivors and what was found, which is all mutants there are.
+
+    Strict both ways: a survivor that is not listed is wrong, and so is an entry whose mutant is caught or gone.
+    """
+    alive, dead = {mutant.key: mutant for mutant in survived}, {mutant.key: mutant for mutant in caught}
+    said = [f"{mutant}: survives, and no reason is listed" for key, mutant in alive.items() if key not in reasons]
+    for key in reasons:
+        if key in dead:
+            said.append(f"{dead[key]}: listed as a survivor, but it is caught; take it off the list")
+        elif key not in alive:
+            said.append(f"{key[0]}: {key[2]} in `{key[1]}`: listed as a survivor, but there is no such mutant")
+    return said
 
 
 def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.check.picture import Cell, Picture, Row
-from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 
 LEFT, CELL, HEIGHT, BARRIER, TOP = 440, 26, 24, 26, 24
@@ -30,16 +29,6 @@ class Drawing:
     marks: tuple[dict[str, Any], ...]
     missing: dict[str, Any] | None
     between: str
-
-
-def require() -> None:
-    """PeakgateError where what writes the page is not installed."""
-    try:
-        import jinja2  # noqa: F401, PLC0415  (of the extra `reports`)
-    except ModuleNotFoundError as error:
-        raise PeakgateError(
-            f"peakgate check --html needs {error.name}, which is not installed; pip install 'peakgate[reports]'"
-        ) from None
 
 
 def write(path: Path, verdict: str, when: str, drawings: Sequence[Drawing], lines: Sequence[str]) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from peakgate.build import cubin as build
 from peakgate.build.cubin import BuildError, Defines
 from peakgate.case import Case, Launch, Stage
-from peakgate.common.errors import PeakgateError
 from peakgate.judge import occupancy
 from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
 
@@ -79,12 +78,7 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
     NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
     the survey; PeakgateError where NVRTC is not installed.
     """
-    try:
-        from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
-    except ImportError as error:
-        raise PeakgateError(
-            f"NVRTC ({error.name}), which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'"
-        ) from None
+    nvrtc = build.installed_nvrtc()
     todo = [
         (made, sm) for made in wanted for sm in sorted(architectures) if capability(sm) >= made.stage.min_capability
     ]

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.common.toml import nearest
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
@@ -193,7 +194,7 @@ class BenchmarkTests(_Collecting):
             wanted = case_id is None or self._listed is None or case_id in self._listed
             (kept if wanted else dropped).append(item)
         if foreign:
-            self._run.session.notes.append(f"{foreign} tests without {FIXTURE} were not run")
+            self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")
         if dropped:
             config.hook.pytest_deselected(items=dropped)
             items[:] = kept

@@ -37,7 +37,7 @@ from peakgate.case import (
 )
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.common.processes import end_group
+from peakgate.common.processes import run_in_group
 from peakgate.project import catalogue
 from peakgate.texels import Surface, TexelBuffer, Texture
 from peakgate.verdict import ExitCode
@@ -83,18 +83,15 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
     with tempfile.TemporaryDirectory(prefix="peakgate-listing-") as scratch:
         file, errors = Path(scratch) / "cases.json", Path(scratch) / "errors"
         with errors.open("wb") as stream:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value],
-                cwd=project,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
-            code = end_group(process, LIMIT_S)
-        if code:
+            command = [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value]
+            code = run_in_group(command, LIMIT_S, cwd=project, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        if code != 0:
             reported = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            why = reported[-1] if reported and code > 0 else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+            why = (
+                reported[-1]
+                if reported and code is not None and code > 0
+                else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+            )
             raise PeakgateError(f"{project}: its cases cannot be listed: {why}")
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
