@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import cupy
 import pynvml
 from peakgate.build import nvrtc
-from peakgate.device import nvml
-from peakgate.device.driver import slug
-from peakgate.device.libraries import cublas_version
-from peakgate.device.nvml import ask
-from peakgate.device.preflight import Load, Preflight, reasons
+from peakgate.device.driver import cublas_version, slug
+from peakgate.device.preflight import Load, Preflight, ask, reasons, state
 from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 
 
@@ -42,9 +39,6 @@ class GpuFacts:
     power_limit_w: float | None
     ecc: bool | None
     mig: bool | None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def read(index: int) -> tuple[GpuFacts, Peaks | None]:
@@ -97,7 +91,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
 
 def preflight(index: int) -> Preflight:
     """The state of this GPU now; reads, changes nothing."""
-    return nvml.state(_handle(index))
+    return state(_handle(index))
 
 
 def load(index: int) -> Load:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
@@ -78,7 +79,7 @@ class KernelLaunchable(Launchable, Protocol):
     """Every byte of its outputs before a ``run``."""
 
 
-class Device(Protocol):
+class Device(ABC):
     """A place to run cases; ``xp`` is its array module."""
 
     kind: DeviceKind
@@ -90,52 +91,49 @@ class Device(Protocol):
     lost: str | None
     """Why it takes no more launches; None while it does."""
 
-    def open(self) -> None:
+    def open(self) -> None:  # noqa: B027  (the emulator has nothing to do here and in the others)
         """Take hold of the device; all but its facts and ``refusal`` needs it. RuntimeError where it cannot be had."""
-        ...
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""
-        ...
 
     def preflight(self) -> Preflight | None:
         """The device's state before a run; None where there is nothing to look at."""
-        ...
+        return None
 
     def disturbance(self) -> str | None:
         """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
-        ...
+        return None
 
-    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:  # noqa: ARG002
         """The largest ``|found - wanted|`` and the largest ``|wanted|`` in float64, NaN where any is.
 
         None where this device has no quicker way than ``xp``.
         """
-        ...
+        return None
 
+    @abstractmethod
     def memory_bytes(self) -> tuple[int, int] | None:
         """Free and total memory; None where it cannot be read."""
-        ...
 
+    @abstractmethod
     def refusal(self, case: Case) -> str | None:
         """Why this device cannot run the case; None when it can."""
-        ...
 
+    @abstractmethod
     def prebuild(self, cases: Sequence[Case]) -> None:
         """Build what the cases need, in parallel; build errors are left to ``prepare``."""
-        ...
 
+    @abstractmethod
     def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:
         """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
-        ...
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027
         """Bring the device to the state in which it measures steadily."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Leave the device: nothing is measured on it afterwards."""
-        ...
 
 
 def failure(error: Exception, *, lost: bool = False) -> KernelFault | MemoryError:
