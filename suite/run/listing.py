@@ -12,18 +12,21 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from peakgate.case import (
-    Argument,
     Array,
     Buffer,
     Case,
-    Data,
     KernelLaunch,
     Launch,
     Reference,
@@ -44,7 +47,7 @@ from peakgate.verdict import ExitCode
 
 LIMIT_S = 120.0
 FUNCTION = "function"
-"""What stands for input data that a function of the family makes."""
+"""What stands for a function of the family: a reference, or one that makes input data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,12 @@ def _at_scale(scale: Scale) -> dict[str, Any]:
     builds: list[list[Any]] = []
     cases: list[Any] = []
     for case in catalogue.cases(scale, listed=families):
-        probes = [_described(probe) for probe in catalogue.probes(case, families)]
+        probes = [as_data(probe) for probe in catalogue.probes(case, families)]
         key = repr(probes)  # cases of one build may have problems of their own
         if key not in known:
             known[key] = len(builds)
             builds.append(probes)
-        cases.append({**_described(case), "build": known[key]})
+        cases.append({"case": as_data(case), "build": known[key]})
     return {"cases": cases, "builds": builds}
 
 
@@ -96,7 +99,7 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
             builds = found["builds"]
-            read_cases = [_listed(entry, builds[entry["build"]], provide) for entry in found["cases"]]
+            read_cases = [_listed(entry["case"], builds[entry["build"]], provide) for entry in found["cases"]]
         except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise PeakgateError(
                 f"{project}: its cases were listed as something else ({error!r}); see its families"
@@ -104,9 +107,9 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
     return {each.case.id: each for each in read_cases}
 
 
-def _listed(entry: Mapping[str, Any], probes: Sequence[Mapping[str, Any]], provide: Provide) -> Listed:
-    case = _case(entry)
-    edge_cases = (_provided(_case(probe), provide(case.id, number)) for number, probe in enumerate(probes))
+def _listed(data: Any, probes: Sequence[Any], provide: Provide) -> Listed:
+    case = as_record(data)
+    edge_cases = (_provided(as_record(probe), provide(case.id, number)) for number, probe in enumerate(probes))
     return Listed(_provided(case, provide(case.id, None)), tuple(edge_cases))
 
 
@@ -122,151 +125,80 @@ def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., 
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
-    reference = function if case.reference is None else case.reference
+    reference = function if case.reference is _of_function else case.reference
     if isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
     return replace(case, reference=reference, arguments=arguments, stage=replace(case.stage, constants=constants))
 
 
-def _described(case: Case) -> dict[str, Any]:
-    stage, launch, work = case.stage, case.launch, case.work
-    return {
-        "family": case.family,
-        "stage": {
-            "name": stage.name,
-            "lesson": stage.lesson,
-            "source": None if stage.source is None else str(stage.source.absolute()),
-            "operation": stage.operation,
-            "min_capability": list(stage.min_capability),
-            "cooperative": stage.cooperative,
-            "host_bound": stage.host_bound,
-            "entry": stage.entry,
-            "more": list(stage.more),
-            "options": list(stage.options),
-            "include": [str(folder.absolute()) for folder in stage.include],
-            "constants": [[name, _described_argument(buffer)] for name, buffer in stage.constants],
-        },
-        "launch": _described_launch(launch),
-        "sequence": [[each.kernel, _described_launch(each.launch), _whole(each.takes)] for each in case.sequence],
-        "reference": _described_reference(case),
-        "arguments": [_described_argument(argument) for argument in case.arguments],
-        "work": {"bytes": int(work.bytes), "flops": int(work.flops), "peak_tflops": work.peak_tflops},
-        "size": case.size,
-        "block": case.block,
-        "variant": case.variant,
-        "defines": [list(define) for define in case.defines],
-        "dtype": case.dtype,
-        "tolerance": float(case.tolerance),
-        "roof": case.roof,
-        "tier": case.tier.value,
-        "predicted": [[name, float(value)] for name, value in case.predicted],
-    }
+RECORDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface, Scalar, Struct)
+}
+_TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
+"""A number does for another, and as the text of a macro's value: families may give these."""
+NAMED: dict[str, Callable[[str], object]] = {"Path": Path, "Role": Role, "Tier": Tier}
 
 
-def _described_launch(launch: Launch) -> dict[str, Any]:
-    return {"grid": _whole(launch.grid), "block": _whole(launch.block), "shared_bytes": int(launch.shared_bytes)}
+def as_data(value: object) -> Any:
+    """A record as JSON: an object with its type's name as the one key, tuples as lists, FUNCTION for a function."""
+    if isinstance(value, tuple | list):
+        return [as_data(member) for member in value]
+    if isinstance(value, Path):
+        return {"Path": str(value.absolute())}
+    if isinstance(value, Enum):
+        return {type(value).__name__: value.value}
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value).__name__ in RECORDS:
+        members = {field.name: as_data(getattr(value, field.name)) for field in fields(cast("Any", value))}
+        return {type(value).__name__: members}
+    return {FUNCTION: None} if callable(value) else value
 
 
-def _described_reference(case: Case) -> Any:
-    """The files of saved results, or the case of a reference kernel; None for a function."""
-    if isinstance(case.reference, tuple):
-        return [str(path.absolute()) for path in case.reference]
-    return _described(case.reference) if isinstance(case.reference, Case) else None
+def as_record(data: Any) -> Any:
+    """What ``as_data`` was given, with ``_of_function`` for functions; TypeError, ValueError or KeyError else."""
+    if isinstance(data, list):
+        return tuple(map(as_record, data))
+    if not isinstance(data, dict):
+        return data
+    ((name, given),) = data.items()
+    if name == FUNCTION:
+        return _of_function
+    if name in NAMED:
+        return NAMED[name](given)
+    kinds = _kinds(name)
+    members = {member: as_record(value) for member, value in given.items()}
+    for member, value in members.items():
+        if not _fits(value, kinds[member]):
+            raise TypeError(f"{name}.{member} is {value!r}")
+    return RECORDS[name](**members)
 
 
-def _described_argument(argument: Argument) -> dict[str, Any]:
-    match argument:
-        case Buffer(role, shape, dtype, data):
-            kept: Any = data if data is None or isinstance(data, (float, int, tuple)) else FUNCTION
-            kept = {"saved": str(data.absolute())} if isinstance(data, Path) else kept
-            described = {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
-            return described | _seen_as(argument)
-        case Struct(values, members):
-            return {"values": [_number(value) for value in values], "members": [list(member) for member in members]}
-        case Scalar(value, dtype):
-            return {"value": _number(value), "dtype": dtype}
+@cache
+def _kinds(name: str) -> dict[str, Any]:
+    return get_type_hints(RECORDS[name])
 
 
-def _seen_as(buffer: Argument) -> dict[str, Any]:
-    if not isinstance(buffer, TexelBuffer):
-        return {}
-    return {"texture" if isinstance(buffer.seen_as, Texture) else "surface": asdict(buffer.seen_as)}
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value is of an annotated type."""
+    origin, members = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, each) for each in members)
+    if origin is tuple:
+        given = value if isinstance(value, tuple) else (None,)
+        each = members[:1] * len(given) if members[-1] is Ellipsis else members
+        return given is value and len(each) == len(given) and all(map(_fits, given, each))
+    if origin is typing.Literal:
+        return value in members
+    if origin is abc.Callable:
+        return value is _of_function
+    return isinstance(value, _TAKEN.get(kind, kind))
 
 
-def _case(entry: Mapping[str, Any]) -> Case:
-    stage = dict(entry["stage"])
-    stage |= {
-        "source": None if stage["source"] is None else Path(stage["source"]),
-        "min_capability": tuple(map(int, stage["min_capability"])),
-        "more": tuple(map(str, stage["more"])),
-        "options": tuple(map(str, stage["options"])),
-        "include": tuple(map(Path, stage["include"])),
-        "constants": tuple((str(name), _buffer(buffer)) for name, buffer in stage["constants"]),
-    }
-    reference = entry["reference"]
-    saved = tuple(map(Path, reference)) if isinstance(reference, list) else None
-    return Case(
-        family=entry["family"],
-        stage=Stage(**stage),
-        launch=_launch(entry["launch"]),
-        sequence=tuple(KernelLaunch(str(name), _launch(of), tuple(map(int, at))) for name, of, at in entry["sequence"]),
-        arguments=tuple(map(_argument, entry["arguments"])),
-        work=Work(**entry["work"]),
-        reference=saved or (_case(reference) if reference else None),
-        **{name: str(entry[name]) for name in ("size", "block", "variant", "dtype", "roof")},
-        defines=tuple((str(name), str(value)) for name, value in entry["defines"]),
-        tolerance=float(entry["tolerance"]),
-        tier=Tier(entry["tier"]),
-        predicted=tuple((str(name), float(value)) for name, value in entry["predicted"]),
-    )
-
-
-def _launch(entry: Mapping[str, Any]) -> Launch:
-    return Launch(_three(entry["grid"]), _three(entry["block"]), int(entry["shared_bytes"]))
-
-
-def _argument(entry: Mapping[str, Any]) -> Argument:
-    if "role" in entry:
-        return _buffer(entry)
-    if "members" in entry:
-        return Struct(tuple(entry["values"]), tuple((str(name), str(dtype)) for name, dtype in entry["members"]))
-    return Scalar(entry["value"], str(entry["dtype"]))
-
-
-def _buffer(entry: Mapping[str, Any]) -> Buffer:
-    given: Any = entry["data"]
-    data: Data = given
-    if given == FUNCTION:
-        data = _of_function
-    elif isinstance(given, dict):
-        data = Path(given["saved"])
-    elif isinstance(given, list):
-        low, high = given
-        data = (low, high)
-    described = (Role(entry["role"]), tuple(map(int, entry["shape"])), str(entry["dtype"]), data)
-    if "texture" in entry:
-        return TexelBuffer(*described, Texture(**entry["texture"]))
-    if "surface" in entry:
-        return TexelBuffer(*described, Surface(**entry["surface"]))
-    return Buffer(*described)
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _whole(numbers: Sequence[Any]) -> list[int]:
-    return [int(number) for number in numbers]
-
-
-def _three(numbers: Sequence[Any]) -> tuple[int, int, int]:
-    x, y, z = numbers
-    return int(x), int(y), int(z)
-
-
-def _of_function(_: Any, __: tuple[int, ...]) -> Array:
-    raise NotImplementedError("input data of a case that was listed as data")
+def _of_function(_: Any, __: object) -> Array:
+    raise NotImplementedError("a function of a case that was listed as data")
 
 
 def main(arguments: Sequence[str]) -> int:
