@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
-from peakgate.case import Case, Tier
+from peakgate.case import Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.common.toml import nearest
@@ -23,12 +23,13 @@ from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark
 from peakgate.run.given import case_of, given_by
-from peakgate.run.journal import Finished
-from peakgate.run.known import Cases
 from peakgate.run.replay import ReplayTimer
-from peakgate.run.session import Outcome, Session
+from peakgate.run.session import Session
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
+
+if TYPE_CHECKING:
+    from peakgate.run.kernel_run import KernelRun
 
 FIXTURE = "gpu_benchmark"
 SETTINGS = Path(__file__).with_name("bench.toml")
@@ -135,30 +136,13 @@ class _Gathered(_Collecting):
             self.problem = self.problem or str(error)
 
 
-class Run(Protocol):
-    """What a run offers its benchmark tests."""
-
-    session: Session
-    skipped: dict[str, str]
-    before: Finished
-    known: Cases
-
-    def keep(self, outcome: Outcome) -> object:
-        """Keep what came of a case."""
-        ...
-
-    def take_over(self, case: Case) -> tuple[Mapping[str, Any], Sequence[float]] | None:
-        """The entry and the samples of a case that an earlier process of the run finished."""
-        ...
-
-
 class BenchmarkTests(_Collecting):
     """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
 
     ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
     """
 
-    def __init__(self, run: Run, listed: Collection[str] | None) -> None:
+    def __init__(self, run: KernelRun, listed: Collection[str] | None) -> None:
         self._run, self._listed = run, listed
         self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
         self._used: dict[str, GpuBenchmark] = {}

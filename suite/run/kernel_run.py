@@ -340,7 +340,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
     project = config.required()
     device, note = open_device(options.peakgate_device, later=Turn.of_environment().given)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    cases: known.Cases = known.Own(device.scale)
+    cases = known.Cases(device.scale)
     if ref := options.peakgate_baselines_from:
         floors = base.floors_at(ref, baselines, device.slug)
         with contextlib.ExitStack() as scratch:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from peakgate.case import Argument, Array, Buffer, Case, Reference, Role, Scale, Tier
 from peakgate.common.errors import PeakgateError
@@ -41,60 +41,37 @@ COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
 """What is the base's whatever the change says, by the name under which a difference is reported."""
 
 
-class Cases(Protocol):
-    """The cases of a run."""
-
-    def listed(self, tier: Tier) -> list[Case]:
-        """Those of a tier; FULL: all."""
-        ...
-
-    def probes(self, case: Case) -> list[Case]:
-        """The edge-size problems that prove a case's build right."""
-        ...
-
-    def objection(self, case: Case) -> Judgement | None:
-        """Why a case cannot be measured; None where it can."""
-        ...
-
-    @property
-    def new(self) -> Collection[str]:
-        """Cases that the base does not have."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What a report says of the choice."""
-        ...
-
-
 @dataclass(frozen=True)
-class Own:
-    """The cases of the project at hand, by its own terms."""
+class Cases:
+    """The cases of a run: those of the project at hand, by its own terms.
+
+    ``new`` are cases that the base does not have, ``notes`` what a report says of the choice.
+    """
 
     scale: Scale
     new: Collection[str] = ()
     notes: Sequence[str] = ()
 
     def listed(self, tier: Tier) -> list[Case]:
+        """Those of a tier; FULL: all."""
         return catalogue.cases(self.scale, tier)
 
     def probes(self, case: Case) -> list[Case]:
+        """The edge-size problems that prove a case's build right."""
         return catalogue.probes(case)
 
-    def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (the protocol's)
+    def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (without a base there is none)
+        """Why a case cannot be measured; None where it can."""
         return None
 
 
 @dataclass(frozen=True)
-class AgainstBase:
+class AgainstBase(Cases):
     """The cases of a change, judged by the terms of its base where that knows them; ``against`` makes one."""
 
-    scale: Scale
-    cases: Mapping[str, Case]
-    edges: Mapping[str, Sequence[Case]]
-    objections: Mapping[str, Judgement]
-    new: Collection[str]
-    notes: Sequence[str]
+    cases: Mapping[str, Case] = field(default_factory=dict)
+    edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    objections: Mapping[str, Judgement] = field(default_factory=dict)
 
     def listed(self, tier: Tier) -> list[Case]:
         every = tier is Tier.FULL or self.scale is Scale.SMALL  # small problems have no tiers
@@ -151,7 +128,7 @@ def _merged(
     cases |= {head.case.id: head.case for head in new}
     problems |= {head.case.id: head.probes for head in new}
     notes = [f"judged by {name}: {line}" for line in differences(known, heads)]
-    return AgainstBase(scale, cases, problems, objections, frozenset(head.case.id for head in new), notes)
+    return AgainstBase(scale, frozenset(head.case.id for head in new), notes, cases, problems, objections)
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:

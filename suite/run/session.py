@@ -115,7 +115,6 @@ class Session:
     new: Collection[str] = ()
     plan: SamplingPlan = field(default_factory=SamplingPlan)
     roofs: Mapping[str, float] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
     wall_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     preflight: Preflight | None = None
@@ -208,14 +207,14 @@ class Session:
         return check(self.device.xp, smallest, fresh.outputs, wanted, self.device.compared)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
-        """Judge what was measured and keep it."""
+        """Judge what was measured."""
         case = launchable.case
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
         judgement = judge(samples, figures, floor, self.device.disturbance() if self.alone else None)
         if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
-        outcome = Outcome(
+        return Outcome(
             case=case,
             judgement=judgement,
             proof=proof,
@@ -226,11 +225,9 @@ class Session:
             fingerprint=launchable.fingerprint,
             occupancy=self._occupancy(launchable),
         )
-        self.outcomes.append(outcome)
-        return outcome
 
     def failed(self, case: Case, error: Exception) -> Outcome:
-        """Keep a case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
+        """A case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
         said = " ".join(str(error).split())
         match error:
             case Unmeasurable():
@@ -262,14 +259,8 @@ class Session:
         return self.gate(launchable, proof, samples)
 
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
-        """Keep a case without figures."""
-        outcome = Outcome(case, judgement, floor=self.floors.get(case.id))
-        self.outcomes.append(outcome)
-        return outcome
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        return [outcome.judgement.verdict for outcome in self.outcomes]
+        """A case without figures."""
+        return Outcome(case, judgement, floor=self.floors.get(case.id))
 
     def _prove_build(self, case: Case) -> int:
         """Run the probes of a build once, whichever case asks first; how many there are."""
