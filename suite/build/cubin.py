@@ -17,10 +17,11 @@ from types import ModuleType
 
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
-from peakgate.case import Stage
+from peakgate.case import Launch, Stage
 from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.judge.occupancy import Occupancy, occupancy
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -48,6 +49,11 @@ class Resources:
     stack_bytes: int
     spill_bytes: int
     static_shared_bytes: int
+
+    def occupancy(self, capability: tuple[int, int], launch: Launch) -> Occupancy:
+        """How full a launch keeps one SM; PeakgateError for a capability that is not in the table."""
+        threads, shared_bytes = launch.threads_per_block, launch.shared_bytes
+        return occupancy(capability, threads, self.registers, self.static_shared_bytes, shared_bytes)
 
 
 @dataclass(frozen=True, slots=True)

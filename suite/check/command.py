@@ -70,28 +70,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
     accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
-    tasks = [
-        (
-            key.kernel,
-            len(cases),
-            partial(
-                lane.check_build,
-                chosen.text,
-                chosen.family,
-                key,
-                orders,
-                nonfinite=chosen.nonfinite,
-                search_s=chosen.search,
-            ),
-        )
-        for key, cases in _longest_first(lane.builds(chosen.text, chosen.family))
-    ]
+    builds = sorted(lane.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
+    check = partial(lane.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
+    tasks = [partial(check, chosen.text, chosen.family, key, orders) for key, _ in builds]
     reports = lane.not_run(chosen.text, chosen.family)
-    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs, limit_s=_TASK_S + chosen.search):
+    for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
         if isinstance(answer, workers.Died):
-            kernel, count, _ = tasks[number]
-            what = f"{lane.DIED}: {answer.how}"
-            reports.append(BuildReport(kernel, count, findings=(Finding(answer.at, orders[0], lane.DIED, None, what),)))
+            key, cases = builds[number]
+            died = Finding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
+            reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
         else:
             reports.append(answer)
     all_found = report.by_kernel(reports, partial(lane.text_at, chosen.text, chosen.family))
@@ -114,13 +101,9 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
 
 
-def _longest_first(builds: Mapping[lane.BuildKey, Sequence[Case]]) -> list[tuple[lane.BuildKey, Sequence[Case]]]:
-    """So that no process is left with a long build at the end; by the work that the families claim."""
-
-    def work(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
-        return sum(case.work.bytes + case.work.flops for case in build[1])
-
-    return sorted(builds.items(), key=work, reverse=True)
+def _work_of(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
+    """By the work that the families claim: the longest builds come first, so that no process is left with one."""
+    return sum(case.work.bytes + case.work.flops for case in build[1])
 
 
 def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[page.Drawing]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import source_files
-from peakgate.case import Array, Buffer, Case, Role
+from peakgate.case import Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device.expected import expected
@@ -168,9 +168,5 @@ def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
 
 
 def _outputs(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
-    return (_on_host(output) for output in launchable.outputs)
-
-
-def _on_host(output: Array) -> np.ndarray[Any, Any]:
-    """A NumPy array of what may be one of CuPy's."""
-    return output if isinstance(output, np.ndarray) else np.asarray(output.get())
+    """The outputs as NumPy arrays; they may be CuPy's."""
+    return (output if isinstance(output, np.ndarray) else np.asarray(output.get()) for output in launchable.outputs)

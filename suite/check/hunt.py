@@ -43,7 +43,7 @@ class Hunted:
 
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     """The mutants of all files that a stage with ``text`` in a case id is made of; the kernels' files of no stage."""
-    used = {path for build in _sources(text) for path in build}
+    used = {path for _, sources in _builds_and_sources(text, config.current().root) for path in sources}
     files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
     found = [
         mutant
@@ -68,7 +68,7 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
         kernels = Path(folder, own.name)
         shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))
         (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
-        for problems, sources in zip(_problems(), _sources(), strict=True):
+        for problems, sources in _builds_and_sources("", config.current().root):
             if original not in sources:
                 continue
             for problem in problems:
@@ -132,26 +132,16 @@ def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall
     }
 
 
-def _problems(text: str = "") -> tuple[tuple[Case, ...], ...]:
-    """The problems of each build that the emulator can run, those with small arguments first."""
-    return _builds_and_sources(text, config.current().root)[0]
-
-
-def _sources(text: str = "") -> tuple[frozenset[Path], ...]:
-    """The files each of these builds is made of."""
-    return _builds_and_sources(text, config.current().root)[1]
-
-
 @lru_cache(maxsize=1)
-def _builds_and_sources(
-    text: str,
-    root: Path,  # noqa: ARG001  (the project, a key)
-) -> tuple[tuple[tuple[Case, ...], ...], tuple[frozenset[Path], ...]]:
-    ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
-    problems = tuple(tuple(cases) for cases in ordered if not_emulated(cases[0]) is None)
-    stages = (cases[0].stage for cases in problems)
-    sources = (frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
-    return problems, tuple(sources)
+def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozenset[Path]]]:  # noqa: ARG001  (a key)
+    """The problems of each build that the emulator can run, those with small arguments first, and its files."""
+    found = []
+    for cases in builds(text).values():
+        if not_emulated(cases[0]) is None:
+            stage = cases[0].stage
+            sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
+            found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
+    return found
 
 
 def _within(kernels: Path, problem: Case) -> Case:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,8 @@ from peakgate.common.files import write_whole
 LEFT, CELL, HEIGHT, BARRIER, TOP = 440, 26, 24, 26, 24
 """In pixels: the labels' width, a cell's, a row's height, a barrier's and that of the numbers above."""
 
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A picture with the places of all its parts, in pixels."""
-
-    kernel: str
-    picture: Picture
-    left: int
-    width: int
-    height: int
-    columns: tuple[dict[str, Any], ...]
-    barriers: tuple[dict[str, Any], ...]
-    rows: tuple[dict[str, Any], ...]
-    marks: tuple[dict[str, Any], ...]
-    missing: dict[str, Any] | None
-    between: str
+Drawing = dict[str, Any]
+"""What ``templates/check.html`` draws."""
 
 
 def write(path: Path, verdict: str, when: str, drawings: Sequence[Drawing], lines: Sequence[str]) -> None:
@@ -46,7 +31,7 @@ def write(path: Path, verdict: str, when: str, drawings: Sequence[Drawing], line
 
 
 def drawing(kernel: str, picture: Picture, text_at: Callable[[str, str], str]) -> Drawing:
-    """Where everything goes; ``text_at(kernel, "file.cu:12")`` is the text of a line."""
+    """The places of all parts, in pixels; ``text_at(kernel, "file.cu:12")`` is the text of a line."""
     y, rows, barriers, missing = TOP, [], [], None
     for number, row in enumerate(picture.rows):
         before = picture.rows[number - 1].phase if number else None
@@ -55,7 +40,8 @@ def drawing(kernel: str, picture: Picture, text_at: Callable[[str, str], str]) -
             barriers.append({"y": y - 5, "text": "barrier" if row.phase == before + 1 else "barriers"})
         if number == picture.missing_before:
             y += BARRIER
-            places = " and ".join(dict.fromkeys(each.line for each in picture.rows if _marked(each)))
+            marked = (each.line for each in picture.rows if any(cell.marked for cell in each.cells.values()))
+            places = " and ".join(dict.fromkeys(marked))
             missing = {"y": y - 5, "text": f"a barrier is missing here, between {places}"}
         rows.append({**_described(row, picture), "y": y, "source": text_at(kernel, row.line)})
         y += HEIGHT
@@ -65,19 +51,19 @@ def drawing(kernel: str, picture: Picture, text_at: Callable[[str, str], str]) -
         for at, cell in row.cells.items()
         if cell.marked
     ]
-    return Drawing(
-        kernel,
-        picture,
-        left=LEFT,
-        width=LEFT + CELL * len(picture.columns) + 40,
-        height=y + 4,
-        columns=tuple({"x": _x(picture, at) + CELL // 2 - 1, "element": at} for at in picture.columns),
-        barriers=tuple(barriers),
-        rows=tuple(rows),
-        marks=tuple(marks),
-        missing=missing,
-        between=_between(marks),
-    )
+    return {
+        "kernel": kernel,
+        "picture": picture,
+        "left": LEFT,
+        "width": LEFT + CELL * len(picture.columns) + 40,
+        "height": y + 4,
+        "columns": [{"x": _x(picture, at) + CELL // 2 - 1, "element": at} for at in picture.columns],
+        "barriers": barriers,
+        "rows": rows,
+        "marks": marks,
+        "missing": missing,
+        "between": _between(marks),
+    }
 
 
 def _described(row: Row, picture: Picture) -> dict[str, Any]:
@@ -99,10 +85,6 @@ def _described(row: Row, picture: Picture) -> dict[str, Any]:
 def _title(cell: Cell, row: Row, at: int) -> str:
     some = ", ".join(map(str, cell.threads[:12])) + (", …" if len(cell.threads) > 12 else "")
     return f"element {at}: {row.how} by thread {some}, {row.line}"
-
-
-def _marked(row: Row) -> bool:
-    return any(cell.marked for cell in row.cells.values())
 
 
 def _x(picture: Picture, at: int) -> int:

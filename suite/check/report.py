@@ -58,11 +58,7 @@ class KernelReport:
     not_reached: int = 0
 
 
-def _no_text(_kernel: str, _place: str) -> str:
-    return ""
-
-
-def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str] = _no_text) -> list[KernelReport]:
+def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str]) -> list[KernelReport]:
     """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it."""
     builds: dict[str, list[BuildReport]] = {}
     for report in reports:

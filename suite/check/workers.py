@@ -67,9 +67,6 @@ class _Worker(Generic[Result]):
         self.at = value
         return None
 
-    def overdue(self) -> bool:
-        return time.monotonic() >= self.deadline
-
     def stop(self) -> None:
         self.process.kill()
         self.process.join()
@@ -97,7 +94,7 @@ def run(tasks: Sequence[Task[Result]], jobs: int, *, limit_s: float = 300) -> It
                 answer: Result | Died | None = None
                 if worker.connection in ready:
                     answer = worker.answer()
-                elif worker.overdue():
+                elif time.monotonic() >= worker.deadline:
                     answer = Died(worker.at, f"no end in {limit_s:g} s")
                 if answer is None:
                     continue

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cupy
-from peakgate.build.cubin import Resources
-from peakgate.case import Array, Case
+from peakgate.case import Case
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
-from peakgate.device.interface import DeviceLost, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, Unmeasurable
 from peakgate.device.stream import SampleStream, Trial
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 
@@ -116,13 +115,8 @@ def _nothing() -> None:
     """A call without work."""
 
 
-class CallableLaunchable:
+class GpuCall(CallableLaunchable):
     """One callable as a case on the GPU; its arrays stay where the user put them."""
-
-    resources: Resources | None = None
-    fingerprint: str | None = None
-    inputs: Sequence[Array] = ()
-    outputs: Sequence[Array] = ()
 
     def __init__(self, device: GpuDevice, case: Case, call: Call, stream: SampleStream, behaviour: Behaviour) -> None:
         self.case = case

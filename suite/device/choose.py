@@ -23,7 +23,9 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
     """
     if not _uses_emulator(choice):
         return _gpu(_index(choice), later=later), None
-    return _cpu(), None if choice == "cpu" else FALLBACK_NOTE
+    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
+
+    return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
 
 
 def opened(device: Device, choice: str) -> None:
@@ -52,12 +54,6 @@ def _uses_emulator(choice: str) -> bool:
     if choice.startswith("gpu") and index >= count:
         raise PeakgateError(f"--device {choice}: this machine has {count} GPU(s), numbered from 0")
     return choice == "cpu" or count == 0
-
-
-def _cpu() -> Device:
-    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (looks for a compiler)
-
-    return CpuDevice()
 
 
 def _gpu(index: int, *, later: bool) -> Device:

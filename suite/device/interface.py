@@ -72,6 +72,15 @@ class Launchable(Protocol):
         ...
 
 
+class CallableLaunchable(Launchable, Protocol):
+    """A case of a callable: what it is made of is not known, and its arrays are not ours."""
+
+    resources: Resources | None = None
+    fingerprint: str | None = None
+    inputs: Sequence[Array] = ()
+    outputs: Sequence[Array] = ()
+
+
 class KernelLaunchable(Launchable, Protocol):
     """A case of a kernel."""
 

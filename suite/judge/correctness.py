@@ -61,7 +61,7 @@ def check(
         if case.tolerance == 0:
             wrong = output != reference
             if bool(wrong.any()):
-                return Check(math.inf, _first_wrong(xp, wrong, output, reference, position))
+                return Check(math.inf, _describe(output, reference, _unravel(xp, wrong), position))
             continue
         error, wrong_at = _normwise_error(xp, output, reference, case.tolerance)
         worst = max(worst, error)
@@ -104,10 +104,6 @@ def _as_parts(array: Array) -> Array:
 
 def _unravel(xp: Any, flags: Array) -> tuple[int, ...]:
     return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(flags), flags.shape))
-
-
-def _first_wrong(xp: Any, wrong: Array, output: Array, reference: Array, position: int) -> str:
-    return _describe(output, reference, _unravel(xp, wrong), position)
 
 
 def _describe(output: Array, reference: Array, index: tuple[int, ...], position: int) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from peakgate.build import cubin as build
 from peakgate.build.cubin import BuildError, Defines
 from peakgate.case import Case, Launch, Stage
-from peakgate.judge import occupancy
 from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -109,12 +108,6 @@ def _compile(made: Build, sm: int) -> Usage | str:
 def _usage(made: Build, sm: int, resources: build.Resources) -> Usage:
     by_block: dict[str, Occupancy] = {}
     for launch in made.launches:
-        filled = occupancy.occupancy(
-            capability(sm),
-            threads_per_block=launch.threads_per_block,
-            registers=resources.registers,
-            static_shared=resources.static_shared_bytes,
-            dynamic_shared=launch.shared_bytes,
-        )
+        filled = resources.occupancy(capability(sm), launch)
         by_block[block_label(launch)] = Occupancy(round(filled.fraction, 4), "+".join(filled.limiters))
     return Usage(resources, by_block)

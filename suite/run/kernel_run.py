@@ -85,7 +85,7 @@ class KernelRun:
             if pytest_config.option.benchmark_storage == DEFAULT_STORAGE:
                 pytest_config.option.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
         except CannotDecide as error:
-            _undecided(Link(pytest_config.option.peakgate_link), str(error))
+            _stop(Link(pytest_config.option.peakgate_link), ExitCode.UNDECIDED, str(error))
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
@@ -106,7 +106,7 @@ class KernelRun:
         run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
         run.wall_s["start"] = self._wall_s()
         if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
-            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
+            _stop(self.link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(found)}")
         if self.before.below:
             reported = again.counted(len(self.before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
@@ -122,9 +122,9 @@ class KernelRun:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
                 raise
-            _undecided(self.link, f"not measured: {no_room(full, run.device)}")
+            _stop(self.link, ExitCode.UNDECIDED, f"not measured: {no_room(full, run.device)}")
         except PeakgateError as error:
-            _refused(self.link, f"not measured: {error}")
+            _stop(self.link, ExitCode.BAD_INPUT, f"not measured: {error}")
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
@@ -139,7 +139,7 @@ class KernelRun:
         try:
             opened(self.session.device, self._options.peakgate_device)
         except CannotDecide as error:
-            _undecided(self.link, str(error))
+            _stop(self.link, ExitCode.UNDECIDED, str(error))
 
     def _end_turn(self) -> None:
         """Where turns are given, measure every case now and leave the GPU to the next process: pytest takes its time.
@@ -229,7 +229,7 @@ class KernelRun:
         try:
             yield
         except OSError as error:
-            _refused(self.link, str(unwritable(Path(error.filename or "the run file"), error)))
+            _stop(self.link, ExitCode.BAD_INPUT, str(unwritable(Path(error.filename or "the run file"), error)))
         status = session.exitstatus
         if not self._selected or session.config.option.collectonly or status not in _ENDED:
             return
@@ -309,20 +309,12 @@ class KernelRun:
         return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
 
 
-def _undecided(link: Link, reason: str) -> NoReturn:
-    """Measure nothing, and say why in one line: exit code 3."""
+def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
+    """Measure nothing, and say why in one line: UNDECIDED or, on bad input, BAD_INPUT."""
     if link.supervised:
-        link.send(undecided=reason)
-        os._exit(ExitCode.UNDECIDED)
-    pytest.exit(reason, returncode=int(ExitCode.UNDECIDED))
-
-
-def _refused(link: Link, reason: str) -> NoReturn:
-    """Measure nothing on bad input, and say why in one line: exit code 2."""
-    if link.supervised:
-        link.send(refused=reason)
-        os._exit(ExitCode.BAD_INPUT)
-    pytest.exit(reason, returncode=int(ExitCode.BAD_INPUT))
+        link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
+        os._exit(code)
+    pytest.exit(reason, returncode=int(code))
 
 
 class _BriefMachine:

@@ -27,7 +27,7 @@ from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
-from peakgate.judge.occupancy import Occupancy, occupancy
+from peakgate.judge.occupancy import Occupancy
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
     build_limit_s,
@@ -87,10 +87,6 @@ class Outcome:
     occupancy: Occupancy | None = None
 
 
-def _unwatched(_step: str, _limit_s: float, _case: str | None) -> None:
-    """Nobody watches this run."""
-
-
 @dataclass
 class Session:
     """One device, one set of floors, one run.
@@ -118,7 +114,7 @@ class Session:
     wall_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     preflight: Preflight | None = None
-    expect: Callable[[str, float, str | None], None] = _unwatched
+    expect: Callable[[str, float, str | None], None] = lambda _step, _limit_s, _case: None
     launch_limit_s: float | None = None
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
@@ -315,15 +311,8 @@ class Session:
         resources, capability = launchable.resources, self.device.capability
         if resources is None or capability is None:
             return None
-        launch = launchable.case.launch
         try:
-            return occupancy(
-                capability,
-                threads_per_block=launch.threads_per_block,
-                registers=resources.registers,
-                static_shared=resources.static_shared_bytes,
-                dynamic_shared=launch.shared_bytes,
-            )
+            return resources.occupancy(capability, launchable.case.launch)
         except PeakgateError:
             return None  # an architecture newer than the table: every other figure still stands
 
