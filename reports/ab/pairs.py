@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,15 +34,43 @@ def usable(run: Run, case: str) -> CaseResult | None:
     return None if distrusted else result
 
 
+def compared_us(runs: Sequence[Run]) -> list[dict[str, float]]:
+    """What is compared of every process: its usable cases' times, as if a launch took as long in each of them.
+
+    Launching any kernel takes a time that is the process's own: it differs by some 80 ns between processes on an H200,
+    as much for a kernel of 5 µs as for one of 50 µs (reports/injected/README.md). Each process timed the control kernel
+    after its short cases; what the median of those differs by from that of all processes is subtracted. Times are
+    trimmed means, medians where a run has none.
+    """
+    controls = [_control_us(run) for run in runs]
+    known = [control for control in controls if control is not None]
+    typical = statistics.median(known) if known else 0.0
+    return [
+        {
+            case: time_us
+            for case in run.cases
+            if (result := usable(run, case))
+            and (time_us := (result.trimmed_mean_us or result.time_us) - (control or typical) + typical) > 0
+        }
+        for run, control in zip(runs, controls, strict=True)
+    ]
+
+
+def _control_us(run: Run) -> float | None:
+    """The control kernel's time in a process; None where it was not timed."""
+    known = [result.control_us for result in run.cases.values() if result.control_us]
+    return statistics.median(known) if known else None
+
+
 def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
     """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
     pairs = whole_pairs(record, stage)
     found = np.full((len(cases), len(pairs)), np.nan)
-    for column, (base, head) in enumerate(pairs):
+    times_us = compared_us([run for pair in pairs for run in pair])
+    for column, (base, head) in enumerate(zip(times_us[::2], times_us[1::2], strict=True)):
         for row, case in enumerate(cases):
-            before, after = usable(base, case), usable(head, case)
-            if before and after:
-                found[row, column] = math.log(after.time_us / before.time_us)
+            if case in base and case in head:
+                found[row, column] = math.log(head[case] / base[case])
     return found
 
 

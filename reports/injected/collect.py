@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.reports.ab.pairs import compared_us
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import Process, Record, load_record
 from peakgate.reports.injected.campaign import TIMING, VERDICTS
@@ -30,7 +31,7 @@ from peakgate.reports.injected.record import (
     write_times,
 )
 from peakgate.reports.render.console import say
-from peakgate.reports.runs.runfile import UNUSABLE, Run
+from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 
 GROUND_TRUTH = "ground_truth.json"
@@ -91,12 +92,14 @@ def _screening(record: Record) -> list[tuple[Process, Run]]:
 
 
 def _times(records: Sequence[Record]) -> pd.DataFrame:
-    """The median of every screening process and trusted case; pairs are numbered through."""
+    """What ``ab`` compares of every screening process and trusted case; pairs are numbered through."""
     rows, first = [], 0
     for record in records:
-        for process, run in _screening(record):
+        screening = _screening(record)
+        compared = compared_us([run for _, run in screening])
+        for (process, _), times_us in zip(screening, compared, strict=True):
             key = (Phase.SCREEN.value, first + process.pair, process.which.value)
-            rows += [(*key, case.case, case.time_us) for case in run.cases.values() if case.verdict not in UNUSABLE]
+            rows += [(*key, case, time_us) for case, time_us in times_us.items()]
         first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
