@@ -35,31 +35,31 @@ def usable(run: Run, case: str) -> CaseResult | None:
 
 
 def compared_us(runs: Sequence[Run]) -> list[dict[str, float]]:
-    """What is compared of every process: its usable cases' times, as if a launch took as long in each of them.
+    """What is compared of every process: its usable cases' times, as if a launch took equally long at each of them.
 
-    Launching any kernel takes a time that is the process's own: it differs by some 80 ns between processes on an H200,
-    as much for a kernel of 5 µs as for one of 50 µs (reports/injected/README.md). Each process timed the control kernel
-    after its short cases; what the median of those differs by from that of all processes is subtracted. Times are
-    trimmed means, medians where a run has none.
+    Launching any kernel takes a time that differs by some 80 ns between processes on an H200, as much for a kernel of
+    5 µs as for one of 50 µs, and moves now and then while a process lives (reports/injected/README.md). A process timed
+    the control kernel after each short case: what the mean of the controls before and after a case differs by from the
+    median of all is subtracted. Times are trimmed means, medians where a run has none.
     """
-    controls = [_control_us(run) for run in runs]
-    known = [control for control in controls if control is not None]
-    typical = statistics.median(known) if known else 0.0
+    controls_us = [_controls_us(run) for run in runs]
+    typical_us = statistics.median([each for found in controls_us for each in found.values()] or [0.0])
     return [
         {
             case: time_us
             for case in run.cases
             if (result := usable(run, case))
-            and (time_us := (result.trimmed_mean_us or result.time_us) - (control or typical) + typical) > 0
+            and (time_us := (result.trimmed_mean_us or result.time_us) - found.get(case, typical_us) + typical_us) > 0
         }
-        for run, control in zip(runs, controls, strict=True)
+        for run, found in zip(runs, controls_us, strict=True)
     ]
 
 
-def _control_us(run: Run) -> float | None:
-    """The control kernel's time in a process; None where it was not timed."""
-    known = [result.control_us for result in run.cases.values() if result.control_us]
-    return statistics.median(known) if known else None
+def _controls_us(run: Run) -> dict[str, float]:
+    """The control kernel's time by short case: the mean of the one before it, after another case, and its own."""
+    controls = [(result.case, result.control_us) for result in run.cases.values() if result.control_us]
+    before = [control_us for _, control_us in controls[:1] + controls]
+    return {case: (control_us + earlier) / 2 for (case, control_us), earlier in zip(controls, before, strict=False)}
 
 
 def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
