@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.case import Case
-from peakgate.check import digests, hunt, isolate, lane, page, picture, report, workers
+from peakgate.check import digests, hunt, isolate, lane, picture, report, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
@@ -96,7 +96,8 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     for line in lines:
         print(line)  # noqa: T201
     if chosen.html:
-        page.write(chosen.html, lines[-1], datetime.now(UTC).isoformat(" ", "minutes"), _drawn(chosen, kernels), lines)
+        when = datetime.now(UTC).isoformat(" ", "minutes")
+        picture.write_page(chosen.html, lines[-1], when, _drawn(chosen, kernels), lines)
         print(f"page: {chosen.html}")  # noqa: T201
     return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
 
@@ -106,7 +107,7 @@ def _work_of(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
     return sum(case.work.bytes + case.work.flops for case in build[1])
 
 
-def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[page.Drawing]:
+def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[picture.Drawing]:
     """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
     races = {
         (defect.first.case, defect.first.schedule): kernel.kernel
@@ -122,7 +123,7 @@ def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -
         for each in [] if isinstance(found, workers.Died) else found:
             if (kernel, each.kind, each.where) not in known:
                 known.add((kernel, each.kind, each.where))
-                drawings.append(page.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
+                drawings.append(picture.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
     return drawings
 
 

@@ -1,8 +1,13 @@
-"""Which device a run uses."""
+"""Which device a run uses.
+
+``python -m peakgate.device.choose`` prints the extras that this machine's device needs for a run with these arguments.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from itertools import pairwise
 
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.device import driver
@@ -68,3 +73,26 @@ def _gpu(index: int, *, later: bool) -> Device:
         return GpuDevice(index, later=later)
     except RuntimeError as error:  # CuPy's word for what CUDA refuses
         raise _not_opened(f"gpu:{index}", error) from None
+
+
+def groups(arguments: list[str]) -> list[str]:
+    """The CUDA extra where a GPU answers, else the compiler extra where there is no compiler for the emulator.
+
+    With ``--nvrtc`` also the NVRTC extra, where no CUDA extra brings it.
+    """
+    from peakgate.device.emulator import find_compiler  # noqa: PLC0415  (a GPU does without the emulator)
+
+    cuda = driver.cuda_extra()
+    on_cpu = "--device=cpu" in arguments or ("--device", "cpu") in pairwise(arguments)
+    if cuda is not None and not on_cpu:
+        return [cuda]
+    needed = ["nvrtc"] if "--nvrtc" in arguments else []
+    try:
+        find_compiler()
+    except PeakgateError:
+        needed.append("compiler")
+    return needed
+
+
+if __name__ == "__main__":
+    print(*groups(sys.argv[1:]))  # noqa: T201

@@ -1,7 +1,7 @@
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.device import choose, driver
-from peakgate.device.needs import groups
+from peakgate.device.choose import groups
 
 
 @pytest.fixture
