@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array, Case, Role, Sized
+from peakgate.case import Array, Case, Sized
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import one_line
 
@@ -197,7 +197,7 @@ def _refusing(case: Case) -> Case:
     """The case with a reference function that raises RefusedSize where it does not take the size."""
     if not callable(case.reference):
         return case
-    written = [buffer.shape for buffer in case.buffers if buffer.role in (Role.OUT, Role.INOUT)]
+    written = [buffer.shape for buffer in case.outputs]
     return replace(case, reference=partial(_or_refuse, case.reference, written))
 
 

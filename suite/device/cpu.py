@@ -23,8 +23,6 @@ from peakgate.texels import TexelBuffer
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
-ACCESS_BUDGET = 2_000_000_000
-"""Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
 
 
 def not_emulated(case: Case) -> str | None:
@@ -89,7 +87,7 @@ class CpuLaunchable:
     def __init__(
         self,
         case: Case,
-        access_budget: int = ACCESS_BUDGET,
+        access_budget: int = emulator.ACCESS_BUDGET,
         seed: int = 0,
         *,
         nonfinite: bool = False,

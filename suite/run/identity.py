@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.build.sources import read_sources
-from peakgate.case import Buffer, Case, Role, Scale, Tier
+from peakgate.case import Buffer, Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import inputs_of
@@ -137,8 +137,6 @@ def _outputs(problem: Case) -> Sequence[Any]:
 def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[str, Any]:
     text = kernel_text(case)
     arguments = repr([argument for argument in case.arguments if isinstance(argument, Buffer)])
-    read = [buffer for buffer in case.buffers if buffer.role in (Role.IN, Role.INOUT)]
-    inputs = read + [buffer for _, buffer in case.stage.constants]
     return {
         "bytes": case.work.bytes,
         "flops": case.work.flops,
@@ -151,7 +149,7 @@ def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[
         "host_bound": case.stage.host_bound,
         "operation": case.stage.operation or "none",
         "buffers": hashlib.sha256(arguments.encode()).hexdigest()[:DIGITS],
-        "input_data": ", ".join(map(_recipe, inputs)) or "none",
+        "input_data": ", ".join(map(_recipe, case.inputs)) or "none",
         "edge_problems": len(edge_problems),
         "reference": expected[:DIGITS],
         "saved": saved_files(case) or "none",

@@ -272,12 +272,11 @@ class KernelRun:
         from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
 
         session.wall_s["total"] = self._wall_s()
-        rows = [table.row(entry) for entry in self.entries]
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
         closing = record.closing_lines(session, self.entries, self._partial())
-        terminalreporter.write_line(table.render(rows, closing, width=width, colour=colour))
+        terminalreporter.write_line(table.render(self.entries, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
     def _again_first(self, status: int) -> bool:

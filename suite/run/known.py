@@ -36,7 +36,7 @@ COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
     ("tier", lambda case: case.tier.value),
     ("min_capability", lambda case: case.stage.min_capability),
     ("host_bound", lambda case: case.stage.host_bound),
-    ("input data", lambda case: [_recipe(buffer) for buffer in _inputs(case)]),
+    ("input data", lambda case: [_recipe(buffer) for buffer in case.inputs]),
 )
 """What is the base's whatever the change says, by the name under which a difference is reported."""
 
@@ -211,11 +211,6 @@ def _arrays(case: Case) -> str:
 
 def _launched(case: Case) -> tuple[object, ...]:
     return case.launch, case.sequence, case.defines, tuple(case.arguments)
-
-
-def _inputs(case: Case) -> Iterator[Buffer]:
-    yield from (each for each in case.arguments if isinstance(each, Buffer) and each.role in (Role.IN, Role.INOUT))
-    yield from (buffer for _, buffer in case.stage.constants)
 
 
 def _recipe(buffer: Buffer) -> object:

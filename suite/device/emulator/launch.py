@@ -25,7 +25,7 @@ MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
 """The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
-DEFAULT_ACCESS_BUDGET = 2_000_000_000
+ACCESS_BUDGET = 2_000_000_000
 """Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
 STALL_MS = 10_000
 """Processor time in which a thread must touch memory, wait or end; one that does not is taken for an endless loop."""
@@ -79,7 +79,7 @@ class EmulatedKernel:
         *,
         shared_bytes: int = 0,
         schedule: int = 0,
-        access_budget: int | None = None,
+        access_budget: int = ACCESS_BUDGET,
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
         outputs: Iterable[int] = (),
         cooperative: bool = False,
@@ -123,7 +123,7 @@ class EmulatedKernel:
             shared_bytes=shared_bytes,
             stall_ms=STALL_MS,
             cooperative=cooperative,
-            access_budget=DEFAULT_ACCESS_BUDGET if access_budget is None else access_budget,
+            access_budget=access_budget,
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
             textures=ctypes.addressof(bound.textures),
             texture_count=bound.texture_count,
