@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +120,9 @@ def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str 
 
 def write(path: Path, taken: Record) -> None:
     """Save a record, whole or not at all."""
-    problems = {
-        case: {"problem": found.problem, "outputs": list(found.outputs)} for case, found in taken.problems.items()
-    }
     head = {"peakgate_digests": SCHEMA, "device": taken.device}
-    write_whole(path, a_line_each(head, "problems", dict(sorted(problems.items()))))
+    problems = {case: asdict(found) for case, found in sorted(taken.problems.items())}
+    write_whole(path, a_line_each(head, "problems", problems))
 
 
 def read(path: Path) -> Record:

@@ -160,8 +160,7 @@ class BenchmarkTests(_Collecting):
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
         try:
             self.ids = case_ids(items, self._kernels)
-            self._check_floors()
-            self._check_listed()
+            self._check_names()
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         kept: list[pytest.Item] = []
@@ -235,16 +234,14 @@ class BenchmarkTests(_Collecting):
         if nodeid in self._used:
             self._run.session.expect("the end of a case", HOST_LIMIT_S, None)
 
-    def _check_listed(self) -> None:
+    def _check_names(self) -> None:
+        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
         known = {*self._kernels, *self.ids.values()}
+        if not self.some_skipped and self._run.session.floors.present:
+            load_floors(self._run.session.floors.path, known_cases=known)
         for case_id in self._listed or ():
             if case_id not in known:
                 raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}")
-
-    def _check_floors(self) -> None:
-        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
-        if not self.some_skipped and self._run.session.floors.present:
-            load_floors(self._run.session.floors.path, known_cases={*self._kernels, *self.ids.values()})
 
 
 def _is_kernel(item: pytest.Item) -> bool:

@@ -16,8 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Argument, Array, Buffer, Case, Reference, Role, Scale, Tier
-from peakgate.common.errors import PeakgateError
+from peakgate.case import Argument, Buffer, Case, Role, Scale, Tier
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
@@ -219,33 +218,10 @@ def _recipe(buffer: Buffer) -> object:
     return listing.FUNCTION if callable(buffer.data) else buffer.data
 
 
-def _of_head(
-    project: Project, scale: Scale, case_id: str, probe: int | None
-) -> tuple[Reference, Callable[[int], Callable[..., Array]]]:
-    """What a new case takes from head's families: imported when it is first asked for."""
-
-    def problem() -> Case:
-        case, probes = _heads_own(project, scale)[case_id]
-        return case if probe is None else probes[probe]
-
-    def reference(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-        found = problem().reference
-        if not callable(found):
-            raise PeakgateError(f"{case_id}: its reference was a function when its cases were listed")
-        return found(xp, inputs)
-
-    def data_of(place: int) -> Callable[..., Array]:
-        def data(xp: Any, shape: tuple[int, ...]) -> Array:
-            case = problem()
-            buffers = [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
-            made = buffers[place].data
-            if not callable(made):
-                raise PeakgateError(f"{case_id}: its input data were a function when its cases were listed")
-            return made(xp, shape)
-
-        return data
-
-    return reference, data_of
+def _of_head(project: Project, scale: Scale, case_id: str, probe: int | None) -> Case:
+    """A problem as head's families define it: they are imported when this is first asked for."""
+    case, probes = _heads_own(project, scale)[case_id]
+    return case if probe is None else probes[probe]
 
 
 @cache

@@ -18,7 +18,8 @@ from collections import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
@@ -29,7 +30,6 @@ from peakgate.case import (
     Case,
     KernelLaunch,
     Launch,
-    Reference,
     Role,
     Scalar,
     Scale,
@@ -58,9 +58,8 @@ class Listed:
     probes: tuple[Case, ...]
 
 
-Provide = Callable[[str, int | None], tuple[Reference, Callable[[int], Callable[..., Array]]]]
-"""For a case id and the number of an edge-size problem (None: the case itself): its reference, and by the place of a
-buffer among the problem's buffers, constants last, the function that makes its data."""
+Provide = Callable[[str, int | None], Case]
+"""For a case id and the number of an edge-size problem (None: the case itself) the problem, as its family defines it."""
 
 
 def _at_scale(scale: Scale) -> dict[str, Any]:
@@ -109,27 +108,45 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
 
 def _listed(data: Any, probes: Sequence[Any], provide: Provide) -> Listed:
     case = as_record(data)
-    edge_cases = (_provided(as_record(probe), provide(case.id, number)) for number, probe in enumerate(probes))
-    return Listed(_provided(case, provide(case.id, None)), tuple(edge_cases))
+    edge_cases = (_provided(as_record(probe), partial(provide, case.id, number)) for number, probe in enumerate(probes))
+    return Listed(_provided(case, partial(provide, case.id, None)), tuple(edge_cases))
 
 
-def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., Array]]]) -> Case:
-    """The case with its reference function, and with functions for the input data that functions make."""
-    function, data_of = given
-    place = 0
+def _provided(case: Case, own: Callable[[], Case]) -> Case:
+    """The case with the functions of the problem as its family defines it: its reference, those of its input data."""
+    places = count()
 
     def filled(buffer: Buffer) -> Buffer:
-        nonlocal place
-        place += 1
-        return replace(buffer, data=data_of(place - 1)) if buffer.data is _of_function else buffer
+        place = next(places)
+        if buffer.data is not _of_function:
+            return buffer
+        return replace(buffer, data=_later(lambda: _buffers(own())[place].data, f"{case.id}: its input data"))
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
-    reference = function if case.reference is _of_function else case.reference
-    if isinstance(reference, Case):  # another kernel on the same arguments
+    reference = case.reference
+    if reference is _of_function:
+        reference = _later(lambda: own().reference, f"{case.id}: its reference")
+    elif isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
     return replace(case, reference=reference, arguments=arguments, stage=replace(case.stage, constants=constants))
+
+
+def _buffers(case: Case) -> list[Buffer]:
+    return [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
+
+
+def _later(find: Callable[[], object], what: str) -> Callable[..., Any]:
+    """A function that is looked up when it is called; PeakgateError where it is none any more."""
+
+    def function(*given: Any) -> Any:
+        found = find()
+        if not callable(found):
+            raise PeakgateError(f"{what} was a function when its cases were listed")
+        return found(*given)
+
+    return function
 
 
 RECORDS: dict[str, type] = {

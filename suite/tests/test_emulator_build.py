@@ -177,7 +177,6 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(compiler_module, "_zig_version", lambda: None)
-    compiler_module._find.cache_clear()
     compiler_module._search.cache_clear()
     return folder
 

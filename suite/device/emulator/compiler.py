@@ -103,25 +103,19 @@ def find_compiler() -> Compiler:
 
     Raises PeakgateError if there is none; it names the versions that are there but too old.
     """
-    return _find(os.environ.get("PATH", ""))
-
-
-def available_compilers() -> tuple[Compiler, ...]:
-    """Every usable compiler, the preferred one first."""
-    found, _ = _search(os.environ.get("PATH", ""))
-    return found
-
-
-@lru_cache
-def _find(path: str) -> Compiler:
-    found, unusable = _search(path)
+    found, unusable = _search(os.environ.get("PATH", ""))
     if found:
         return found[0]
     seen = f" ({', '.join(unusable)})" if unusable else ""
     raise PeakgateError(
         f"no C++ compiler for the kernel emulator{seen}: expected g++ >= {MIN_GCC} or clang++ >= {MIN_CLANG} on PATH, "
-        f"or the ziglang package >= {_dotted(MIN_ZIG)}; install one of the three, e.g. 'pip install ziglang'"
+        f"or the ziglang package >= {'.'.join(map(str, MIN_ZIG))}; install one of the three, e.g. 'pip install ziglang'"
     )
+
+
+def available_compilers() -> tuple[Compiler, ...]:
+    """Every usable compiler, the preferred one first."""
+    return _search(os.environ.get("PATH", ""))[0]
 
 
 @lru_cache
@@ -178,10 +172,6 @@ def _zig(version: str) -> Compiler:
     target = f"{platform.machine()}-linux-gnu"
     zig = (sys.executable, "-m", "ziglang")
     return Compiler("zig", (*zig, "c++", "-target", target), (*zig, "ld.lld"), version)
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
 
 
 class KernelBuildError(BuildError):
