@@ -59,7 +59,7 @@ class Listed:
 
 
 Provide = Callable[[str, int | None], Case]
-"""For a case id and the number of an edge-size problem (None: the case itself) the problem, as its family defines it."""
+"""A problem as its family defines it: by case id, and the number of an edge-size problem (None: the case itself)."""
 
 
 def _at_scale(scale: Scale) -> dict[str, Any]:
