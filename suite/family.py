@@ -58,6 +58,7 @@ from peakgate.case import (
     Tier,
     Work,
 )
+from peakgate.common.text import counted
 from peakgate.edges import accepted, chosen
 from peakgate.texels import Surface, TexelBuffer, Texture
 
@@ -316,7 +317,7 @@ def family(*kernels: Family, summary: str = "") -> Family:
         return members[case.stage.name].sized(case)
 
     stages = tuple(stage for each in kernels for stage in each.stages)
-    return Family(kernels[0].name, summary or f"{len(stages)} kernels", stages, cases, probes, sized=sized)
+    return Family(kernels[0].name, summary or counted(len(stages), "kernel"), stages, cases, probes, sized=sized)
 
 
 def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:

@@ -10,6 +10,7 @@ import sys
 from itertools import pairwise
 
 from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.device.interface import Device
 
@@ -57,7 +58,7 @@ def _uses_emulator(choice: str) -> bool:
     if choice.startswith("gpu") and count == 0:
         raise PeakgateError(f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu")
     if choice.startswith("gpu") and index >= count:
-        raise PeakgateError(f"--device {choice}: this machine has {count} GPU(s), numbered from 0")
+        raise PeakgateError(f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0")
     return choice == "cpu" or count == 0
 
 

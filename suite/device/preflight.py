@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from peakgate.common.text import counted
+
 HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
 
@@ -82,7 +84,9 @@ def concerns(seen: Preflight) -> list[str]:
     """One line for each thing that makes figures of this run doubtful; empty when there is none."""
     found = []
     if seen.other_processes:
-        found.append(f"{seen.other_processes} other process(es) hold this GPU; see nvidia-smi and end or move them")
+        found.append(
+            f"{counted(seen.other_processes, 'other process')} on this GPU; see nvidia-smi and end or move them"
+        )
     limiting = [reason for reason in seen.throttle_reasons if reason != IDLE]
     if limiting:
         found.append(f"clocks are held down by {', '.join(limiting)}; see nvidia-smi -q -d PERFORMANCE")
@@ -93,7 +97,9 @@ def concerns(seen: Preflight) -> list[str]:
     if seen.temperature_c is not None and seen.temperature_c > HOT_C:
         found.append(f"the GPU is at {seen.temperature_c} °C, near slow-down; check its cooling")
     if seen.uncorrected_ecc_errors:
-        found.append(f"{seen.uncorrected_ecc_errors} uncorrected ECC error(s) since boot; have the GPU checked")
+        found.append(
+            f"{counted(seen.uncorrected_ecc_errors, 'uncorrected ECC error')} since boot; have the GPU checked"
+        )
     if seen.mig:
         found.append("MIG is on: this run sees a slice of the GPU, the peaks are those of the whole")
     return found

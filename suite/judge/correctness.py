@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peakgate.case import Array, Case
+from peakgate.common.text import counted
 
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
@@ -46,7 +47,7 @@ def check(
     ``compared`` does not find right is compared with ``xp``, which says where.
     """
     if len(outputs) != len(expected):
-        raise ValueError(f"{case.id}: {len(outputs)} outputs, but the reference gives {len(expected)}")
+        raise ValueError(f"{case.id}: {counted(len(outputs), 'output')}, but the reference gives {len(expected)}")
     worst = 0.0
     for position, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
         if found.shape != wanted.shape:

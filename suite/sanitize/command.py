@@ -141,7 +141,7 @@ def _missing(program: str | None, index: int) -> str | None:
     if count == 0:
         return "no GPU answers on this machine; check nvidia-smi"
     if not 0 <= index < count:
-        raise PeakgateError(f"--index {index}: this machine has {count} GPU(s), numbered from 0")
+        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0")
     if program is None:
         return f"{PROGRAM} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     return None

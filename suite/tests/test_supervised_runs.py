@@ -142,7 +142,7 @@ def test_what_kill_9_leaves_is_resumed_and_measured_once(tmp_path):
     done = run(tmp_path, "-k", "a_copy or z_copy", "--resume", f"--benchmark-json={tmp_path / 'run.json'}")
     assert done.returncode == 0, done.stdout + done.stderr
     saved = json.loads((tmp_path / "run.json").read_text())
-    assert saved["peakgate"]["restarts"] == ["resumed with 1 finished cases"]
+    assert saved["peakgate"]["restarts"] == ["resumed with 1 finished case"]
     first = saved["benchmarks"][0]
     assert before["case"] == first["extra_info"]["case"] == "hostile.a_copy-1024"
     assert [time_s * 1e6 for time_s in first["stats"]["data"]] == pytest.approx(before["times_us"], rel=1e-12)
@@ -324,7 +324,7 @@ def test_what_is_interrupted_while_cases_are_measured_again_passes_nothing_and_c
     assert list(tmp_path.glob("*.json")) == [], "a_copy is above its floor in one process of two"
     done = below_its_floor(tmp_path, fractions, "--resume", then=stop)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "resumed: 0 finished cases are taken over, 2 below their floor are measured again" in done.stderr
+    assert "resumed: 0 finished cases taken over, 2 cases below the floor measured again" in done.stderr
     judged = json.loads((tmp_path / "bench.json").read_text())["cases"]
     assert [case["reason"].partition("(")[2] for case in judged] == [
         "median of 3 processes: 0.6, 0.9, 0.8)",

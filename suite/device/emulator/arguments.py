@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from peakgate import texels
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.device.emulator.structures import Buffer, Parameter, Texture
 
 MAX_ARGUMENTS = 64
@@ -40,7 +41,7 @@ class Arguments:
 
     def __init__(self, kernel: str, parameters: Sequence[Parameter], given: Sequence[Given]) -> None:
         if len(given) != len(parameters):
-            raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected {len(parameters)}")
+            raise PeakgateError(f"{kernel}: {counted(len(given), 'argument')} given, expected {len(parameters)}")
         if len(given) > MAX_ARGUMENTS:
             raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}")
         self.buffers = (Buffer * (len(given) + 1))()
