@@ -53,7 +53,7 @@ _TEXTURES = re.compile(
 """What only ``cuda_textures.h`` declares: few kernels need it, and it would cost each a hundredth of a second."""
 RUNTIME_SOURCES = (
     *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
-    *("memory.cpp", "checks.cpp", "async_copy.cpp", "textures.cpp", "watchdog.cpp", "faults.cpp"),
+    *("memory.cpp", "checks.cpp", "reports.cpp", "async_copy.cpp", "textures.cpp", "watchdog.cpp", "faults.cpp"),
 )
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
