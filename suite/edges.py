@@ -115,13 +115,8 @@ def tiling_of(sized: Sized) -> Tiling:
 
 def _step(sized: Sized, usual: Numbers, at: int) -> int:
     """The least power of two that the family takes for a number; 0 where it takes none."""
-    for exponent in count():
-        step = 1 << exponent
-        if step > _LARGEST_STEP:
-            return 0
-        if not isinstance(accepted(sized, _with(usual, at, step)), str):
-            return step
-    raise AssertionError
+    steps = (1 << exponent for exponent in range(_LARGEST_STEP.bit_length()))
+    return next((step for step in steps if not isinstance(accepted(sized, _with(usual, at, step)), str)), 0)
 
 
 def _tile(sized: Sized, start: Numbers, at: int, step: int) -> int:

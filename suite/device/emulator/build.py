@@ -34,27 +34,12 @@ from peakgate.device.emulator.ptx import translated
 from peakgate.device.emulator.symbols import symbols_of
 
 HERE = Path(__file__).parent
-HEADERS = (
-    "cuda_cpu.h",
-    "cuda_math.h",
-    "cuda_types.h",
-    "cuda_groups.h",
-    "cuda_cub.h",
-    "cuda_half.h",
-    "cuda_narrow.h",
-    "cuda_sync.h",
-    "cuda_ptx.h",
-    "cuda_textures.h",
-    "runtime_api.h",
-)
+HEADERS = (*sorted(path.name for path in HERE.glob("cuda_*.h")), "runtime_api.h")
 _TEXTURES = re.compile(
     r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
 )
 """What only ``cuda_textures.h`` declares: few kernels need it, and it would cost each a hundredth of a second."""
-RUNTIME_SOURCES = (
-    *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
-    *("memory.cpp", "checks.cpp", "reports.cpp", "async_copy.cpp", "textures.cpp", "watchdog.cpp", "faults.cpp"),
-)
+RUNTIME_SOURCES = tuple(sorted(path.name for path in HERE.glob("*.cpp")))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
 DEFAULT_CAPABILITY = (9, 0)
