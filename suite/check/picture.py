@@ -187,14 +187,10 @@ def _shown(rows: Sequence[Row], pair: Sequence[SharedAccess]) -> tuple[list[Row]
     ordered = sorted(rows, key=lambda row: row.phase)  # stable: in a phase as they came first
     if len(ordered) <= MOST_ROWS:
         return ordered, 0
-    at = [next(place for place, row in enumerate(ordered) if _is_row(row, each)) for each in pair]
+    at = [[(row.phase, row.line, row.how) for row in ordered].index(_key(each)) for each in pair]
     middle = sum(at) // 2
     chosen = set(at) | {*sorted(range(len(ordered)), key=lambda place: abs(place - middle))[: MOST_ROWS - 2]}
     return [row for place, row in enumerate(ordered) if place in chosen], len(ordered) - len(chosen)
-
-
-def _is_row(row: Row, access: SharedAccess) -> bool:
-    return (row.phase, row.line, row.how) == _key(access)
 
 
 def write_page(path: Path, verdict: str, when: str, drawings: Sequence[Drawing], lines: Sequence[str]) -> None:

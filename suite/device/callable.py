@@ -96,7 +96,7 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
         batch = 1  # more launches than the driver queues
     limit_ns = None if alone.waited else TRIAL_LIMIT_NS
     trials = [stream.trial(call.run, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
-    idle = [stream.trial(_nothing, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    idle = [stream.trial(lambda: None, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     _refuse_other_streams(trials, idle)
     return Behaviour(alone.waited, batch, min(trial.event_us for trial in trials))
 
@@ -109,10 +109,6 @@ def _refuse_other_streams(trials: Sequence[Trial], idle: Sequence[Trial]) -> Non
             f"works on other streams: the GPU is busy for {tail_us:.1f} µs after the measured stream is done "
             f"({event_us:.1f} µs); launch on the current stream, or let it wait for the other one"
         )
-
-
-def _nothing() -> None:
-    """A call without work."""
 
 
 class GpuCall(CallableLaunchable):

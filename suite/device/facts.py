@@ -44,6 +44,7 @@ class GpuFacts:
 def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     """The facts of the GPU with this CUDA device index, and its theoretical peaks."""
     runtime = cupy.cuda.runtime
+    cuda_driver = runtime.driverGetVersion()
     properties = runtime.getDeviceProperties(index)
     attributes = cupy.cuda.Device(index).attributes
     name = properties["name"].decode()
@@ -62,7 +63,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         index=index,
         compute_capability=f"{capability[0]}.{capability[1]}",
         driver=ask(pynvml.nvmlSystemGetDriverVersion),
-        cuda_driver=_dotted(runtime.driverGetVersion()),
+        cuda_driver=f"{cuda_driver // 1000}.{cuda_driver % 1000 // 10}",
         nvrtc=nvrtc.version(),
         cupy=cupy.__version__,
         cublas=cublas_version(),
@@ -107,7 +108,3 @@ def _handle(index: int) -> Any:
     """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
     pynvml.nvmlInit()
     return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device(index).pci_bus_id)
-
-
-def _dotted(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"

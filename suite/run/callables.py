@@ -23,7 +23,7 @@ from peakgate.run.given import case_of, given_by
 from peakgate.run.proving import Proving
 from peakgate.run.record import extra_info
 from peakgate.run.replay import ReplayTimer, replay
-from peakgate.run.session import Outcome, Proof, Session, WrongResult
+from peakgate.run.session import Outcome, Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -147,7 +147,9 @@ class GpuBenchmark:
             if proving:
                 launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
-            self._keep(replace(outcome, judgement=_judged_on_cpu(proof)), samples)
+            right = "right" if proof is not None else "not checked, no reference is given"
+            judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
+            self._keep(replace(outcome, judgement=judgement), samples)
         else:
             replay(self._benchmark, self._timer, [launchable.wall_us])
             self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
@@ -276,8 +278,3 @@ def _judged(outcome: Outcome) -> Judgement:
             )
         return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: `peakgate ab` alone judges it{unchecked}")
     return replace(judgement, reason=judgement.reason + unchecked)
-
-
-def _judged_on_cpu(proof: Proof | None) -> Judgement:
-    right = "right" if proof is not None else "not checked, no reference is given"
-    return Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")

@@ -151,7 +151,8 @@ def _check(program: str, name: str, functions: Iterable[str], folder: Path, chos
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
-    target = _launches(journal, chosen.text, chosen.index)
+    target = [sys.executable, "-m", "peakgate.sanitize.launches", str(journal), "--index", str(chosen.index)]
+    target += ["-k", chosen.text] if chosen.text else []
     with log.open("wb") as stream:
         line = command_line(program, name, records, sorted(functions), target)
         ended = run_in_group(line, chosen.limit_s, stdout=stream, stderr=subprocess.STDOUT)
@@ -185,12 +186,6 @@ def command_line(program: str, tool: str, records: Path, functions: Sequence[str
     if tool != "initcheck":
         line += ["--kernel-name", f"regex=(^|[^A-Za-z_])({'|'.join(sorted(set(functions)))})"]
     return [*line, *target]
-
-
-def _launches(journal: Path, text: str, index: int) -> list[str]:
-    """The target: this interpreter launching every problem."""
-    line = [sys.executable, "-m", "peakgate.sanitize.launches", str(journal), "--index", str(index)]
-    return [*line, "-k", text] if text else line
 
 
 def _defect_line(defect: Defect) -> str:

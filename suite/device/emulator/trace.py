@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +73,8 @@ class Trace:
         first = int(kept["epoch"].min())
         found = []
         for epoch, thread, offset, size, address, manner in kept.tolist():
-            name, start = ("", 0) if manner & _DYNAMIC else _array_at(arrays, offset)
+            known = () if manner & _DYNAMIC else arrays
+            start, name = next(((at, name) for at, size, name in known if at <= offset < at + size), (0, ""))
             found.append(
                 SharedAccess(
                     epoch - first,
@@ -89,10 +89,6 @@ class Trace:
                 )
             )
         return found
-
-
-def _array_at(arrays: Sequence[tuple[int, int, str]], offset: int) -> tuple[str, int]:
-    return next(((name, start) for start, size, name in arrays if start <= offset < start + size), ("", 0))
 
 
 def _shared_arrays(library: Path) -> list[tuple[int, int, str]]:
