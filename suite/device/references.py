@@ -4,7 +4,7 @@ In one process CuPy compiles one kernel after the other, however many threads as
 reference that none has taken, and computes it on a small problem and on its largest. What is missing afterwards CuPy
 compiles when it is needed.
 
-``python -m peakgate.device.references PARENT INDEX CLAIMS`` is one such process; case ids are its input.
+``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads a folder and case ids, a line each.
 """
 
 from __future__ import annotations
@@ -41,22 +41,44 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
     wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
     count = min(MOST_PROCESSES, os.cpu_count() or 1, len(wanted))
     if count < 2:
+        end()
+        none = cupy_cache() / "reference-none"
+        if not none.exists():
+            write_whole(none, "")  # for `begin`
         yield
         return
     ids = "\n".join(case.id for case in wanted.values()).encode()
+    begun = _begun or [_started(index) for _ in range(count)]
     with tempfile.TemporaryDirectory(prefix="peakgate-references-") as claims:
-        processes = [_started(index, claims, ids) for _ in range(count)]
+        for process in begun:
+            _tell(process, f"{claims}\n".encode() + ids)
         try:
             yield
-            codes = [process.wait(LONGEST_S) for process in processes]
+            codes = [process.wait(LONGEST_S) for process in begun]
             if not any(codes):
                 for mark in wanted:
                     write_whole(mark, "")
         except (subprocess.TimeoutExpired, OSError):
             return
         finally:
-            for process in processes:
+            for process in begun:
                 end_group(process)
+            end()
+
+
+_begun: list[subprocess.Popen[bytes]] = []
+
+
+def begin(index: int) -> None:
+    """Start the processes for this GPU before it is known what to compile, where nothing is in the cache yet."""
+    if not any(cupy_cache().glob("reference-*")):
+        _begun.extend(_started(index) for _ in range(min(MOST_PROCESSES, os.cpu_count() or 1)))
+
+
+def end() -> None:
+    """End what ``begin`` started, whether it was wanted or not."""
+    while _begun:
+        end_group(_begun.pop())
 
 
 def _mark(key: str, versions: Sequence[str]) -> Path:
@@ -84,37 +106,42 @@ def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
     return found
 
 
-def _started(index: int, claims: str, ids: bytes) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "peakgate.device.references", str(os.getpid()), str(index), claims],
+def _started(index: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "peakgate.device.references", str(os.getpid()), str(index)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def _tell(process: subprocess.Popen[bytes], what: bytes) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(ids)
+        process.stdin.write(what)
         process.stdin.close()
-    return process
 
 
-def main(parent: int, index: int, claims: Path) -> None:
-    """Compile for one reference after the other that no other process has claimed, by a file in ``claims``."""
+def main(parent: int, index: int) -> None:
+    """Compile for one reference after the other that no other process has claimed, by a file in a folder."""
     if not end_with_parent(parent):
         return
     import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
 
-    cupy.cuda.Device(index).use()
     by_id = {case.id: case for case in catalogue.cases(Scale.BENCH)}
+    folder, *ids = sys.stdin.read().split("\n")
+    if not folder:
+        return
+    cupy.cuda.Device(index).use()  # not before the process that measures has its own context, which may be the only one
+    claims = Path(folder)
     if _claimed(claims, "stream"):
         SampleStream(0, 1)
-    for case_id in sys.stdin.read().split():
+    for case_id in ids:
         if case_id in by_id and _claimed(claims, hashlib.sha256(case_id.encode()).hexdigest()):
-            case = by_id[case_id]
-            # Arrays beyond 2 GiB, and some sizes, have kernels of their own.
-            for problem in (*sorted(catalogue.probes(case), key=lambda probe: probe.buffer_bytes)[-1:], case):
+            # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own.
+            for problem in (*catalogue.probes(by_id[case_id]), by_id[case_id]):
                 with contextlib.suppress(Exception):  # the run meets it again and reports it
                     _compute(cupy, problem)
     cupy.cuda.runtime.deviceSynchronize()
@@ -133,8 +160,9 @@ def _compute(cupy: Any, problem: Case) -> None:
     wanted = reference(cupy, [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given])
     written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
     for buffer, expected in zip(written, wanted, strict=True):
-        elements.compared(cupy.zeros(buffer.shape, buffer.dtype), expected)
-        cupy.zeros(1, np.uint8).fill(1)
+        output = cupy.zeros(buffer.shape, buffer.dtype)
+        output.view(np.uint8).fill(1)
+        elements.compared(output, expected)
 
 
 def _claimed(claims: Path, name: str) -> bool:
@@ -147,4 +175,4 @@ def _claimed(claims: Path, name: str) -> bool:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

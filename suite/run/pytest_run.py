@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.common.processes import end_with_parent
+from peakgate.device import driver
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -82,7 +83,19 @@ def main(arguments: Sequence[str]) -> int:
     supervisor, root, *given = arguments
     if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
+    _begin_references(given)
     return measure([*fixed_arguments(Path(root)), *given])
+
+
+def _begin_references(given: Sequence[str]) -> None:
+    """Where CuPy's cache is empty, start compiling into it before the imports of this process."""
+    prefix = "--peakgate-device="
+    choice = next((each.removeprefix(prefix) for each in given if each.startswith(prefix)), "auto")
+    index = choice.partition(":")[2] or "0"
+    if choice != "cpu" and index.isdecimal() and int(index) < driver.gpu_count():
+        from peakgate.device import references  # noqa: PLC0415  (a run without a GPU needs none)
+
+        references.begin(int(index))
 
 
 if __name__ == "__main__":
