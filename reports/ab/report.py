@@ -52,8 +52,8 @@ def _rows(record: Record) -> list[Row]:
     unsteady = (watched := _sentinels(record)) is not None and watched.moved
     rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
     rows += [
-        Row(case, Judgement(Verdict.SAME, f"unchanged (machine code {code}): not measured"))
-        for case, code in (plan.unchanged or {}).items()
+        Row(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+        for case, equal in (plan.unchanged or {}).items()
     ]
     rows += [Row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
     rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
