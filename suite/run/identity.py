@@ -3,9 +3,9 @@
 Prints one JSON object, case id to ``{"code": ..., "contract": ...}``, for the GPU that is there or the architecture
 named with ``--capability 9.0``. ``code`` is the fingerprint of the machine code, null where the kernel does not
 compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its work
-and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
-tolerance, and the reference's output on the edge-size problems. A case whose code and contract are equal on two
-commits cannot differ.
+and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract`` is a
+digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on the
+edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
 """
 
 from __future__ import annotations

@@ -27,6 +27,14 @@ def test_a_reference_is_compiled_once_per_settings_types_and_dimensions_on_its_l
     assert list(references.distinct(cases).values()) == [*cases[1:5], cases[6]]
 
 
+def test_references_with_kernels_of_their_own_come_first():
+    cases = [given(partial(scaled, count=1, by=float(by)), 8) for by in range(3)] + [
+        given(doubled, 8),
+        given(doubled, 9),
+    ]
+    assert references.different_first(cases) == [cases[0], cases[3], cases[1], cases[4], cases[2]]
+
+
 def test_saved_results_and_reference_kernels_need_no_compiling():
     assert references.distinct([given((Path("saved.npy"),), 8), given(make_case(), 8), given(None, 8)]) == {}
 
