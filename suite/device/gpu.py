@@ -217,6 +217,7 @@ class GpuDevice:
 
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
+        references.end()
         stream = self.sample_stream(SamplingPlan().batch)
         self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
         for _ in range(400):

@@ -2,10 +2,10 @@
 
 Prints one JSON object, case id to ``{"code": ..., "contract": ...}``, for the GPU that is there or the architecture
 named with ``--capability 9.0``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-compile; a case of the device's own operations, or of a benchmark test, has ``operation`` instead, its name: no code of
-ours says whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
-tolerance, and the reference's output on the edge-size problems. A case whose code and contract are equal on two
-commits cannot differ.
+compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its work
+and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract`` is a
+digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on the
+edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from peakgate.build.cubin import BuildError, cubin
 from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
+from peakgate.device.libraries import library_behind
 from peakgate.project import catalogue, config
 from peakgate.run.benchmark_tests import collected
 from peakgate.run.contract import digest_of, kernel_text, saved_files
@@ -41,7 +42,7 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     def code(case: Case) -> Identity:
         if case.stage.operation is not None:
-            return {"operation": case.stage.operation}
+            return {"operation": case.stage.operation, "library": library_behind(case.stage.operation)}
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
         except BuildError:
