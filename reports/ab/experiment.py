@@ -39,12 +39,14 @@ MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 class Choice:
     """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
-    ``durations_us`` of an earlier run spread the sentinels.
+    ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``durations_us`` of an earlier
+    run spread the sentinels.
     """
 
     parts: tuple[str, ...] = ()
     sentinels: int = 5
     measure_unchanged: bool = False
+    all_pairs: bool = False
     durations_us: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -99,7 +101,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
         experiment = _Experiment(record, sides, means, scratch)
         try:
             experiment.prove()
-            experiment.measure()
+            experiment.measure(all_pairs=choice.all_pairs)
         except Stopped as reason:
             record.stopped = str(reason)
         except KeyboardInterrupt:
@@ -190,10 +192,13 @@ class _Experiment:
         done = len(whole_pairs(self._record, Phase.SCREEN))
         self._pairs(Phase.SCREEN, done, done + count, self._timed)
 
-    def measure(self) -> None:
+    def measure(self, *, all_pairs: bool) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
         try:
-            self._screen()
+            if all_pairs:
+                self._pairs(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
+            else:
+                self._screen()
             done = 0
             for look in looks(self._record.settings.confirm_pairs):
                 suspected = self._open()

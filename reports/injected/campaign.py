@@ -33,7 +33,11 @@ TIMING, VERDICTS = "timing.json", "ab.json"
 DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 """How an ``ab`` exits that was measured to its end."""
 
-MANY_PAIRS = ("--pairs", "100", "--confirm-pairs", "2")
+ALL_PAIRS = {
+    Experiment.SAME: ("--all-pairs",),
+    Experiment.PAIRS: ("--all-pairs", "--pairs", "60", "--confirm-pairs", "2"),
+}
+"""Gates are resampled from these: every pair has every case."""
 
 
 def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[str] = ()) -> int:
@@ -58,7 +62,7 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
         mutants.apply(head, listed, own)
         command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
         command += ["--out", str(out), *(() if experiment is Experiment.ONE else ("--measure-unchanged",))]
-        command += [*(MANY_PAIRS if experiment is Experiment.PAIRS else ()), *extra]
+        command += [*ALL_PAIRS.get(experiment, ()), *extra]
         start = time.monotonic()
         done = subprocess.run(command, cwd=own.root, check=False)
         seconds = time.monotonic() - start

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
+from peakgate.reports.ab.screening import as_screened
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.injected.record import Cell, Gate, cell_of
@@ -39,6 +40,7 @@ def resampled_gates(
     rng, rows = np.random.default_rng(seed), []
     for _ in range(gates):
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
+        ratios[:, :pairs] = as_screened(ratios[:, :pairs], measured.log_time)
         gate = [case for case in _decided(measured, ratios, pairs, confirming) if case]
         suite = _suite_direction(ratios[:, :pairs])
         rows.append(
@@ -84,7 +86,11 @@ def detection(
     if measured.pairs < needed:
         return {}
     rng = np.random.default_rng(seed)
-    judged = [_decided(measured, changed(measured, needed, rng), pairs, confirming) for _ in range(gates)]
+    judged = []
+    for _ in range(gates):
+        ratios = changed(measured, needed, rng)
+        ratios[:, :pairs] = as_screened(ratios[:, :pairs], measured.log_time)
+        judged.append(_decided(measured, ratios, pairs, confirming))
     return {
         cell: float(np.mean([_flagged(decision, 1) for gate in judged for row in rows if (decision := gate[row])]))
         for cell, rows in _rows(measured).items()
