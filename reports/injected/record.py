@@ -30,10 +30,12 @@ Form = TypeVar("Form")
 class Experiment(StrEnum):
     """What head is: unchanged, slowed copies, all slowdown mutants, one mutant.
 
-    PAIRS are many more screening pairs of the slowed copies than one gate takes, to resample gates from.
+    SAME_PAIRS and PAIRS are as many screening pairs of unchanged code and of the slowed copies, every case in each, as
+    gates are resampled from.
     """
 
     SAME = "same"
+    SAME_PAIRS = "same-pairs"
     STEPS = "steps"
     PAIRS = "pairs"
     MUTANTS = "mutants"

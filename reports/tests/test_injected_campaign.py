@@ -108,7 +108,7 @@ def test_ctrl_c_ends_a_campaign_with_130(monkeypatch: pytest.MonkeyPatch, tmp_pa
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (["same", "stepps:2"], "'stepps:2': expected one of same, steps"),
+        (["same", "stepps:2"], "'stepps:2': expected one of same, same-pairs, steps"),
         (["same:x"], "'same:x': expected"),
         (["one", "--alone", "nobody"], "no mutant is named 'nobody'"),
     ],
