@@ -11,8 +11,11 @@ import numpy as np
 from peakgate.reports.ab.decide import RULED_OUT_P, SMALLEST_SHIFT, TO_BE_FOUND, Estimate, estimates, suspects
 from peakgate.reports.comparison.noise import Floats
 
-LOOKS = (4, 6)
+LOOKS = (2, 4, 6)
 """After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
+
+FEWEST_TO_RULE_OUT = 4
+"""Pairs before a change is ruled out: two may agree by luck."""
 
 PLAIN_P = 1e-4
 """A case beyond SMALLEST_SHIFT at this unadjusted p is a suspect without further pairs."""
@@ -53,4 +56,4 @@ def _plain(estimate: Estimate) -> bool:
 
 
 def _ruled_out(estimate: Estimate) -> bool:
-    return abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND
+    return estimate.pairs >= FEWEST_TO_RULE_OUT and abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND

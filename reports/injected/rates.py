@@ -40,9 +40,8 @@ def resampled_gates(
     rng, rows = np.random.default_rng(seed), []
     for _ in range(gates):
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
-        ratios[:, :pairs] = as_screened(ratios[:, :pairs], measured.log_time)
         gate = [case for case in _decided(measured, ratios, pairs, confirming) if case]
-        suite = _suite_direction(ratios[:, :pairs])
+        suite = _suite_direction(as_screened(ratios[:, :pairs], measured.log_time))
         rows.append(
             (
                 suite > 0 or any(_flagged(case, 1) for case in gate),
@@ -86,11 +85,7 @@ def detection(
     if measured.pairs < needed:
         return {}
     rng = np.random.default_rng(seed)
-    judged = []
-    for _ in range(gates):
-        ratios = changed(measured, needed, rng)
-        ratios[:, :pairs] = as_screened(ratios[:, :pairs], measured.log_time)
-        judged.append(_decided(measured, ratios, pairs, confirming))
+    judged = [_decided(measured, changed(measured, needed, rng), pairs, confirming) for _ in range(gates)]
     return {
         cell: float(np.mean([_flagged(decision, 1) for gate in judged for row in rows if (decision := gate[row])]))
         for cell, rows in _rows(measured).items()
@@ -120,7 +115,8 @@ def shifts(measured: Medians) -> dict[Cell, float]:
 def _decided(measured: Medians, ratios: Floats, pairs: int, confirming: int) -> Sequence[Decision | None]:
     """Every case of one gate, its first ``pairs`` for screening and the others for confirming."""
     judged = [True] * len(measured.cases)
-    return decide(ratios[:, :pairs], ratios[:, pairs:], measured.log_time, looks(confirming), judged)
+    screen = as_screened(ratios[:, :pairs], measured.log_time)
+    return decide(screen, ratios[:, pairs:], measured.log_time, looks(confirming), judged)
 
 
 def _suite_direction(screened: Floats) -> int:

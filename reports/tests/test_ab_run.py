@@ -68,6 +68,17 @@ def test_suspects_alone_are_confirmed_beside_the_sentinels(tmp_path: Path) -> No
     assert all(PAD in cases and len(cases) < len(LADDER) for cases in confirming)
 
 
+def test_what_few_pairs_settle_is_screened_no_further(tmp_path: Path) -> None:
+    sides = FakeSide(noise=0.0001), FakeSide(dict.fromkeys(LADDER, "changed"), slower(PAD, 1.3), noise=0.0001)
+    assert ab(tmp_path, *sides, "--pairs", "8") == 1
+    verdict = reported(tmp_path)
+    assert verdict["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
+    assert {stage: verdict["wall_s"][stage]["processes"] for stage in ("screen", "confirm")} == {
+        "screen": 8,
+        "confirm": 8,
+    }
+
+
 def test_sentinels_that_move_together_leave_the_run_undecided(tmp_path: Path) -> None:
     head = FakeSide(CHANGED, {case: time_us * 1.02 for case, time_us in LADDER.items()})
     assert ab(tmp_path, FakeSide(), head, "-k", "naive") == 3

@@ -75,6 +75,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
 
     def ask(self, request: bytes) -> dict[str, Any] | None:
         """The answer; None where the process exceeded a limit or crashed, after which it is gone."""
@@ -135,7 +137,6 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the compiler prints is no answer
-    os.nice(NICE)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     with contextlib.suppress(CompilationFailed):

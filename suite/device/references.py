@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,19 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group, end_with_parent
 from peakgate.project import catalogue
 
-MOST_PROCESSES = 12
+MOST_PROCESSES = 4
+"""The driver makes contexts one after the other, 0.1 s each on an H200, and compiling everything takes 4 s of one
+processor: eight processes took longer than four would, twelve longer still."""
+
 LONGEST_S = 60.0
 
 
 @contextmanager
-def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[None]:
+def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[Callable[[], bool]]:
     """Beside what is done in the block, have the cases' references compiled for the GPU with this CUDA index.
 
-    Done once for the same references and ``versions``, of what compiles them; nothing that fails here matters.
+    Gives what says whether that goes on; the block ends with it. Done once for the same references and ``versions``, of
+    what compiles them; nothing that fails here matters.
     """
     marks = {_mark(key, versions): case for key, case in distinct(cases).items()}
     wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
@@ -46,7 +50,7 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
         none = cupy_cache() / "reference-none"
         if not none.exists():
             write_whole(none, "")  # for `begin`
-        yield
+        yield lambda: False
         return
     ids = "\n".join(case.id for case in different_first(wanted.values())).encode()
     begun = _begun or [_started(index) for _ in range(count)]
@@ -54,7 +58,7 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
         for process in begun:
             _tell(process, f"{claims}\n".encode() + ids)
         try:
-            yield
+            yield lambda: any(process.poll() is None for process in begun)
             codes = [process.wait(LONGEST_S) for process in begun]
             if not any(codes):
                 for mark in wanted:
@@ -163,6 +167,7 @@ def main(parent: int, index: int) -> None:
                 with contextlib.suppress(Exception):  # the run meets it again and reports it
                     _compute(cupy, problem, claims)
     cupy.cuda.runtime.deviceSynchronize()
+    os._exit(0)  # the driver frees faster what is on the GPU than Python does piece by piece
 
 
 def _compute(cupy: Any, problem: Case, claims: Path) -> None:

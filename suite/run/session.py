@@ -46,6 +46,14 @@ class WrongResult(Exception):
     """A kernel whose output is not what it must be; the message says where."""
 
 
+class LostEarly(Exception):
+    """A case whose kernel took the GPU's context with it before the first case was measured, and how."""
+
+    def __init__(self, case: Case, error: Exception) -> None:
+        super().__init__(f"{case.id}: {error}")
+        self.case, self.error = case, error
+
+
 FRESH_SEED = 1009
 """Of the input data after timing: a result kept from an earlier launch is wrong on it."""
 
@@ -134,14 +142,31 @@ class Session:
         return found
 
     def begin(
-        self, selected: Sequence[Case], roofs: Mapping[str, float] | None = None, *, prebuild: bool = True
+        self,
+        selected: Sequence[Case],
+        roofs: Mapping[str, float] | None = None,
+        *,
+        prebuild: bool = True,
+        prove_early: bool = False,
     ) -> None:
-        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known."""
+        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known.
+
+        With ``prove_early`` builds are proven on their edge-size problems as long as others are being compiled; then
+        LostEarly may be raised.
+        """
         wanted = roof_cases() if self.device.peaks is not None and self.wants_roofs and roofs is None else []
         with self._timed("build"):
-            self.expect("build", build_limit_s(len(selected)), None)
+            limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
+            self.expect("build", limit_s, None)
+
+            def meanwhile(case: Case) -> None:
+                if case.id in asked:
+                    self._prove_early(case)
+                    self.expect("build", limit_s, None)
+
             if prebuild:
-                self.device.prebuild([*selected, *wanted])
+                early = meanwhile if prove_early and self.checks else None
+                self.device.prebuild([*selected, *wanted], checked=self.checks, meanwhile=early)
         with self._timed("warm up"):
             self.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()
@@ -270,6 +295,16 @@ class Session:
     @property
     def verdicts(self) -> list[Verdict]:
         return [outcome.judgement.verdict for outcome in self.outcomes]
+
+    def _prove_early(self, case: Case) -> None:
+        """Run the edge-size problems of a case's build; what is wrong with it is reported where the case is proven."""
+        if self.device.refusal(case):
+            return
+        try:
+            self._prove_build(case)
+        except (WrongResult, KernelFault, MemoryError, PeakgateError) as error:
+            if self.device.lost is not None:
+                raise LostEarly(case, error) from None
 
     def _prove_build(self, case: Case) -> int:
         """Run the probes of a build once, whichever case asks first; how many there are."""
