@@ -214,7 +214,7 @@ class _Experiment:
             done, cases = last, self._unsettled(cases)
 
     def _unsettled(self, cases: Sequence[str]) -> list[str]:
-        """Which of these are to be screened further: none once the sentinels alone would be, unless they always were."""
+        """Which of these are to be screened further; sentinels alone only where nothing else is measured at all."""
         timed = self._timed
         base = [times(self._record, Side.BASE, case) for case in timed]
         log_time = np.array([each.log_time if each.results else 0.0 for each in base])
