@@ -219,14 +219,14 @@ class _Experiment:
             done, cases = last, self._unsettled(cases)
 
     def _unsettled(self, cases: Sequence[str]) -> list[str]:
-        """Which of these are to be screened further; where only sentinels would be, none."""
+        """Which of these are to be screened further; sentinels alone only where nothing else is measured at all."""
         timed = self._timed
         base = [times(self._record, Side.BASE, case) for case in timed]
         log_time = np.array([each.log_time if each.results else 0.0 for each in base])
         rows = unsettled(log_ratios(self._record, Phase.SCREEN, timed), log_time)
         watched = [case for case in cases if case in self._record.plan.sentinels]
         needed = [case for case in cases if case in {timed[row] for row in rows} and case not in watched]
-        return [*needed, *watched] if needed else []
+        return [*needed, *watched] if needed or len(watched) == len(timed) else []
 
     def _open(self) -> list[str]:
         decided = decisions(self._record)
