@@ -1,6 +1,6 @@
 """Make the record of a campaign: ``python -m peakgate.reports.injected.collect OUT --commit ID --record DIR``.
 
-OUT is the folder of a campaign. Of its run files the record keeps what ``ab`` compares of each process and case. A
+OUT is the folder of a campaign. Of its run files the record keeps the times of each process and case. A
 record in DIR keeps the experiments that OUT lacks; a new one needs all but ``one``.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.ab.pairs import compared_us
+from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import Process, Record, load_record
 from peakgate.reports.injected.campaign import TIMING, VERDICTS
@@ -110,14 +110,12 @@ def _screening(record: Record) -> list[tuple[Process, Run]]:
 
 
 def _times(records: Sequence[Record]) -> pd.DataFrame:
-    """What ``ab`` compares of every screening process and trusted case; pairs are numbered through."""
+    """The times of every screening process and trusted case; pairs are numbered through."""
     rows, first = [], 0
     for record in records:
-        screening = _screening(record)
-        compared = compared_us([run for _, run in screening])
-        for (process, _), times_us in zip(screening, compared, strict=True):
+        for process, run in _screening(record):
             key = (Phase.SCREEN.value, first + process.pair, process.which.value)
-            rows += [(*key, case, time_us) for case, time_us in times_us.items()]
+            rows += [(*key, each.case, each.time_us, each.control_us) for each in timed(run)]
         first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
     return pd.DataFrame(rows, columns=COLUMNS)
 

@@ -64,7 +64,7 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     same = read_times(record, Experiment.SAME)
     assert sorted(same["pair"].unique()) == [1, 2, 3], "a pair that left no run file keeps its number"
     assert set(same["case"]) == {"t.copy-1"}, "a case that its process distrusts is left out"
-    assert same["median_us"].unique().tolist() == [11.0, 10.0]
+    assert same["time_us"].unique().tolist() == [11.0, 10.0]
     copies = read_times(record, Experiment.STEPS)
     assert sorted(copies["pair"].unique()) == [0, 1], "a whole run's later pairs lack what earlier ones settled"
     gates, truth = read_facts(record)
