@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,8 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
         for process in begun:
             _tell(process, f"{CONTEXT}\n{claims}\n{ids}", last=True)
         try:
-            yield lambda: any(process.poll() is None for process in begun)
+            until = time.monotonic() + LONGEST_S
+            yield lambda: time.monotonic() < until and any(process.poll() is None for process in begun)
             codes = [process.wait(LONGEST_S) for process in begun]
             if not any(codes):
                 for mark in wanted:
