@@ -17,7 +17,7 @@ LOOKS = (2, 4, 6)
 FEWEST_TO_RULE_OUT = 4
 """Pairs before a change is ruled out: two may agree by luck."""
 
-PLAIN_P = 1e-4
+PLAIN_P = 0.001
 """A case beyond SMALLEST_SHIFT at this unadjusted p is a suspect without further pairs."""
 
 

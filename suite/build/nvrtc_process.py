@@ -28,6 +28,9 @@ from peakgate.common.cache import cache_folder
 
 MOST_IDLE = os.cpu_count() or 1
 """As many as compile at once; whoever is through ends them with ``end_all``."""
+MOST_BEGUN = 8
+"""As many start before the process that measures has imported; more would take the processors from it."""
+
 NICE = 19
 """Whoever measures, or compiles what is wanted first, comes before what is compiled meanwhile."""
 
@@ -114,10 +117,10 @@ class _Worker:
 
 
 def begin() -> None:
-    """Start as many as compile at once before it is known what, where no kernel is in the cache yet."""
+    """Start some before it is known what to compile, where no kernel is in the cache yet."""
     if not (cache_folder() / "cubin").exists():
         with _lock:
-            _idle.extend(_Worker() for _ in range(MOST_IDLE - len(_idle)))
+            _idle.extend(_Worker() for _ in range(min(MOST_BEGUN, MOST_IDLE) - len(_idle)))
 
 
 @atexit.register

@@ -241,6 +241,9 @@ class CpuDevice:
     def refusal(self, case: Case) -> str | None:
         return not_emulated(case)
 
+    def expect_prebuild(self) -> None:
+        """No process waits for that."""
+
     def prebuild(
         self,
         cases: Sequence[Case],

@@ -70,6 +70,7 @@ class GpuDevice:
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
         self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
+        self._built: dict[tuple[Stage, Defines], Cubin] = {}
         self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
@@ -113,14 +114,15 @@ class GpuDevice:
 
     def build(self, case: Case) -> Cubin:
         """The case's machine code for this GPU."""
-        begun = self._building.pop((case.stage, case.defines), None)
-        if begun is None:
-            return self._cubin(case)
-        try:
-            return begun.result()
-        finally:
-            if not self._building:
-                nvrtc_process.end_all()
+        key = case.stage, case.defines
+        if key not in self._built:
+            begun = self._building.pop(key, None)
+            try:
+                self._built[key] = begun.result() if begun else self._cubin(case)
+            finally:
+                if not self._building:
+                    nvrtc_process.end_all()
+        return self._built[key]
 
     def functions(self, built: Cubin, case: Case) -> list[Any]:
         """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
@@ -142,6 +144,9 @@ class GpuDevice:
             if shared + resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
                 functions[kernel].max_dynamic_shared_size_bytes = shared
         return [functions[each.kernel] for each in case.launches]
+
+    def expect_prebuild(self) -> None:
+        references.make_contexts()
 
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None

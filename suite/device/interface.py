@@ -121,6 +121,10 @@ class Device(Protocol):
         """Why this device cannot run the case; None when it can."""
         ...
 
+    def expect_prebuild(self) -> None:
+        """Let processes that will compile come onto the device; until ``prebuild`` has ended nothing may be timed."""
+        ...
+
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
     ) -> None:

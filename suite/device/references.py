@@ -4,7 +4,8 @@ In one process CuPy compiles one kernel after the other, however many threads as
 reference that none has taken, and computes it on a small problem and on its largest. What is missing afterwards CuPy
 compiles when it is needed.
 
-``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads a folder and case ids, a line each.
+``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads CONTEXT, then a folder and case ids,
+a line each.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +36,9 @@ processor: eight processes took longer than four would, twelve longer still."""
 
 LONGEST_S = 60.0
 
+CONTEXT = "context"
+"""A line that lets a process make its CUDA context."""
+
 
 @contextmanager
 def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[Callable[[], bool]]:
@@ -52,13 +57,14 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
             write_whole(none, "")  # for `begin`
         yield lambda: False
         return
-    ids = "\n".join(case.id for case in different_first(wanted.values())).encode()
+    ids = "\n".join(case.id for case in different_first(wanted.values()))
     begun = _begun or [_started(index) for _ in range(count)]
     with tempfile.TemporaryDirectory(prefix="peakgate-references-") as claims:
         for process in begun:
-            _tell(process, f"{claims}\n".encode() + ids)
+            _tell(process, f"{CONTEXT}\n{claims}\n{ids}", last=True)
         try:
-            yield lambda: any(process.poll() is None for process in begun)
+            until = time.monotonic() + LONGEST_S
+            yield lambda: time.monotonic() < until and any(process.poll() is None for process in begun)
             codes = [process.wait(LONGEST_S) for process in begun]
             if not any(codes):
                 for mark in wanted:
@@ -78,6 +84,12 @@ def begin(index: int) -> None:
     """Start the processes for this GPU before it is known what to compile, where nothing is in the cache yet."""
     if not any(cupy_cache().glob("reference-*")):
         _begun.extend(_started(index) for _ in range(min(MOST_PROCESSES, os.cpu_count() or 1)))
+
+
+def make_contexts() -> None:
+    """Let what ``begin`` started make CUDA contexts: only once this process has its own, which may be the only one."""
+    for process in _begun:
+        _tell(process, f"{CONTEXT}\n")
 
 
 def end() -> None:
@@ -136,11 +148,14 @@ def _started(index: int) -> subprocess.Popen[bytes]:
     )
 
 
-def _tell(process: subprocess.Popen[bytes], what: bytes) -> None:
+def _tell(process: subprocess.Popen[bytes], what: str, *, last: bool = False) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(what)
-        process.stdin.close()
+        process.stdin.write(what.encode())
+        process.stdin.flush()
+    if last:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def main(parent: int, index: int) -> None:
@@ -153,11 +168,14 @@ def main(parent: int, index: int) -> None:
     by_id = {case.id: case for case in catalogue.cases(Scale.BENCH)}
     cupy.cuda.runtime.getDeviceCount()  # finds the driver and makes no context
     cupy.cuda.nvrtc.getVersion()  # loads the library
-    folder, *ids = sys.stdin.read().split("\n")
-    if not folder:
+    if not sys.stdin.readline():
         return
-    cupy.cuda.Device(index).use()  # not before the process that measures has its own context, which may be the only one
-    claims = Path(folder)
+    cupy.cuda.Device(index).use()
+    cupy.cuda.runtime.free(0)
+    told = [line for line in sys.stdin.read().splitlines() if line != CONTEXT]
+    if not told:
+        return
+    claims, ids = Path(told[0]), told[1:]
     if _claimed(claims, "stream"):
         SampleStream(0, 1)
     for case_id in ids:

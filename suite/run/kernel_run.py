@@ -67,6 +67,10 @@ class KernelRun:
         self.session, self.known = _session(self._options)
         self.session.expect = self.link.expect
         self.session.launch_limit_s = self._options.peakgate_launch_limit
+        self._doubts: list[str] = []
+        if not self._turn.given:
+            self._doubts = self.session.look()
+            self.session.device.expect_prebuild()
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.ahead: dict[str, Outcome] = {}
@@ -105,8 +109,10 @@ class KernelRun:
         tier = {case.id for case in self.known.listed(run.tier)}
         run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
         run.wall_s["start"] = self._wall_s()
-        if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
-            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
+        if self._turn.given:
+            self._doubts = run.look()
+        if self._doubts and self._options.peakgate_strict and not self.before.restarts:
+            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
         if self.before.below:
             reported = again.counted(len(self.before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")

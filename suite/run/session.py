@@ -131,6 +131,7 @@ class Session:
     launch_limit_s: float | None = None
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
+    _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
     _proven_again: set[Any] = field(default_factory=set)
     _reference: tuple[Any, Sequence[Array]] | None = None
 
@@ -224,7 +225,7 @@ class Session:
         if key in self._proven_again:
             return None
         self._proven_again.add(key)
-        smallest = min(self.probes(case), key=lambda probe: probe.buffer_bytes, default=None)
+        smallest = min(self._probes_of(case), key=lambda probe: probe.buffer_bytes, default=None)
         if smallest is None or isinstance(smallest.reference, tuple):
             return None  # a saved result is that of the saved or usual data
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
@@ -317,12 +318,19 @@ class Session:
         return known
 
     def _run_probes(self, case: Case) -> int | WrongResult:
-        probes = self.probes(case)
+        probes = self._probes_of(case)
         for probe in probes:
             result = self._check(self.device.prepare(probe), case)
             if result.mismatch is not None:
                 return WrongResult(f"ragged problem {probe.size}: {result.mismatch}")
         return len(probes)
+
+    def _probes_of(self, case: Case) -> Sequence[Case]:
+        """The edge-size problems of a case's build."""
+        key = _build(case)
+        if key not in self._known_probes:
+            self._known_probes[key] = self.probes(case)
+        return self._known_probes[key]
 
     def _check(self, launchable: Launchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""

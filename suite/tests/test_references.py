@@ -1,6 +1,7 @@
 """Which references are compiled ahead on a GPU, and when."""
 
 import io
+import os
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +74,35 @@ def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compil
     (tmp_path / "reference-0").touch()
     references.begin(1)
     assert references._begun == []
+
+
+def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_and_the_cases(tmp_path, monkeypatch):
+    class Begun:
+        def __init__(self):
+            read, told = os.pipe()
+            self.told, self.stdin = os.fdopen(read), os.fdopen(told, "wb")
+
+        def wait(self, _seconds=0.0):
+            return 0
+
+        def poll(self):
+            return None
+
+    begun = [Begun(), Begun()]
+    ends = [process.told for process in begun]
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(references, "_begun", begun)
+    cases = [given(doubled, 8), given(doubled, 8, 8)]
+    references.make_contexts()
+    assert [end.readline() for end in ends] == ["context\n"] * 2
+    with references.compiled_ahead(cases, 0, ()) as compiling:
+        assert compiling()
+        for end in ends:
+            context, folder, *ids = end.read().splitlines()
+            assert (context, ids) == ("context", [case.id for case in cases])
+            assert "peakgate-references-" in folder
+            end.close()
 
 
 def test_a_process_that_fails_leaves_no_mark_that_all_is_compiled(tmp_path, monkeypatch):
