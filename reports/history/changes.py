@@ -20,7 +20,7 @@ from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.history import modes, scan
 from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import environment_changes, locate
+from peakgate.reports.history.steps import Step, environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.index import ENVIRONMENT, Session
 
@@ -42,26 +42,21 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A step of one case on one GPU: after ``before`` and not after ``after``.
+    """A step of one case on one GPU.
 
     ``log_ratio`` is its size with a 99 % interval; ``number`` counts the first session after it in the history and
-    ``since`` the case's sessions since then on that GPU. ``facts`` are what changed with it; ``command`` measures it
-    again, None where no two commits could show it.
+    ``since`` the case's sessions since then on that GPU. A step that the environment caused has no command.
     """
 
     case: str
     uuid: str | None
     cause: Cause
-    before: Session
-    after: Session
-    between: int
+    step: Step
     number: int
     since: int
     log_ratio: float
     low: float
     high: float
-    facts: tuple[str, ...]
-    command: str | None
 
     @property
     def percent(self) -> float:
@@ -157,7 +152,7 @@ def open_regressions(changes: Sequence[ChangePoint], accepted: Sequence[Accepted
 def _acceptance(step: ChangePoint, remaining: float, accepted: Sequence[Accepted]) -> Accepted | None:
     surely = 100 * math.expm1(remaining - (step.log_ratio - step.low))
     for each in accepted:
-        if each.case == step.case and each.percent >= surely and step.after.taken.date() <= each.day:
+        if each.case == step.case and each.percent >= surely and step.step.after.taken.date() <= each.day:
             return each
     return None
 
@@ -295,22 +290,19 @@ def _steps(
         # A border is where it is: the place of a shift there is not searched.
         known = min(len(before.numbers), MOST_BESIDE) if after.border else None
         step = locate(case, sessions, history.log_time[row, list(numbers)], sd, known)
+        of_environment = after.border or _same_commit(step.before, step.after)
         change = ChangePoint(
             case=case,
             uuid=step.after.uuid,
-            cause=Cause.ENVIRONMENT if after.border or _same_commit(step.before, step.after) else Cause.COMMITS,
-            before=step.before,
-            after=step.after,
-            between=step.between,
+            cause=Cause.ENVIRONMENT if of_environment else Cause.COMMITS,
+            step=replace(step, command=None) if of_environment else step,
             number=after.numbers[0],
             since=sum(len(each.numbers) for each in levels[index:]),
             log_ratio=shift,
             low=shift - quantile * error,
             high=shift + quantile * error,
-            facts=step.facts,
-            command=step.command,
         )
-        found.append(replace(change, command=None) if change.cause is Cause.ENVIRONMENT else change)
+        found.append(change)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from peakgate.common.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.index import ENVIRONMENT, Session
@@ -45,6 +46,18 @@ class Step:
     between: int
     facts: tuple[str, ...]
     command: str | None
+
+    @property
+    def place(self) -> str:
+        """``after a1b2c3 (2026-11-01) and not after ...``."""
+        between = f", {counted(self.between, 'session')} in between undecided" if self.between else ""
+        return f"after {session_name(self.before)} and not after {session_name(self.after)}{between}"
+
+
+def session_name(session: Session) -> str:
+    """A session by its commit and day."""
+    dirty = " with uncommitted changes" if session.dirty else ""
+    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
 
 
 def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float, known: int | None = None) -> Step:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from peakgate.common.files import write_whole
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.changes import Cause, find_changes
@@ -41,9 +40,9 @@ Rule = Callable[[Floats], set[int]]
 
 def history(log_time: Floats, sessions: tuple[Session, ...] | None = None) -> History:
     """A history of these log times (case, session), by default of one GPU, a commit a session."""
-    names = [f"study.case{row:03d}" for row in range(len(log_time))]
+    names = tuple(f"study.case{row:03d}" for row in range(len(log_time)))
     kept = sessions or tuple(_session(number) for number in range(log_time.shape[1]))
-    return History("study", kept, pd.DataFrame(np.exp(log_time), index=names), ())
+    return History("study", kept, names, np.exp(log_time), ())
 
 
 def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> Session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,6 +138,11 @@ class Run:
         return None if self.gpu.get("driver") is None else str(self.gpu["driver"])
 
     @property
+    def timed_us(self) -> Mapping[str, float]:
+        """The median of every case that was timed."""
+        return {case: result.time_us for case, result in self.cases.items()}
+
+    @property
     def emulated(self) -> bool:
         return self.slug == EMULATOR_SLUG
 
@@ -262,7 +267,7 @@ def _cases(path: Path, benchmarks: Sequence[object]) -> tuple[Mapping[str, CaseR
         if result.case in cases:
             refuse(path, f"case {result.case} is in it twice", "measure again: a case id names one benchmark")
         cases[result.case] = result
-        claimed = _number(path, extra, "time_us", result.case)
+        claimed = _numbers(path, extra, ("time_us",), case)["time_us"]
         if claimed is not None and not math.isclose(claimed, result.time_us, rel_tol=1e-3):
             disagreeing.append(result.case)
     if not disagreeing:
@@ -273,12 +278,12 @@ def _cases(path: Path, benchmarks: Sequence[object]) -> tuple[Mapping[str, CaseR
 
 def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str, Any], str, float]:
     """The ``extra_info`` of benchmark number ``index``, its case id and its median in seconds, checked."""
-    record = _mapping(path, benchmark, f"benchmarks[{index}]")
-    extra = _mapping(path, record.get("extra_info"), f"benchmarks[{index}].extra_info")
+    record = _mapping(path, benchmark, "benchmarks[{}]", index)
+    extra = _mapping(path, record.get("extra_info"), "benchmarks[{}].extra_info", index)
     case = extra.get("case")
     if not isinstance(case, str) or not case or strict.too_long(case):
         refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
-    median_s = _number(path, _mapping(path, record.get("stats"), f"stats of {case}"), "median", case)
+    median_s = _numbers(path, _mapping(path, record.get("stats"), "stats of {}", case), ("median",), case)["median"]
     if median_s is None or median_s <= 0:
         refuse(path, f"stats.median of {case} is {median_s!r}, not a time in seconds", "measure again")
     if problem := strict.wrong_time(median_s):
@@ -287,16 +292,14 @@ def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str,
 
 
 def _case(path: Path, benchmark: Any, extra: Mapping[str, Any], case: str, median_s: float) -> CaseResult:
-    stats = benchmark["stats"]
-    samples = int(_number(path, stats, "rounds", case) or 0)
-    iqr_s = _number(path, stats, "iqr", case)
+    stats = _numbers(path, benchmark["stats"], ("rounds", "iqr"), case)
+    samples, iqr_s = int(stats["rounds"] or 0), stats["iqr"]
     sampling_error = None
     if iqr_s is not None and samples >= FEWEST_SAMPLES:
         relative_sd = min(iqr_s / IQR_IN_SDS / median_s, LARGEST_RELATIVE_SD)
         sampling_error = MEDIAN_ERROR_IN_SDS * relative_sd / math.sqrt(samples)
     verdict = extra.get("verdict")
-    recorded: dict[str, Any] = {name: text_of(path, extra, name, case) for name in TEXTS}
-    recorded |= {name: _number(path, extra, name, case) for name in NUMBERS}
+    recorded: dict[str, Any] = {**_texts(path, extra, TEXTS, case), **_numbers(path, extra, NUMBERS, case)}
     judged = None if verdict is None else _verdict(path, verdict, case)
     figures = {name: recorded[name] for name in ("peak_fraction", "floor", "relative_error", "tolerance")}
     if problem := strict.wrong_figures(judged, **figures):
@@ -340,29 +343,38 @@ def _verdict(path: Path, value: object, case: str) -> Verdict:
         )
 
 
-def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
+def _mapping(path: Path, value: object, where: str, *of: object) -> Mapping[str, Any]:
+    """The value if it is a table; ``where`` it stands is composed of its ``{}`` and ``of`` in an error alone."""
     if not isinstance(value, dict):
-        refuse(path, f"{where} is not a table", "name a run saved by the suite")
+        refuse(path, f"{where.format(*of)} is not a table", "name a run saved by the suite")
     return value
 
 
-def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> float | None:
-    value = record.get(name)
-    if value is not None and not (type(value) in PLAIN_NUMBERS and 0 <= value <= LARGEST):
-        refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
-    return value
+def _numbers(path: Path, record: Mapping[str, Any], names: Iterable[str], case: str) -> dict[str, float | None]:
+    """The finite numbers from 0 up under these names, None where there is none; anything else is refused."""
+    found = {name: record.get(name) for name in names}
+    for name, value in found.items():
+        if value is not None and not (type(value) in PLAIN_NUMBERS and 0 <= value <= LARGEST):
+            refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
+    return found
+
+
+def _texts(path: Path, record: Mapping[str, Any], names: Iterable[str], where: str) -> dict[str, str | None]:
+    """The texts under these names, None where there is none; anything else is refused."""
+    found = {name: record.get(name) for name in names}
+    for name, value in found.items():
+        if value is not None and (not isinstance(value, str) or (strict.too_long(value) and name != "reason")):
+            refuse(
+                path,
+                f"{name} of {where} is {strict.short(value)}, not text of at most {strict.LONGEST_TEXT} letters",
+                "name a run saved by the suite",
+            )
+    return found
 
 
 def text_of(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
     """The text under that name, None where there is none; anything else is refused."""
-    value = record.get(name)
-    if value is not None and (not isinstance(value, str) or (strict.too_long(value) and name != "reason")):
-        refuse(
-            path,
-            f"{name} of {where} is {strict.short(value)}, not text of at most {strict.LONGEST_TEXT} letters",
-            "name a run saved by the suite",
-        )
-    return value
+    return _texts(path, record, (name,), where)[name]
 
 
 def _moment(path: Path, value: object) -> datetime:

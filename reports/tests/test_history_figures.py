@@ -138,7 +138,7 @@ def test_findings_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name()
         finding("e", Verdict.SAME),
         finding("f", Verdict.SAME, Shift(0.02, 0.01, called=False)),
     ]
-    assert [each.case for each in sorted(found, key=detect._badness)] == ["c", "d", "f", "b", "e", "a"]
+    assert [each.case for each in sorted(found, key=detect.badness)] == ["c", "d", "f", "b", "e", "a"]
 
 
 def together(log_time: Floats, **parts: bool) -> Finding | None:
