@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,6 +76,10 @@ class CaseResult:
     flops: float | None = None
     sampling: str | None = None
     timer: str | None = None
+    trimmed_mean_us: float | None = None
+    control_us: float | None = None
+    """What its process measured of the control kernel right after it."""
+
     host_bound: bool = False
     """The host has as much part in the time as the GPU."""
 
@@ -154,6 +158,7 @@ TEXTS = (
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
     *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
+    *("trimmed_mean_us", "control_us"),
 )
 
 PLAIN_NUMBERS, LARGEST = frozenset({int, float}), sys.float_info.max
@@ -267,7 +272,7 @@ def _cases(path: Path, benchmarks: Sequence[object]) -> tuple[Mapping[str, CaseR
         if result.case in cases:
             refuse(path, f"case {result.case} is in it twice", "measure again: a case id names one benchmark")
         cases[result.case] = result
-        claimed = _numbers(path, extra, ("time_us",), case)["time_us"]
+        claimed = _number(path, extra, "time_us", result.case)
         if claimed is not None and not math.isclose(claimed, result.time_us, rel_tol=1e-3):
             disagreeing.append(result.case)
     if not disagreeing:
@@ -283,7 +288,7 @@ def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str,
     case = extra.get("case")
     if not isinstance(case, str) or not case or strict.too_long(case):
         refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
-    median_s = _numbers(path, _mapping(path, record.get("stats"), "stats of {}", case), ("median",), case)["median"]
+    median_s = _number(path, _mapping(path, record.get("stats"), "stats of {}", case), "median", case)
     if median_s is None or median_s <= 0:
         refuse(path, f"stats.median of {case} is {median_s!r}, not a time in seconds", "measure again")
     if problem := strict.wrong_time(median_s):
@@ -292,14 +297,16 @@ def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str,
 
 
 def _case(path: Path, benchmark: Any, extra: Mapping[str, Any], case: str, median_s: float) -> CaseResult:
-    stats = _numbers(path, benchmark["stats"], ("rounds", "iqr"), case)
-    samples, iqr_s = int(stats["rounds"] or 0), stats["iqr"]
+    stats = benchmark["stats"]
+    samples = int(_number(path, stats, "rounds", case) or 0)
+    iqr_s = _number(path, stats, "iqr", case)
     sampling_error = None
     if iqr_s is not None and samples >= FEWEST_SAMPLES:
         relative_sd = min(iqr_s / IQR_IN_SDS / median_s, LARGEST_RELATIVE_SD)
         sampling_error = MEDIAN_ERROR_IN_SDS * relative_sd / math.sqrt(samples)
     verdict = extra.get("verdict")
-    recorded: dict[str, Any] = {**_texts(path, extra, TEXTS, case), **_numbers(path, extra, NUMBERS, case)}
+    recorded: dict[str, Any] = {name: text_of(path, extra, name, case) for name in TEXTS}
+    recorded |= {name: _number(path, extra, name, case) for name in NUMBERS}
     judged = None if verdict is None else _verdict(path, verdict, case)
     figures = {name: recorded[name] for name in ("peak_fraction", "floor", "relative_error", "tolerance")}
     if problem := strict.wrong_figures(judged, **figures):
@@ -350,31 +357,23 @@ def _mapping(path: Path, value: object, where: str, *of: object) -> Mapping[str,
     return value
 
 
-def _numbers(path: Path, record: Mapping[str, Any], names: Iterable[str], case: str) -> dict[str, float | None]:
-    """The finite numbers from 0 up under these names, None where there is none; anything else is refused."""
-    found = {name: record.get(name) for name in names}
-    for name, value in found.items():
-        if value is not None and not (type(value) in PLAIN_NUMBERS and 0 <= value <= LARGEST):
-            refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
-    return found
-
-
-def _texts(path: Path, record: Mapping[str, Any], names: Iterable[str], where: str) -> dict[str, str | None]:
-    """The texts under these names, None where there is none; anything else is refused."""
-    found = {name: record.get(name) for name in names}
-    for name, value in found.items():
-        if value is not None and (not isinstance(value, str) or (strict.too_long(value) and name != "reason")):
-            refuse(
-                path,
-                f"{name} of {where} is {strict.short(value)}, not text of at most {strict.LONGEST_TEXT} letters",
-                "name a run saved by the suite",
-            )
-    return found
+def _number(path: Path, record: Mapping[str, Any], name: str, case: str) -> float | None:
+    value = record.get(name)
+    if value is not None and not (type(value) in PLAIN_NUMBERS and 0 <= value <= LARGEST):
+        refuse(path, f"{name} of {case} is {strict.short(value)}, not a finite number from 0 up", "measure again")
+    return value
 
 
 def text_of(path: Path, record: Mapping[str, Any], name: str, where: str) -> str | None:
     """The text under that name, None where there is none; anything else is refused."""
-    return _texts(path, record, (name,), where)[name]
+    value = record.get(name)
+    if value is not None and (not isinstance(value, str) or (strict.too_long(value) and name != "reason")):
+        refuse(
+            path,
+            f"{name} of {where} is {strict.short(value)}, not text of at most {strict.LONGEST_TEXT} letters",
+            "name a run saved by the suite",
+        )
+    return value
 
 
 def _moment(path: Path, value: object) -> datetime:
