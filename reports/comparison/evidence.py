@@ -184,9 +184,8 @@ def moved(case: CaseEvidence, shift: Shift) -> str:
     base, new = case.base.results[-1], case.new.results[-1]
     text = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
     if shift.p_value is not None:
-        text = (
-            f"{shift} over {len(case.base.results)} and {len(case.new.results)} sessions, {probability(shift.p_value)}"
-        )
+        sessions = f"{len(case.base.results)} and {counted(len(case.new.results), 'session')}"
+        text = f"{shift} over {sessions}, {probability(shift.p_value)}"
     return "; ".join([text, *causes(base, new)])
 
 
@@ -250,28 +249,13 @@ def _clock(base: CaseResult, new: CaseResult) -> list[str]:
 
 def changed_terms(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
-    before, after = _last(base), _last(new)
+    before, after = ({case: result for run in runs for case, result in run.cases.items()} for runs in (base, new))
     lines = []
     for term in TERMS:
-        changes = [
-            (case, values)
-            for case, result in before.items()
-            if case in after and _differ(values := (getattr(result, term), getattr(after[case], term)))
-        ]
+        both = [(case, getattr(before[case], term), getattr(after[case], term)) for case in before if case in after]
+        changes = [each for each in both if None not in each and each[1] != each[2]]
         if changes:
-            case, (old, now) = changes[0]
-            count = counted(len(changes), "case")
-            lines.append(f"{term} differ in {count} ({case} first: {_shown(old)} to {_shown(now)})")
+            case, *values = changes[0]
+            old, now = (f"{each:.12g}" if isinstance(each, float) else str(each) for each in values)
+            lines.append(f"{term} differ in {counted(len(changes), 'case')} ({case} first: {old} to {now})")
     return lines
-
-
-def _last(runs: Sequence[Run]) -> dict[str, CaseResult]:
-    return {case: result for run in runs for case, result in run.cases.items()}
-
-
-def _differ(values: tuple[object, object]) -> bool:
-    return None not in values and values[0] != values[1]
-
-
-def _shown(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)

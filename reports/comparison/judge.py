@@ -339,5 +339,7 @@ def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -
     if from_history.any():
         notes.append(f"{np.count_nonzero(from_history)} other saved sessions give the spread between sessions")
     if (df > 0).any() and not (df > 0).all():
-        notes.append(f"{np.count_nonzero(df == 0)} of {len(df)} cases were never repeated: the single-run rule applies")
+        never = np.count_nonzero(df == 0)
+        verb = "was" if never == 1 else "were"
+        notes.append(f"{never} of {len(df)} cases {verb} never repeated: the single-run rule applies")
     return tuple(dict.fromkeys(notes))

@@ -22,7 +22,7 @@ from peakgate.reports.history import modes, scan
 from peakgate.reports.history.series import History
 from peakgate.reports.history.steps import Step, environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.runs.index import ENVIRONMENT, Session
+from peakgate.reports.runs.index import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
 MOST_BESIDE = 60
@@ -106,7 +106,7 @@ class _Level:
 class _Gpu:
     """One GPU's blocks, the variance of each case with its degrees of freedom, and the proposed segments by block."""
 
-    blocks: tuple[_Block, ...]
+    blocks: Sequence[_Block]
     variance: Floats
     df: Floats
     segments: list[list[scan.Segments]]
@@ -116,7 +116,7 @@ def find_changes(history: History) -> tuple[ChangePoint, ...]:
     """Every change point, newest first."""
     all_blocks = [_blocks(history, numbers) for numbers in history.by_gpu.values()]
     series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in all_blocks for block in blocks)
-    gpus = _noise_of_all([_gpu(blocks) for blocks in all_blocks if _long_enough(blocks)])
+    gpus = _noise_of_all([_Gpu(blocks, *_noise(blocks)) for blocks in all_blocks if _long_enough(blocks)])
     limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
     found: list[ChangePoint] = []
     for row in range(len(history.cases)):
@@ -172,20 +172,14 @@ def _blocks(history: History, numbers: Numbers) -> list[_Block]:
     blocks = []
     for (start, border), end in zip(starts, ends, strict=True):
         own = numbers[start:end]
-        values, counts = scan.packed(history.log_time[:, own])
-        there = np.isfinite(history.log_time[:, own])
-        at = own[np.argsort(~there, axis=1, kind="stable")]
-        blocks.append(_Block(values, counts, at, border))
+        log_time = history.log_time[:, own]
+        at = own[np.argsort(~np.isfinite(log_time), axis=1, kind="stable")]
+        blocks.append(_Block(*scan.packed(log_time), at, border))
     return blocks
 
 
 def _long_enough(blocks: Sequence[_Block]) -> bool:
     return bool((np.sum([block.counts for block in blocks], axis=0) >= 2 * scan.FEWEST).any())
-
-
-def _gpu(blocks: Sequence[_Block]) -> _Gpu:
-    variance, df, segments = _noise(blocks)
-    return _Gpu(tuple(blocks), variance, df, segments)
 
 
 def _noise_of_all(gpus: Sequence[_Gpu]) -> list[_Gpu]:
@@ -290,7 +284,8 @@ def _steps(
         # A border is where it is: the place of a shift there is not searched.
         known = min(len(before.numbers), MOST_BESIDE) if after.border else None
         step = locate(case, sessions, history.log_time[row, list(numbers)], sd, known)
-        of_environment = after.border or _same_commit(step.before, step.after)
+        clean = not step.before.dirty and not step.after.dirty
+        of_environment = after.border or (clean and step.before.commit == step.after.commit)
         change = ChangePoint(
             case=case,
             uuid=step.after.uuid,
@@ -304,7 +299,3 @@ def _steps(
         )
         found.append(change)
     return found
-
-
-def _same_commit(before: Session, after: Session) -> bool:
-    return before.commit == after.commit and not before.dirty and not after.dirty

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from peakgate.reports.comparison import noise
@@ -67,6 +68,23 @@ class Finding:
     @property
     def reason(self) -> str:
         return self.judgement.reason
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What tables and JSON say of it besides its case, None where unknown; ``good`` and ``bad`` are sessions."""
+        return {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "older_time_us": self.older_us,
+            "newest_time_us": self.newest_us,
+            "change_percent": self.change_percent,
+            "smallest_detectable_change_percent": self.shift.resolvable_percent if self.shift else None,
+            "p_value": self.shift.p_value if self.shift else None,
+            "good": self.step.before if self.step else None,
+            "bad": self.step.after if self.step else None,
+            "command": self.step.command if self.step else None,
+            "recent_us": self.recent_us,
+        }
 
     @property
     def change_percent(self) -> float | None:

@@ -42,13 +42,6 @@ def _mark(mark: Mark, history: History) -> str:
     return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {session_name(session)})")
 
 
-def _gpus(history: History) -> str:
-    """Whose sessions judge a case, where they are of several GPUs; empty where they are of one."""
-    if history.gpus == 1:
-        return ""
-    return f"{history.gpus} GPUs: a case is judged by the sessions of the GPU that measured it last"
-
-
 def _counts(trend: Trend) -> str:
     """``1 SLOWER, 179 SAME``."""
     return ", ".join(f"{count} {verdict}" for verdict, count in trend.counts.items())
@@ -228,8 +221,8 @@ def remarks(trend: Trend) -> list[str]:
     remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
-    if several := _gpus(trend.history):
-        remarks.insert(0, several)
+    if (gpus := trend.history.gpus) > 1:
+        remarks.insert(0, f"{gpus} GPUs: a case is judged by the sessions of the GPU that measured it last")
     if retired := trend.history.retired:
         verb = "is" if len(retired) == 1 else "are"
         remarks.append(f"{counted(len(retired), 'case')} {verb} no longer measured: {', '.join(retired)}")
@@ -258,20 +251,8 @@ def _cells(finding: Finding) -> tuple[str, ...]:
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    shift, step = finding.shift, finding.step
-    return {
-        "verdict": finding.verdict,
-        "reason": finding.reason,
-        "older_time_us": finding.older_us,
-        "newest_time_us": finding.newest_us,
-        "change_percent": finding.change_percent,
-        "smallest_detectable_change_percent": shift.resolvable_percent if shift else None,
-        "p_value": shift.p_value if shift else None,
-        "good": _about(step.before) if step else None,
-        "bad": _about(step.after) if step else None,
-        "command": step.command if step else None,
-        "recent_us": finding.recent_us,
-    }
+    record = finding.record
+    return record | {name: record[name] and _about(record[name]) for name in ("good", "bad")}
 
 
 def _about(session: Session) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from itertools import repeat
 import numpy as np
 from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.runs.index import Session
 
@@ -75,7 +76,8 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
     wanted = [case for case in named if not parts or any(part in case for part in parts)]
     if not wanted:
         what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
-        raise PeakgateError(f"{chosen}: none of the {len(named)} cases in {len(kept)} runs {what}; give another part")
+        there = f"{counted(len(named), 'case')} in {counted(len(kept), 'run')}"
+        raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part")
     retired = _retired(kept, wanted)
     cases = tuple(case for case in wanted if case not in retired)
     times = np.array([[*map(each.times_us.get, cases, repeat(math.nan))] for each in kept])

@@ -1,8 +1,7 @@
 """How often change points are wrong, and which steps they find; writes the record and the page that shows it.
 
-``python -m peakgate.reports.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Where Apache
-Otava can be imported (``pip install apache-otava`` into an environment of its own that also has this tree) it is
-measured beside, with ``--otava``. Each part is written as soon as it is done.
+``python -m peakgate.reports.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Each part is
+written as soon as it is done; those of other tools, which the record has too, stay as they were measured.
 """
 
 from __future__ import annotations
@@ -92,21 +91,6 @@ def by_window(log_time: Floats) -> set[int]:
     return {int(each.case[-3:]) for each in detect(history(log_time)) if each.verdict in moved}
 
 
-def by_otava(p_value: float, smallest: float) -> Rule:
-    """Rows in which Apache Otava finds a change point of at least this size."""
-    from otava.analysis import compute_change_points  # type: ignore[import-not-found]  # noqa: PLC0415  # not ours
-
-    def found(log_time: Floats) -> set[int]:
-        rows = set()
-        for row, times in enumerate(np.exp(log_time).tolist()):  # of an array it makes empty intervals
-            changes = compute_change_points(times, max_pvalue=p_value, min_magnitude=smallest)
-            if changes[0] if isinstance(changes, tuple) else changes:
-                rows.add(row)
-        return rows
-
-    return found
-
-
 def rates(rule: Rule, histories: int, seed: int) -> dict[str, Any]:
     """Unchanged histories with a false positive, and the share of each kind of step found in them."""
     random = np.random.default_rng(seed)
@@ -176,7 +160,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--histories", type=int, default=0, help="0 only fills the page from the record")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--otava", action="store_true", help="measure Apache Otava, and only it")
     options = parser.parse_args(arguments)
     record: dict[str, Any] = json.loads(options.record.read_text()) if options.record.exists() else {}
     for name, part in _parts(options) if options.histories else ():
@@ -189,11 +172,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    few = max(4, options.histories // 33)
-    if options.otava:
-        yield "Apache Otava 0.8, p 0.001", rates(by_otava(0.001, 0.0), few, options.seed)
-        yield "Apache Otava 0.8, p 1e-6, 0.5 %", rates(by_otava(1e-6, 0.005), few, options.seed)
-        return
     yield "change points", rates(by_changes, options.histories, options.seed)
     yield "newest five sessions", rates(by_window, options.histories, options.seed)
     yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peakgate.reports.history.changes import ChangePoint, OpenRegression, find_changes, open_regressions
 from peakgate.reports.history.detect import MOST_OLDER, NEWEST, Finding, detect, detect_together
@@ -58,7 +58,12 @@ class Trend:
         from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, a third of the command's time
 
         numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
-        return tidy([_cells(finding, numbers) for finding in self.findings], COLUMNS)
+        rows = []
+        for each in self.findings:
+            where = each.step.place if each.step else None
+            row = each.record | {"case": each.case, "verdict": each.verdict.value, "where": where}
+            rows.append(row | {name: row[name] and numbers[id(row[name])] for name in ("good", "bad")})
+        return tidy(rows, COLUMNS)
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -131,22 +136,3 @@ def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
     from peakgate.reports.runs.frame import to_sessions  # noqa: PLC0415  # as in Trend.frame
 
     return find_trend(history(to_sessions(runs), slug)).frame
-
-
-def _cells(finding: Finding, numbers: Mapping[int, int]) -> dict[str, Any]:
-    shift, step = finding.shift, finding.step
-    return {
-        "case": finding.case,
-        "verdict": finding.verdict.value,
-        "reason": finding.reason,
-        "where": step.place if step else None,
-        "older_time_us": finding.older_us,
-        "newest_time_us": finding.newest_us,
-        "change_percent": shift.percent if shift else None,
-        "smallest_detectable_change_percent": shift.resolvable_percent if shift else None,
-        "p_value": shift.p_value if shift else None,
-        "good": numbers[id(step.before)] if step else None,
-        "bad": numbers[id(step.after)] if step else None,
-        "command": step.command if step else None,
-        "recent_us": finding.recent_us,
-    }

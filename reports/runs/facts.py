@@ -11,30 +11,25 @@ from peakgate.reports.runs.runfile import Run
 Reader = Callable[[Run], Any]
 
 
-def _gpu(name: str) -> Reader:
-    return lambda run: run.gpu.get(name)
-
-
 FACTS: Mapping[str, Reader] = {
     "commit": lambda run: run.commit_label,
     "tier": lambda run: run.tier,
-    "GPU": _gpu("slug"),
-    "GPU uuid": _gpu("uuid"),
-    "driver": _gpu("driver"),
-    "CUDA driver": _gpu("cuda_driver"),
-    "NVRTC": _gpu("nvrtc"),
-    "CuPy": _gpu("cupy"),
-    "cuBLAS": _gpu("cublas"),
-    "VBIOS": _gpu("vbios"),
-    "SM clock, most (MHz)": _gpu("sm_clock_max_mhz"),
-    "SM clock, applied (MHz)": _gpu("sm_clock_mhz"),
-    "memory clock, most (MHz)": _gpu("memory_clock_max_mhz"),
-    "power limit (W)": _gpu("power_limit_w"),
-    "ECC": _gpu("ecc"),
-    "MIG": _gpu("mig"),
+    "GPU": lambda run: run.gpu.get("slug"),
+    "GPU uuid": lambda run: run.gpu.get("uuid"),
+    "driver": lambda run: run.gpu.get("driver"),
+    "CUDA driver": lambda run: run.gpu.get("cuda_driver"),
+    "NVRTC": lambda run: run.gpu.get("nvrtc"),
+    "CuPy": lambda run: run.gpu.get("cupy"),
+    "cuBLAS": lambda run: run.gpu.get("cublas"),
+    "VBIOS": lambda run: run.gpu.get("vbios"),
+    "SM clock, most (MHz)": lambda run: run.gpu.get("sm_clock_max_mhz"),
+    "SM clock, applied (MHz)": lambda run: run.gpu.get("sm_clock_mhz"),
+    "memory clock, most (MHz)": lambda run: run.gpu.get("memory_clock_max_mhz"),
+    "power limit (W)": lambda run: run.gpu.get("power_limit_w"),
+    "ECC": lambda run: run.gpu.get("ecc"),
+    "MIG": lambda run: run.gpu.get("mig"),
     "pytest-benchmark": lambda run: run.benchmark_version,
 }
-
 
 GPU_FACTS = (
     *("slug", "uuid", "name", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "sm_clock_max_mhz"),
@@ -69,9 +64,11 @@ def machine_code(base: tuple[Run, ...], new: tuple[Run, ...]) -> str | None:
     changed = [case for case in known if before[case] != after[case]]
     if not known:
         return None
+    one = len(known) == 1
+    record = "case that records it" if one else "cases that record it"
     if not changed:
-        return f"machine code: the same in all {len(known)} cases that record it"
-    return f"machine code: changed in {len(changed)} of {len(known)} cases that record it, first {changed[0]}"
+        return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
+    return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
 
 
 def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:

@@ -143,8 +143,9 @@ def find_side(wanted: str, archive: Archive) -> Side:
         runs = _search(wanted, archive)
         notes = archive.notes()
     kept = without_copies(runs)
-    if len(kept) < len(runs):
-        notes += (f"{wanted}: {len(runs) - len(kept)} of {len(runs)} files are copies of a session, counted once",)
+    if copies := len(runs) - len(kept):
+        are = "is a copy" if copies == 1 else "are copies"
+        notes += (f"{wanted}: {copies} of {len(runs)} files {are} of a session, counted once",)
     slugs = sorted({run.slug for run in kept})
     if len(slugs) > 1:
         raise PeakgateError(

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -121,7 +122,9 @@ def read_session(file: Path) -> Session | str:
 
 def read_sessions(files: Sequence[Path], index: Path) -> Reading:
     """Every run among ``files``; what is no run is passed over with a note. ``index`` is brought up to date."""
-    known = _known(index)
+    known: Entries = {}
+    with suppress(OSError):
+        known = from_text(index.read_bytes()) or {}
     states = {str(file.absolute()): file.stat() for file in files}
     entries = {
         name: known[name]
@@ -138,13 +141,6 @@ def read_sessions(files: Sequence[Path], index: Path) -> Reading:
         except PeakgateError as error:
             notes.append(f"every run will be read again next time: {error}")
     return Reading(tuple(each for each in found if isinstance(each, Session)), tuple(notes))
-
-
-def _known(index: Path) -> Entries:
-    try:
-        return from_text(index.read_bytes()) or {}
-    except OSError:
-        return {}
 
 
 def read_here(names: Sequence[str]) -> Entries:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import orjson
 from peakgate.case import EMULATOR_SLUG, SCHEMA
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.runs import strict
 from peakgate.verdict import FAULTY, Verdict
 
@@ -277,7 +278,8 @@ def _cases(path: Path, benchmarks: Sequence[object]) -> tuple[Mapping[str, CaseR
             disagreeing.append(result.case)
     if not disagreeing:
         return cases, ()
-    note = f"{path}: time_us is not stats.median in {len(disagreeing)} cases (first: {disagreeing[0]}); the stats count"
+    where = f"{counted(len(disagreeing), 'case')} (first: {disagreeing[0]})"
+    note = f"{path}: time_us is not stats.median in {where}; the stats count"
     return cases, (note,)
 
 
