@@ -13,6 +13,7 @@ from peakgate.reports.history.detect import MOST_OLDER, NEWEST, Finding, detect,
 from peakgate.reports.history.series import History, history
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.result import WORST_FIRST
+from peakgate.reports.runs.index import in_short
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 if TYPE_CHECKING:
@@ -133,6 +134,6 @@ def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
 
     ``good`` and ``bad`` count the runs in the order taken. A PeakgateError says why there is no history of them.
     """
-    from peakgate.reports.runs.frame import to_sessions  # noqa: PLC0415  # as in Trend.frame
+    from peakgate.reports.runs.frame import to_runs  # noqa: PLC0415  # as in Trend.frame
 
-    return find_trend(history(to_sessions(runs), slug)).frame
+    return find_trend(history(map(in_short, to_runs(runs)), slug)).frame

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from peakgate.reports.runs.runfile import Run
 
-Reader = Callable[[Run], Any]
-
-
-FACTS: Mapping[str, Reader] = {
-    "commit": lambda run: run.commit_label,
-    "tier": lambda run: run.tier,
-    "GPU": lambda run: run.gpu.get("slug"),
-    "GPU uuid": lambda run: run.gpu.get("uuid"),
-    "driver": lambda run: run.gpu.get("driver"),
-    "CUDA driver": lambda run: run.gpu.get("cuda_driver"),
-    "NVRTC": lambda run: run.gpu.get("nvrtc"),
-    "CuPy": lambda run: run.gpu.get("cupy"),
-    "cuBLAS": lambda run: run.gpu.get("cublas"),
-    "VBIOS": lambda run: run.gpu.get("vbios"),
-    "SM clock, most (MHz)": lambda run: run.gpu.get("sm_clock_max_mhz"),
-    "SM clock, applied (MHz)": lambda run: run.gpu.get("sm_clock_mhz"),
-    "memory clock, most (MHz)": lambda run: run.gpu.get("memory_clock_max_mhz"),
-    "power limit (W)": lambda run: run.gpu.get("power_limit_w"),
-    "ECC": lambda run: run.gpu.get("ecc"),
-    "MIG": lambda run: run.gpu.get("mig"),
-    "pytest-benchmark": lambda run: run.benchmark_version,
+GPU_NAMES: Mapping[str, str] = {
+    "slug": "GPU",
+    "uuid": "GPU uuid",
+    "driver": "driver",
+    "cuda_driver": "CUDA driver",
+    "nvrtc": "NVRTC",
+    "cupy": "CuPy",
+    "cublas": "cuBLAS",
+    "vbios": "VBIOS",
+    "sm_clock_max_mhz": "SM clock, most (MHz)",
+    "sm_clock_mhz": "SM clock, applied (MHz)",
+    "memory_clock_max_mhz": "memory clock, most (MHz)",
+    "power_limit_w": "power limit (W)",
+    "ecc": "ECC",
+    "mig": "MIG",
 }
+"""What reports call the facts of ``machine_info.gpu`` that a time may depend on."""
 
 GPU_FACTS = (
     *("slug", "uuid", "name", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "sm_clock_max_mhz"),
@@ -47,13 +42,20 @@ class Difference:
     new: str
 
 
+def facts(run: Run) -> dict[str, Any]:
+    """What a shift may come from besides the code, by the names of reports; None where the run does not say."""
+    of_gpu = {name: run.gpu.get(fact) for fact, name in GPU_NAMES.items()}
+    return {"commit": run.commit_label, "tier": run.tier, **of_gpu, "pytest-benchmark": run.benchmark_version}
+
+
 def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference, ...]:
-    """The facts that differ, in the order of ``FACTS``."""
+    """The facts that differ, in the order of ``facts``."""
+    sides = [[facts(run) for run in side] for side in (base, new)]
     found = []
-    for name, read in FACTS.items():
-        values = _values(base, read), _values(new, read)
-        if values[0] != values[1] or len(values[0]) > 1:
-            found.append(Difference(name, *(", ".join(side) for side in values)))
+    for name in sides[0][0]:
+        before, after = (sorted({_text(run[name]) for run in side}) for side in sides)
+        if before != after or len(before) > 1:
+            found.append(Difference(name, ", ".join(before), ", ".join(after)))
     return tuple(found)
 
 
@@ -79,10 +81,6 @@ def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:
             if result.fingerprint:
                 found.setdefault(case, set()).add(result.fingerprint)
     return found
-
-
-def _values(runs: tuple[Run, ...], read: Reader) -> tuple[str, ...]:
-    return tuple(sorted({_text(read(run)) for run in runs}))
 
 
 def _text(value: object) -> str:

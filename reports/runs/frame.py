@@ -16,7 +16,6 @@ import pandas as pd
 from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import GPU_FACTS
 from peakgate.reports.runs.find import Archive, find_side
-from peakgate.reports.runs.index import Session, in_short
 from peakgate.reports.runs.runfile import TEXTS, CaseResult, Run, Unmeasured
 from peakgate.verdict import Verdict
 
@@ -87,11 +86,6 @@ def to_runs(frame: pd.DataFrame) -> tuple[Run, ...]:
     plain = frame[list(COLUMNS)].astype(object)
     plain = plain.where(plain.notna(), None)
     return tuple(_run(str(name), rows.to_dict("records")) for name, rows in plain.groupby("run", sort=False))
-
-
-def to_sessions(frame: pd.DataFrame) -> tuple[Session, ...]:
-    """The runs of a frame in short, as a history needs them: what ``index.read_sessions`` reads of their files."""
-    return tuple(map(in_short, to_runs(frame)))
 
 
 def _run_facts(run: Run) -> dict[str, Any]:

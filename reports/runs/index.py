@@ -244,8 +244,9 @@ def _session(file: Path) -> Session:
     if not isinstance(not_measured, list):
         refuse(file, "peakgate.not_measured is not a list", "measure again")
     undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
-    times_us, host_bound_us, fingerprints, clocks_mhz = {}, {}, {}, {}
-    libraries, cases = set(), set()
+    times_us: dict[str, float] = {}
+    host_bound_us: dict[str, float] = {}
+    fingerprints, clocks_mhz, libraries, cases = {}, {}, set(), set()
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)
         if case in cases:
@@ -258,7 +259,7 @@ def _session(file: Path) -> Session:
             fingerprints[case] = fingerprint
         elif extra.get("registers") is None:
             libraries.add(case)
-        clock_mhz = extra.get("sm_clock_mhz")
+        clock_mhz: Any = extra.get("sm_clock_mhz")
         if type(clock_mhz) in PLAIN_NUMBERS and clock_mhz > 0:
             clocks_mhz[case] = float(clock_mhz)
     gpu = document["machine_info"]["gpu"]

@@ -154,7 +154,7 @@ def test_a_copied_file_is_no_second_session(runs: Path) -> None:
     save(runs, "copy", document(day=3, commit=SECOND))
     side = find_side(str(runs), Archive([runs]))
     assert len(side.runs) == 3
-    assert "copies" in side.notes[0]
+    assert "1 of 4 files is a copy" in side.notes[0]
     assert len(without_copies([*side.runs, *side.runs])) == 3
 
 
