@@ -24,7 +24,6 @@ from markupsafe import Markup
 from peakgate.reports.render import figures, template
 from peakgate.reports.render.page import Page, Point, of_comparison
 from peakgate.reports.result import Comparison, Shift
-from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import CaseResult, Run
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
 
@@ -38,7 +37,7 @@ LEAST_SPAN = 0.02
 """A history that moved less than this share of its median is drawn as the nearly straight line it is."""
 
 
-def comparison_page(comparison: Comparison, history: Iterable[Run | Session] = (), *, strict: bool = False) -> str:
+def comparison_page(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> str:
     """The page of NEW against BASE; ``history`` are other runs of the GPU, for the sparklines."""
     return render(of_comparison(comparison, history, strict=strict))
 

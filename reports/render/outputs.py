@@ -14,7 +14,6 @@ from peakgate.common.text import as_json, cell
 from peakgate.reports.render import markdown, words
 from peakgate.reports.result import Comparison, Shift, change_text
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
@@ -27,7 +26,7 @@ SUITE = "peakgate"
 
 
 def texts(
-    comparison: Comparison, stem: str, history: Iterable[Run | Session] = (), *, strict: bool = False, page: bool = True
+    comparison: Comparison, stem: str, history: Iterable[Run] = (), *, strict: bool = False, page: bool = True
 ) -> dict[str, str]:
     """``stem`` with ``.md``, ``.csv``, ``.json``, ``.junit.xml`` and, with ``page``, ``.html``.
 

@@ -12,7 +12,6 @@ from peakgate.reports.render import words
 from peakgate.reports.result import WORST_FIRST, Comparison, Shift
 from peakgate.reports.runs.facts import Difference, facts
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
@@ -85,7 +84,7 @@ class Page:
         return tuple(dict.fromkeys((*own, *(line.family for line in self.lines))))
 
 
-def of_comparison(comparison: Comparison, history: Iterable[Run | Session] = (), *, strict: bool = False) -> Page:
+def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> Page:
     """NEW against BASE, worst first; ``history`` are other runs of the GPU."""
     points = _history((*history, *comparison.base.runs), comparison.new.runs)
     sentences = [f"Base: {words.side(comparison.base)}.", f"New: {words.side(comparison.new)}."]
@@ -122,7 +121,7 @@ def of_comparison(comparison: Comparison, history: Iterable[Run | Session] = (),
     )
 
 
-def of_run(run: Run, history: Iterable[Run | Session] = ()) -> Page:
+def of_run(run: Run, history: Iterable[Run] = ()) -> Page:
     """One run as it was judged when it was taken, worst first, within a verdict in the order it was measured."""
     points = _history((*history, run))
     lines = [Line(each.case, each.verdict, each.reason) for each in run.unmeasured.values()]
@@ -169,7 +168,7 @@ def _facts(run: Run) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in named if value not in {None, ""})
 
 
-def _history(runs: Sequence[Run | Session], new: Sequence[Run] = ()) -> Mapping[str, tuple[Point, ...]]:
+def _history(runs: Sequence[Run], new: Sequence[Run] = ()) -> Mapping[str, tuple[Point, ...]]:
     """Each case's medians, oldest first and those of ``new`` last, of the cases that enough runs have timed.
 
     The sides of an A/B were measured in turns: in the order taken the line would go up and down between them.
@@ -177,10 +176,10 @@ def _history(runs: Sequence[Run | Session], new: Sequence[Run] = ()) -> Mapping[
     last = {run.taken for run in new}
     points: dict[str, dict[datetime, float]] = {}
     for run in (*_by_time(run for run in runs if run.taken not in last), *_by_time(new)):
-        for case, time_us in run.timed_us.items():
-            points.setdefault(case, {})[run.taken] = time_us
+        for case, result in run.cases.items():
+            points.setdefault(case, {})[run.taken] = result.time_us
     return {case: tuple(found.items()) for case, found in points.items() if len(found) >= FEWEST_RUNS_FOR_HISTORY}
 
 
-def _by_time(runs: Iterable[Run | Session]) -> list[Run | Session]:
+def _by_time(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: run.taken)

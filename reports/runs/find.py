@@ -81,12 +81,12 @@ class Archive:
         names = {str(file.absolute()) for file in files}
         return [session for session in self._sessions if session.path in names]
 
-    def read(self, sessions: Sequence[Session]) -> list[Run]:
-        """These of ``sessions()`` in full; what cannot be read is passed over, its error raised where none can be."""
+    def read(self, sessions: Sequence[Session], *, needed: bool = True) -> list[Run]:
+        """These sessions in full, but for what cannot be read; the error of it where one is ``needed`` and none is."""
         files = {str(file.absolute()): file for file in self.files}
         read = [self._load(files[session.path]) for session in sessions]
         runs = [run for run in read if isinstance(run, Run)]
-        for error in read if not runs else ():
+        for error in read if needed and not runs else ():
             if isinstance(error, PeakgateError):
                 raise error
         return runs

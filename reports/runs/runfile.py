@@ -143,11 +143,6 @@ class Run:
         return None if self.gpu.get("driver") is None else str(self.gpu["driver"])
 
     @property
-    def timed_us(self) -> Mapping[str, float]:
-        """The median of every case that was timed."""
-        return {case: result.time_us for case, result in self.cases.items()}
-
-    @property
     def emulated(self) -> bool:
         return self.slug == EMULATOR_SLUG
 
