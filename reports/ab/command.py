@@ -195,8 +195,8 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
 
 def _durations_us() -> Mapping[str, float]:
     """What the newest saved run timed, to spread sentinels over short and long kernels; empty without one."""
-    runs = Archive().runs(most=1)
-    return {case: result.time_us for case, result in runs[0].cases.items()} if runs else {}
+    newest = Archive().newest(1)
+    return newest[0].times_us if newest else {}
 
 
 def _empty(out: Path) -> Path:
