@@ -213,7 +213,13 @@ class CpuDevice(Device):
     def refusal(self, case: Case) -> str | None:
         return not_emulated(case)
 
-    def prebuild(self, cases: Sequence[Case]) -> None:
+    def prebuild(
+        self,
+        cases: Sequence[Case],
+        *,
+        checked: bool = True,  # noqa: ARG002  (NumPy's references need no build)
+        meanwhile: Callable[[Case], None] | None = None,  # noqa: ARG002  (all processors compile)
+    ) -> None:
         alike: dict[tuple[object, ...], list[Case]] = {}
         for case in cases:
             if case.stage.source is not None:

@@ -130,6 +130,17 @@ def cublas_version() -> str | None:
     return None
 
 
+def library_behind(operation: str) -> str:
+    """What does the work of an operation of the device (``operations.py``), with its version.
+
+    A cuBLAS that is no wheel is the machine's, and so the same for all processes of one environment.
+    """
+    if operation == "cublas_sgemm":
+        return f"cuBLAS {cublas_version() or 'of the machine'}"
+    found = re.search(r"\d+\.\d+[.\d]*", driver_version() or "")
+    return f"driver {found[0] if found else 'of the machine'}"
+
+
 def _device(index: int) -> tuple[ctypes.CDLL, ctypes.c_int] | None:
     """The driver and its handle of the GPU with this CUDA index; None when there is no such GPU."""
     driver, device = _library(), ctypes.c_int()

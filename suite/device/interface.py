@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 from peakgate.build.cubin import Resources
@@ -130,9 +130,18 @@ class Device(ABC):
     def refusal(self, case: Case) -> str | None:
         """Why this device cannot run the case; None when it can."""
 
+    def expect_prebuild(self) -> None:  # noqa: B027
+        """Let processes that will compile come onto the device; until ``prebuild`` has ended nothing may be timed."""
+
     @abstractmethod
-    def prebuild(self, cases: Sequence[Case]) -> None:
-        """Build what the cases need, in parallel; build errors are left to ``prepare``."""
+    def prebuild(
+        self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
+    ) -> None:
+        """Build what the cases need, in parallel, and where results are ``checked`` what their references need.
+
+        As long as that takes, ``meanwhile`` may be called, once with each case whose kernel is built. Build errors are
+        left to ``prepare``. Without references nothing of it is on the GPU.
+        """
 
     @abstractmethod
     def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:

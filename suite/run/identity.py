@@ -3,10 +3,10 @@
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
 - ``{"code": ..., "contract": ...}``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-  compile; a case of the device's own operations, or of a benchmark test, has ``operation`` instead, its name: no code
-  of ours says whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe,
-  work, tolerance, and the reference's output on the edge-size problems. A case whose code and contract are equal on two
-  commits cannot differ.
+  compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its
+  work and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract``
+  is a digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on
+  the edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
 - with ``--terms``, what it promises, without compiling: the work it claims, its tolerance, who is asked to run it, its
   arguments, their input data and what its reference expects. A change of any of them can turn a failing kernel into a
   passing one; a change of the kernel itself touches none.
@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -35,14 +35,10 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import inputs_of
 from peakgate.project import catalogue, config
-from peakgate.run.given import OPERATION
 from peakgate.run.inputs import file_digest
 from peakgate.verdict import ExitCode
 
 Identity = dict[str, Any]
-
-CALLABLE: Identity = {"operation": OPERATION, "contract": OPERATION}
-"""Of every benchmark test: no machine code is known, so it is always measured."""
 
 DIGITS = 12
 
@@ -55,21 +51,25 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     def code(case: Case) -> Identity:
         if case.stage.operation is not None:
-            return {"operation": case.stage.operation}
+            return {"operation": case.stage.operation, "library": driver.library_behind(case.stage.operation)}
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
         except BuildError:
             return {"code": None}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        codes = list(pool.map(code, runnable))
-    known: Known = {}
-    found = {}
-    for case, made in zip(runnable, codes, strict=True):
-        probes, digest = _edge_problems(case, known)
-        launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
-        found[case.id] = made | {"contract": contract(case, repr(launched) + digest)}
-    return found
+        codes = pool.map(code, runnable)
+        known: Known = {}
+        contracts = [_contract_of(case, known) for case in runnable]  # while other processes compile
+        return {
+            case.id: made | {"contract": agreed} for case, made, agreed in zip(runnable, codes, contracts, strict=True)
+        }
+
+
+def _contract_of(case: Case, known: Known) -> str:
+    probes, digest = _edge_problems(case, known)
+    launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
+    return contract(case, repr(launched) + digest)
 
 
 def contract(case: Case, expected: str) -> str:
@@ -213,12 +213,18 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
     cases = catalogue.cases(Scale.BENCH, Tier(options.tier))
     found = identities([case for case in cases if options.case in ("", case.id)], capability)
-    if options.case not in found:
-        from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
-
-        called = collected(config.current(), [case.id for case in cases])
-        found |= {case: CALLABLE for case in called if options.case in ("", case)}
+    if options.case not in found and config.current().benchmarks:
+        found |= _benchmark_tests([case.id for case in cases], options.case)
     return found
+
+
+def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Identity]:
+    """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
+    from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
+    from peakgate.run.given import OPERATION  # noqa: PLC0415
+
+    called = collected(config.current(), kernels)
+    return {case: {"operation": OPERATION, "contract": OPERATION} for case in called if wanted in ("", case)}
 
 
 def parse_capability(text: str | None) -> tuple[int, int]:
