@@ -34,7 +34,7 @@ def requirements(session: nox.Session, *files: str) -> None:
 def install_for_device(session: nox.Session, *files: str, needs: tuple[str, ...] = ()) -> None:
     """Install this tree, and what the device of this machine needs besides."""
     install(session, *files)
-    needed = session.run_install("python", "-m", "peakgate.device.needs", *needs, *session.posargs, silent=True)
+    needed = session.run_install("python", "-m", "peakgate.device.choose", *needs, *session.posargs, silent=True)
     if isinstance(needed, str) and needed.split():
         requirements(session, *needed.split())
 

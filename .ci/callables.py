@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 from peakgate.device.call import Call
-from peakgate.device.callable import CallableLaunchable, find_out, one_stream, stream_handle
+from peakgate.device.callable import GpuCall, find_out, one_stream, stream_handle
 from peakgate.device.gpu import GpuDevice
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.run.given import case_of
@@ -80,7 +80,7 @@ def ours(device: GpuDevice, name: str, function: Callable[[], Any]) -> dict[str,
             cp.cuda.runtime.deviceSynchronize()
             call.learn()
             behaviour = find_out(stream, call, plan)
-            launchable = CallableLaunchable(device, case_of(f"c.py::{name}"), call, stream, behaviour)
+            launchable = GpuCall(device, case_of(f"c.py::{name}"), call, stream, behaviour)
             samples = launchable.sample(plan)
         medians.append(samples.median_us)
     return {

@@ -28,6 +28,7 @@ from random import Random
 from typing import Any
 
 from peakgate.common.files import write_whole
+from peakgate.common.text import counted
 from peakgate.run import journal
 from small_project import LIMIT_S, SIZES, Broken, Project, cases, decided, left
 
@@ -157,7 +158,7 @@ class Trials:
         code, output = self.project.run(folder, "--resume")
         if code != 0 or "Traceback" in output:
             raise Broken(f"{folder.name}: --resume exits {code}: {output[-2000:]}")
-        if f"resumed: {len(finished)} finished cases" not in output:
+        if f"resumed: {counted(len(finished), 'finished case')} taken over" not in output:
             raise Broken(f"{folder.name}: {len(finished)} cases were finished: {output[:500]}")
         left(folder, self.done.found)
         if cases(folder) != self.whole:

@@ -42,7 +42,7 @@ import numpy as np, pytest, pytest_benchmark.plugin, peakgate.device.gpu, peakga
 cupy.cuda.runtime.getDeviceCount(); step("driver found (cuInit)")
 cupy.cuda.Device(0).use(); cupy.cuda.runtime.free(0); step("CUDA context")
 from peakgate.device.gpu import GpuDevice
-from peakgate.device.libraries import cublas_version
+from peakgate.device.driver import cublas_version
 cublas_version(); step("cuBLAS version")
 device = GpuDevice(0); step("device facts")
 device.warm_up(); step("warm up: timing kernels, flush buffer, clock")

@@ -261,13 +261,24 @@ class Case:
     @property
     def saved(self) -> tuple[Path, ...]:
         """The files of saved arrays that its inputs and its expected outputs come from."""
-        inputs = (*self.buffers, *(buffer for _, buffer in self.stage.constants))
+        given = (*self.buffers, *(buffer for _, buffer in self.stage.constants))
         expected = self.reference if isinstance(self.reference, tuple) else ()
-        return (*(buffer.data for buffer in inputs if isinstance(buffer.data, Path)), *expected)
+        return (*(buffer.data for buffer in given if isinstance(buffer.data, Path)), *expected)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         return tuple(argument for argument in self.arguments if isinstance(argument, Buffer))
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """What is filled with data before a launch: IN and INOUT buffers in argument order, then the constants."""
+        read = (buffer for buffer in self.buffers if buffer.role in (Role.IN, Role.INOUT))
+        return (*read, *(buffer for _, buffer in self.stage.constants))
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """What a reference gives: OUT and INOUT buffers, in argument order."""
+        return tuple(buffer for buffer in self.buffers if buffer.role in (Role.OUT, Role.INOUT))
 
     @property
     def buffer_bytes(self) -> int:

@@ -41,6 +41,7 @@ _EXTRAS = {
     "pynvml": "cuda13",
     "cuda": "nvrtc",
     "pandas": "reports",
+    "jinja2": "reports",
     "scipy": "reports",
     "distributed": "fleet",
     "pyarrow": "fleet",
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(verb: str, arguments: Sequence[str]) -> int:
     module = VERBS[verb][0]
     try:
-        run = importlib.import_module(f"peakgate.{module}")
+        code: int = importlib.import_module(f"peakgate.{module}").main(verb, arguments)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         extra = _EXTRAS.get(missing, "reports" if module.startswith("reports.") else None)
@@ -84,7 +85,6 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
         raise PeakgateError(
             f"peakgate {verb} needs {missing}, which is not installed; pip install 'peakgate[{extra}]'"
         ) from None
-    code: int = run.main(verb, arguments)
     return code
 
 

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array, Case, Role, Sized
+from peakgate.case import Array, Case, Sized
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import one_line
 
@@ -115,13 +115,8 @@ def tiling_of(sized: Sized) -> Tiling:
 
 def _step(sized: Sized, usual: Numbers, at: int) -> int:
     """The least power of two that the family takes for a number; 0 where it takes none."""
-    for exponent in count():
-        step = 1 << exponent
-        if step > _LARGEST_STEP:
-            return 0
-        if not isinstance(accepted(sized, _with(usual, at, step)), str):
-            return step
-    raise AssertionError
+    steps = (1 << exponent for exponent in range(_LARGEST_STEP.bit_length()))
+    return next((step for step in steps if not isinstance(accepted(sized, _with(usual, at, step)), str)), 0)
 
 
 def _tile(sized: Sized, start: Numbers, at: int, step: int) -> int:
@@ -197,7 +192,7 @@ def _refusing(case: Case) -> Case:
     """The case with a reference function that raises RefusedSize where it does not take the size."""
     if not callable(case.reference):
         return case
-    written = [buffer.shape for buffer in case.buffers if buffer.role in (Role.OUT, Role.INOUT)]
+    written = [buffer.shape for buffer in case.outputs]
     return replace(case, reference=partial(_or_refuse, case.reference, written))
 
 

@@ -12,23 +12,8 @@
         sizes=[1 << 26],
     )
 
-Several launches as one case name their arguments::
-
-    FAMILY = kernel(
-        "sum.cu",
-        arguments=lambda n: {"out": Out(1), "x": In(n), "n": Value(n), "sums": Temp(1024), "count": Value(1024)},
-        launches=[
-            launch("partial_sums", "sums x n", grid=1024, block=256),
-            launch("final_sum", "out sums count", grid=1, block=256),
-        ],
-        bytes=lambda n: 4 * n,
-        reference=lambda xp, x: x.sum(dtype="float64", keepdims=True),
-        sizes=[1 << 26],
-    )
-
-``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels. In place
-of a function, ``reference`` is another kernel, ``launch("naive_sum", "out x n", grid=1, block=1,
-source="naive.cu")``, or an array saved by numpy.save, ``"sum-{size}.npy"``.
+``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels. Several
+launches as one case, a reference kernel and saved arrays: own-repository.md.
 """
 
 from __future__ import annotations
@@ -58,6 +43,7 @@ from peakgate.case import (
     Tier,
     Work,
 )
+from peakgate.common.text import counted
 from peakgate.edges import accepted, chosen
 from peakgate.texels import Surface, TexelBuffer, Texture
 
@@ -316,7 +302,7 @@ def family(*kernels: Family, summary: str = "") -> Family:
         return members[case.stage.name].sized(case)
 
     stages = tuple(stage for each in kernels for stage in each.stages)
-    return Family(kernels[0].name, summary or f"{len(stages)} kernels", stages, cases, probes, sized=sized)
+    return Family(kernels[0].name, summary or counted(len(stages), "kernel"), stages, cases, probes, sized=sized)
 
 
 def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:

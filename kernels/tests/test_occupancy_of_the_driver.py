@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from peakgate.case import Scale
-from peakgate.device import driver, occupancy_record
 from peakgate.judge.occupancy import max_potential_block_size, occupancy
 from peakgate.project.catalogue import cases
 
@@ -52,30 +51,11 @@ def test_the_compilers_log_and_the_loaded_kernel_tell_the_same_resources(record)
         assert kernel["compiled_for"] == {name: kernel[name] for name in kernel["compiled_for"]}, kernel["kernel"]
 
 
-@pytest.mark.parametrize(("device", "reported"), [("gpu", "no GPU answers"), ("cpu", "expected gpu or gpu:N")])
-def test_without_a_gpu_to_ask_nothing_is_written(monkeypatch, tmp_path, capsys, device, reported):
-    monkeypatch.setattr(driver, "gpu_count", lambda: 0)
-    assert occupancy_record.main([str(tmp_path / "occupancy.json"), "--device", device]) == 2
-    error = capsys.readouterr().err
-    assert reported in error
-    assert error.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_is_written_is_the_record_a_kernel_a_line(monkeypatch, tmp_path, record):
-    monkeypatch.setattr(occupancy_record, "open_device", lambda _choice: (None, None))
-    monkeypatch.setattr(occupancy_record, "record", lambda _device: record)
-    path = tmp_path / "occupancy.json"
-    assert occupancy_record.main([str(path)]) == 0
-    assert json.loads(path.read_text()) == record
-    assert sum(line.startswith('  {"kernel"') for line in path.read_text().splitlines()) == len(record["kernels"])
-
-
 def test_a_gpu_was_asked_about_every_kernel_of_the_suite():
     assert RECORDS
     known = {kernel["kernel"] for path in RECORDS for kernel in json.loads(path.read_text())["kernels"]}
     listed = {f"{case.family}.{case.stage.name}" for case in cases(Scale.BENCH) if case.stage.source}
     assert len(known & listed) > 50
     if not listed <= known:
-        again = "python -m peakgate.device.occupancy_record baselines/<gpu>/occupancy.json"
+        again = "python kernels/tests/occupancy_on_gpu.py baselines/<gpu>/occupancy.json"
         pytest.skip(f"{', '.join(sorted(listed - known))} not recorded yet; on that GPU: {again}")

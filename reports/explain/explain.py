@@ -186,7 +186,7 @@ def compared(case: str, base: Known, head: Known) -> Explanation:
 
 
 def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> Known:
-    """From what ``peakgate.counters.code`` prints of a case."""
+    """From what ``peakgate.run.identity --built`` prints of a case."""
     if facts is None or "problem" in facts:
         return Known(None, problem="no such kernel case" if facts is None else str(facts["problem"]))
     code = sass.disassemble(Path(facts["cubin"]), facts["entry"])
@@ -226,11 +226,11 @@ def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
 
 
 def _described(project: Project, cases: Sequence[str], capability: str | None) -> dict[str, Any]:
-    """What ``peakgate.counters.code`` prints in the project's folder; every case has its problem where it fails."""
+    """What ``run.identity --built`` prints in the project's folder; every case has its problem where it fails."""
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "peakgate.counters.code", str(listed)]
+        command = [sys.executable, "-P", "-m", "peakgate.run.identity", "--built", str(listed)]
         command += ["--capability", capability] if capability else []
         done = subprocess.run(
             command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False

@@ -14,7 +14,7 @@ from peakgate.reports.ladder.markers import link
 from peakgate.reports.ladder.stages import Entry, Timed, rate, shape
 from peakgate.reports.render.markdown import table_line
 from peakgate.reports.runs.runfile import Run
-from peakgate.run.table import Row, render, row
+from peakgate.run import table
 from peakgate.verdict import Verdict, counts
 
 HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
@@ -92,16 +92,16 @@ WIDTH = 80
 def terminal(run: Run) -> list[str]:
     """Lines of Markdown: one family on one size as the terminal shows it, and the run's closing line."""
     chosen = [each for each in run.cases.values() if (each.family, each.size) == (FAMILY, SIZE)]
-    shown = [row(asdict(each) | {"verdict": each.verdict or Verdict.NO_FLOOR}) for each in chosen]
+    shown = [asdict(each) | {"verdict": str(each.verdict or Verdict.NO_FLOOR)} for each in chosen]
     verdicts = [result.verdict for result in run.cases.values() if result.verdict]
     closing = ["…", f"{counted(len(run.cases), 'case')} on {run.slug}: {counts(verdicts)}"]
-    text = render(_first_of_each_stage(shown), closing, width=WIDTH, colour=False)
+    text = table.render(_first_of_each_stage(shown), closing, width=WIDTH, colour=False)
     return ["```text", *text.splitlines(), "```"]
 
 
-def _first_of_each_stage(rows: Sequence[Row]) -> list[Row]:
+def _first_of_each_stage(rows: Sequence[table.Entry]) -> list[table.Entry]:
     """The listed best block comes first."""
-    found: dict[str, Row] = {}
+    found: dict[str, table.Entry] = {}
     for each in rows:
-        found.setdefault(each.case.split("-")[0], each)
+        found.setdefault(each["case"].split("-")[0], each)
     return list(found.values())

@@ -141,7 +141,7 @@ def run_changes(files: Iterable[FileChange]) -> list[Change]:
 
 
 def contract_changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> list[Change]:
-    """Terms of a known case that differ, and cases that are gone; by case id the terms as ``run.contract`` has them."""
+    """Terms of a known case that differ, and cases that are gone; by case id the terms as ``run.identity`` has them."""
     found = []
     for case, old in sorted(before.items()):
         if case not in after:

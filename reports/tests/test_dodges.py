@@ -143,7 +143,7 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "makes `decide` always SAME": ("for review: reports/ab/decide.py",),
     "halves the peaks": ("for review: suite/judge/metrics.py",),
     "skips the flush of the L2": ("for review: suite/device/stream.py",),
-    "leaves out the guard behind buffers": ("for review: suite/device/guarded.py",),
+    "leaves out the guard behind buffers": ("for review: suite/device/launchable.py",),
     "sets a default tolerance in the case record": ("for review: suite/case.py",),
     "replaces a library call": ("for review: suite/device/operations.py",),
 }

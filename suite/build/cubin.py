@@ -17,10 +17,11 @@ from types import ModuleType
 
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
-from peakgate.case import Stage
+from peakgate.case import Launch, Stage
 from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.judge.occupancy import Occupancy, occupancy
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -48,6 +49,11 @@ class Resources:
     stack_bytes: int
     spill_bytes: int
     static_shared_bytes: int
+
+    def occupancy(self, capability: tuple[int, int], launch: Launch) -> Occupancy:
+        """How full a launch keeps one SM; PeakgateError for a capability that is not in the table."""
+        threads, shared_bytes = launch.threads_per_block, launch.shared_bytes
+        return occupancy(capability, threads, self.registers, self.static_shared_bytes, shared_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ class _Unit:
         return (*self.stage.kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
     def key(self) -> str:
-        nvrtc = _nvrtc()
+        nvrtc = installed_nvrtc()
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
@@ -191,7 +197,7 @@ class _Unit:
 
     def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...]]:
         """Machine code, the resources of each kernel, and the lowered names."""
-        nvrtc = _nvrtc()
+        nvrtc = installed_nvrtc()
         from peakgate.build import nvrtc_process  # noqa: PLC0415  (it needs NVRTC)
 
         source = self.files[0].path
@@ -232,7 +238,7 @@ class _Unit:
                 )
 
 
-def _nvrtc() -> ModuleType:
+def installed_nvrtc() -> ModuleType:
     """NVRTC's interface; a machine without a GPU need not have it, then PeakgateError says how to get it."""
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415
@@ -242,7 +248,7 @@ def _nvrtc() -> ModuleType:
 
 
 def _major() -> int:
-    return int(_nvrtc().version().split(".")[0])
+    return int(installed_nvrtc().version().split(".")[0])
 
 
 def parse_resources(log: str, kernel: str) -> Resources:

@@ -69,7 +69,7 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
         if path in found:
             continue
         text = _read(path)
-        commentless = _masked(text, literals=False)
+        commentless = masked(text, literals=False)
         included: dict[str, Path] = {}
         foreign: list[tuple[int, str]] = []
         for match in _INCLUDE.finditer(commentless):
@@ -169,7 +169,7 @@ class _Parsed:
     def __init__(self, file: SourceFile) -> None:
         self.file = file
         self.code = _code(file.text)
-        self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(_masked(file.text, literals=True)))
+        self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
 
 
 def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
@@ -219,7 +219,7 @@ def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
 def _blanked(part: _Parsed, declarations: Sequence[_Declaration]) -> str:
     """The file's text without some declarations; directives inside them stay, for they may balance one another."""
     text = part.file.text
-    kept = [match.span() for match in _DIRECTIVE.finditer(_masked(text, literals=False)) if "pragma" not in match[0]]
+    kept = [match.span() for match in _DIRECTIVE.finditer(masked(text, literals=False)) if "pragma" not in match[0]]
     characters = list(text)
     for declaration in declarations:
         for at in range(declaration.start, declaration.end):
@@ -300,10 +300,11 @@ def _name(head: str) -> str:
 
 def _code(text: str) -> str:
     """The text with comments, literals and directives blanked, position by position."""
-    return _DIRECTIVE.sub(_blanks, _masked(text, literals=True))
+    return _DIRECTIVE.sub(_blanks, masked(text, literals=True))
 
 
-def _masked(text: str, *, literals: bool) -> str:
+def masked(text: str, *, literals: bool) -> str:
+    """The text with comments, and literals too, blanked position by position."""
     return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)
 
 

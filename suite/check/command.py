@@ -10,7 +10,7 @@ input, 3 where the check could not be made. What was found is left in ``check.js
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
 import os
 import sys
 import time
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.case import Case
-from peakgate.check import digests, hunt, isolate, lane, page, picture, report, survivors, workers
+from peakgate.check import digests, hunt, isolate, lane, picture, report, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.text import one_line
+from peakgate.common.files import leave_verdict
+from peakgate.common.text import counted, one_line
 from peakgate.device import emulator
 from peakgate.device.choose import open_device
 from peakgate.judge import waivers
@@ -59,39 +59,26 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         compiler = emulator.find_compiler()
     except PeakgateError as error:
         print(f"not checked: {error}")  # noqa: T201
-        return _leave(chosen.out / verdict_file, ExitCode.UNDECIDED, {"reason": str(error)})
+        return leave_verdict(chosen.out / verdict_file, ExitCode.UNDECIDED, {"reason": str(error)})
     named = {"compiler": f"{compiler.name} {compiler.version}"}
     orders = lane.schedules(chosen.schedules)
     start = time.perf_counter()
     code, found = (_mutants if chosen.mutants else _check)(chosen, orders, start)
-    return _leave(chosen.out / verdict_file, code, {**named, **found})
+    return leave_verdict(chosen.out / verdict_file, code, {**named, **found})
 
 
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
     accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
-    tasks = [
-        (
-            key.kernel,
-            len(cases),
-            partial(
-                lane.check_build,
-                chosen.text,
-                chosen.family,
-                key,
-                orders,
-                nonfinite=chosen.nonfinite,
-                search_s=chosen.search,
-            ),
-        )
-        for key, cases in _longest_first(lane.builds(chosen.text, chosen.family))
-    ]
+    builds = sorted(lane.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
+    check = partial(lane.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
+    tasks = [partial(check, chosen.text, chosen.family, key, orders) for key, _ in builds]
     reports = lane.not_run(chosen.text, chosen.family)
-    for number, answer in workers.run([task for _, _, task in tasks], chosen.jobs, limit_s=_TASK_S + chosen.search):
+    for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
         if isinstance(answer, workers.Died):
-            kernel, count, _ = tasks[number]
-            what = f"{lane.DIED}: {answer.how}"
-            reports.append(BuildReport(kernel, count, findings=(Finding(answer.at, orders[0], lane.DIED, None, what),)))
+            key, cases = builds[number]
+            died = Finding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
+            reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
         else:
             reports.append(answer)
     all_found = report.by_kernel(reports, partial(lane.text_at, chosen.text, chosen.family))
@@ -109,21 +96,18 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     for line in lines:
         print(line)  # noqa: T201
     if chosen.html:
-        page.write(chosen.html, lines[-1], datetime.now(UTC).isoformat(" ", "minutes"), _drawn(chosen, kernels), lines)
+        when = datetime.now(UTC).isoformat(" ", "minutes")
+        picture.write_page(chosen.html, lines[-1], when, _drawn(chosen, kernels), lines)
         print(f"page: {chosen.html}")  # noqa: T201
     return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
 
 
-def _longest_first(builds: Mapping[lane.BuildKey, Sequence[Case]]) -> list[tuple[lane.BuildKey, Sequence[Case]]]:
-    """So that no process is left with a long build at the end; by the work that the families claim."""
-
-    def work(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
-        return sum(case.work.bytes + case.work.flops for case in build[1])
-
-    return sorted(builds.items(), key=work, reverse=True)
+def _work_of(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
+    """By the work that the families claim: the longest builds come first, so that no process is left with one."""
+    return sum(case.work.bytes + case.work.flops for case in build[1])
 
 
-def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[page.Drawing]:
+def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[picture.Drawing]:
     """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
     races = {
         (defect.first.case, defect.first.schedule): kernel.kernel
@@ -139,7 +123,7 @@ def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -
         for each in [] if isinstance(found, workers.Died) else found:
             if (kernel, each.kind, each.where) not in known:
                 known.add((kernel, each.kind, each.where))
-                drawings.append(page.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
+                drawings.append(picture.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
     return drawings
 
 
@@ -159,7 +143,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
 
 def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Hunt every mutant and hold the survivors to their list."""
-    reasons = survivors.read(config.current().baselines / waivers.FILE)
+    reasons = waivers.read(config.current().baselines / waivers.FILE).survivors
     mutants, unused = hunt.targets(chosen.text)
     if not mutants:
         raise PeakgateError(
@@ -170,17 +154,17 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
         skipped = {mutant.key for mutant in mutants} & reasons.keys()
         mutants = [mutant for mutant in mutants if mutant.key not in skipped]
         reasons = {key: reason for key, reason in reasons.items() if key not in skipped}
-        print(f"{len(skipped)} mutants listed as survivors are skipped")  # noqa: T201
+        print(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")  # noqa: T201
     tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
     hunted: list[hunt.Hunted] = []
     for number, answer in workers.run(tasks, chosen.jobs):
         result = hunt.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer
         hunted.append(result)
         if result.survived and result.mutant.key not in reasons:
-            print(f"{survivors.entry(result.mutant)}\n", flush=True)  # noqa: T201
+            print(f"{hunt.entry(result.mutant)}\n", flush=True)  # noqa: T201
     alive = [result.mutant for result in hunted if result.survived]
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
-    said = survivors.complaints(alive, [result.mutant for result in hunted if not result.survived], listed)
+    said = hunt.complaints(alive, [result.mutant for result in hunted if not result.survived], listed)
     said += [f"{result.mutant}: is no program: {result.invalid}" for result in hunted if result.invalid]
     for line in said:
         print(line)  # noqa: T201
@@ -188,9 +172,10 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
         print(f"{file}: not mutated: no stage includes it")  # noqa: T201
     wall_s = time.perf_counter() - start
     caught = sum(result.caught_by is not None for result in hunted)
+    explained = sum(mutant.key in reasons for mutant in alive)
     print(  # noqa: T201
-        f"{len(mutants)} mutants of {len({mutant.file for mutant in mutants})} files: {caught} caught, {len(alive)} "
-        f"survived, {sum(mutant.key in reasons for mutant in alive)} of them with a reason ({wall_s:.0f} s)"
+        f"{counted(len(mutants), 'mutant')} of {counted(len({mutant.file for mutant in mutants}), 'file')}: "
+        f"{caught} caught, {len(alive)} survived, {explained} of them with a reason ({wall_s:.0f} s)"
     )
     code = ExitCode.REGRESSION if said else ExitCode.OK
     return code, {"complaints": said, **hunt.described(hunted, reasons, wall_s), "not_mutated": unused}
@@ -203,7 +188,7 @@ def _digests(chosen: argparse.Namespace) -> ExitCode:
         print(note)  # noqa: T201
     recorded = digests.record(device, problems(chosen.text))
     digests.write(chosen.digests, recorded)
-    print(f"wrote {chosen.digests}: {len(recorded.problems)} problems on {device.slug}")  # noqa: T201
+    print(f"wrote {chosen.digests}: {counted(len(recorded.problems), 'problem')} on {device.slug}")  # noqa: T201
     return ExitCode.OK
 
 
@@ -252,7 +237,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     if chosen.html:
         if chosen.mutants or chosen.digests or chosen.isolate:
             parser.error("--html goes with a plain `check`")
-        page.require()
+        importlib.import_module("jinja2")  # before the check, where it is not installed
     if chosen.schedules < 1 or chosen.jobs < 1:
         parser.error("--schedules and --jobs are whole numbers from 1 on")
     if not 0 <= chosen.search < float("inf") or (chosen.search and (chosen.mutants or chosen.digests)):
@@ -260,11 +245,3 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     if chosen.device != "cpu" and not chosen.digests:
         parser.error("--device goes with --digests: everything else runs in the emulator")
     return chosen
-
-
-def _leave(path: Path, code: ExitCode, found: dict[str, Any]) -> ExitCode:
-    """Write the verdict where a caller that loses exit codes can read it."""
-    verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
-    write_whole(path, json.dumps(verdict, indent=1))
-    print(f"verdict: {path}")  # noqa: T201
-    return code

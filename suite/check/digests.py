@@ -11,13 +11,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import source_files
-from peakgate.case import Array, Buffer, Case, Role
+from peakgate.case import Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device.expected import expected
@@ -120,11 +120,9 @@ def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str 
 
 def write(path: Path, taken: Record) -> None:
     """Save a record, whole or not at all."""
-    problems = {
-        case: {"problem": found.problem, "outputs": list(found.outputs)} for case, found in taken.problems.items()
-    }
     head = {"peakgate_digests": SCHEMA, "device": taken.device}
-    write_whole(path, a_line_each(head, "problems", dict(sorted(problems.items()))))
+    problems = {case: asdict(found) for case, found in sorted(taken.problems.items())}
+    write_whole(path, a_line_each(head, "problems", problems))
 
 
 def read(path: Path) -> Record:
@@ -168,9 +166,5 @@ def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
 
 
 def _outputs(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
-    return (_on_host(output) for output in launchable.outputs)
-
-
-def _on_host(output: Array) -> np.ndarray[Any, Any]:
-    """A NumPy array of what may be one of CuPy's."""
-    return output if isinstance(output, np.ndarray) else np.asarray(output.get())
+    """The outputs as NumPy arrays; they may be CuPy's."""
+    return (output if isinstance(output, np.ndarray) else np.asarray(output.get()) for output in launchable.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
 from peakgate.device.emulator import KernelBuildError
 from peakgate.edges import RefusedSize
+from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
@@ -42,7 +43,7 @@ class Hunted:
 
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     """The mutants of all files that a stage with ``text`` in a case id is made of; the kernels' files of no stage."""
-    used = {path for build in _sources(text) for path in build}
+    used = {path for _, sources in _builds_and_sources(text, config.current().root) for path in sources}
     files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
     found = [
         mutant
@@ -67,7 +68,7 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
         kernels = Path(folder, own.name)
         shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))
         (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
-        for problems, sources in zip(_problems(), _sources(), strict=True):
+        for problems, sources in _builds_and_sources("", config.current().root):
             if original not in sources:
                 continue
             for problem in problems:
@@ -89,6 +90,30 @@ def died(mutant: Mutant, how: Died) -> Hunted:
     return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
 
 
+def entry(mutant: Mutant) -> str:
+    """A survivor as an entry of the waivers whose reason is still to be found."""
+    file, line, change, occurrence = mutant.key
+    texts = {"file": file, "line": line, "change": change}
+    lines = [f"{name} = {waivers.quoted(text)}" for name, text in texts.items()]
+    lines += [f"occurrence = {occurrence}"] if occurrence > 1 else []
+    return "\n".join(("[[survivor]]", *lines, 'reason = ""'))
+
+
+def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]) -> list[str]:
+    """What is wrong between the listed survivors and what was found, which is all mutants there are.
+
+    Strict both ways: a survivor that is not listed is wrong, and so is an entry whose mutant is caught or gone.
+    """
+    alive, dead = {mutant.key: mutant for mutant in survived}, {mutant.key: mutant for mutant in caught}
+    said = [f"{mutant}: survives, and no reason is listed" for key, mutant in alive.items() if key not in reasons]
+    for key in reasons:
+        if key in dead:
+            said.append(f"{dead[key]}: listed as a survivor, but it is caught; take it off the list")
+        elif key not in alive:
+            said.append(f"{key[0]}: {key[2]} in `{key[1]}`: listed as a survivor, but there is no such mutant")
+    return said
+
+
 def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
     """The hunt as it goes into the verdict file."""
     in_order = sorted(hunted, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
@@ -107,26 +132,16 @@ def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall
     }
 
 
-def _problems(text: str = "") -> tuple[tuple[Case, ...], ...]:
-    """The problems of each build that the emulator can run, those with small arguments first."""
-    return _builds_and_sources(text, config.current().root)[0]
-
-
-def _sources(text: str = "") -> tuple[frozenset[Path], ...]:
-    """The files each of these builds is made of."""
-    return _builds_and_sources(text, config.current().root)[1]
-
-
 @lru_cache(maxsize=1)
-def _builds_and_sources(
-    text: str,
-    root: Path,  # noqa: ARG001  (the project, a key)
-) -> tuple[tuple[tuple[Case, ...], ...], tuple[frozenset[Path], ...]]:
-    ordered = (sorted(cases, key=lambda case: case.buffer_bytes) for cases in builds(text).values())
-    problems = tuple(tuple(cases) for cases in ordered if not_emulated(cases[0]) is None)
-    stages = (cases[0].stage for cases in problems)
-    sources = (frozenset(source_files(stage.source, stage.include) if stage.source else ()) for stage in stages)
-    return problems, tuple(sources)
+def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozenset[Path]]]:  # noqa: ARG001  (a key)
+    """The problems of each build that the emulator can run, those with small arguments first, and its files."""
+    found = []
+    for cases in builds(text).values():
+        if not_emulated(cases[0]) is None:
+            stage = cases[0].stage
+            sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
+            found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
+    return found
 
 
 def _within(kernels: Path, problem: Case) -> Case:

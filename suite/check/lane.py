@@ -20,7 +20,7 @@ from peakgate.case import Case, Sized
 from peakgate.check.workers import Report
 from peakgate.common.errors import PeakgateError
 from peakgate.device import emulator
-from peakgate.device.cpu import ACCESS_BUDGET, CpuLaunchable, not_emulated
+from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
@@ -235,7 +235,7 @@ def check_case(
     case: Case,
     orders: Sequence[int],
     *,
-    access_budget: int = ACCESS_BUDGET,
+    access_budget: int = emulator.ACCESS_BUDGET,
     nonfinite: bool = False,
     load: Callable[..., emulator.EmulatedKernel] = emulator.load,
 ) -> list[list[Finding]]:

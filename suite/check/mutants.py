@@ -16,9 +16,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from peakgate.build.sources import masked
+
 EMULATED_MACRO = "PEAKGATE_EMULATED"
 
-_COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
 _HEADER = re.compile(r"\b(?:for|while|static_assert)\s*\(")
 _CONSTANT = re.compile(r"\bconstexpr\b[^;{]*;")
@@ -115,8 +116,7 @@ def _without_clamps(code: str) -> Iterator[_Change]:
 
 def _code(text: str) -> str:
     """The text, of the same length, with blanks for all that is not to be mutated."""
-    code = _COMMENT_OR_TEXT.sub(lambda match: _blank(match[0]), text)
-    code = _without_directives(code)
+    code = _without_directives(masked(text, literals=True))
     code = _CONSTANT.sub(lambda match: _blank(match[0]), code)
     for match in _HEADER.finditer(code):
         stop = _end_of_call(code, match.end())

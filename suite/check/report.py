@@ -9,7 +9,8 @@ from datetime import date
 from typing import Any
 
 from peakgate.check.lane import BuildReport, Finding
-from peakgate.judge.waivers import DefectKey, Waiver, accepted
+from peakgate.common.text import counted
+from peakgate.judge.waivers import DefectKey, Waiver, set_apart
 from peakgate.verdict import ExitCode
 
 COMMAND = "check"
@@ -57,11 +58,7 @@ class KernelReport:
     not_reached: int = 0
 
 
-def _no_text(_kernel: str, _place: str) -> str:
-    return ""
-
-
-def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str] = _no_text) -> list[KernelReport]:
+def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str]) -> list[KernelReport]:
     """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it."""
     builds: dict[str, list[BuildReport]] = {}
     for report in reports:
@@ -73,14 +70,8 @@ def waived(reports: Sequence[KernelReport], defects: Mapping[DefectKey, Waiver],
     """The reports with the defects that are accepted today set apart."""
     judged = []
     for report in reports:
-        entries = [(defect, accepted(defects, defect.key, today)) for defect in report.defects]
-        judged.append(
-            replace(
-                report,
-                defects=tuple(defect for defect, waiver in entries if waiver is None),
-                waived=tuple((defect, waiver) for defect, waiver in entries if waiver is not None),
-            )
-        )
+        left, accepted = set_apart(((defect.key, defect) for defect in report.defects), defects, today)
+        judged.append(replace(report, defects=left, waived=accepted))
     return judged
 
 
@@ -100,32 +91,27 @@ def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float)
     said += [f"{report.kernel}: skipped: {report.skipped}" for report in reports if report.skipped]
     said += [f"{report.kernel}: {_refused(report.refused)}" for report in reports if report.refused]
     said += [
-        f"{report.kernel}: no time for {_many(report.not_reached, 'chosen size')}; give it edges, smaller ones"
+        f"{report.kernel}: no time for {counted(report.not_reached, 'chosen size')}; give it edges, smaller ones"
         for report in reports
         if report.not_reached
     ]
     defects = sum(len(report.defects) for report in reports)
     problems, launches = (sum(getattr(report, what) for report in reports) for what in ("problems", "launches"))
-    verdict = _many(defects, "defect") if defects else "no defect"
+    verdict = counted(defects, "defect") if defects else "no defect"
     if accepted_ones:
         verdict += f", {len(accepted_ones)} waived"
     broken = sum(bool(report.broken) for report in reports)
     if broken:
         verdict += f", {broken} not checked"
-    counts = (
-        f"{_many(len(reports), 'kernel')}, {_many(problems, 'problem')} in {_many(len(orders), 'order')} of threads"
-    )
-    said.append(f"{counts}, {_many(launches, 'launch', 'launches')}: {verdict} ({wall_s:.0f} s)")
+    tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
+    counts = f"{counted(len(reports), 'kernel')}, {tried}, {counted(launches, 'launch')}"
+    said.append(f"{counts}: {verdict} ({wall_s:.0f} s)")
     return said
 
 
 def _refused(refused: Mapping[str, str]) -> str:
     size, why = next(iter(refused.items()))
-    return f"its family refuses {_many(len(refused), 'chosen size')}, such as {size} ({why})"
-
-
-def _many(count: int, one: str, more: str = "") -> str:
-    return f"{count} {one if count == 1 else more or one + 's'}"
+    return f"its family refuses {counted(len(refused), 'chosen size')}, such as {size} ({why})"
 
 
 def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float) -> dict[str, Any]:

@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+_AT, _RETURNED, _RAISED = "at", "returned", "raised"
+"""What a worker sends: where its task is, or how it ended, and the text, result or error."""
 
 Report = Callable[[str], None]
 """By which a task says what it is at, for the case that it does not come back."""
@@ -34,21 +37,6 @@ class Died:
 
     at: str
     how: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    at: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Returned(Generic[Result]):
-    result: Result
-
-
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    error: Exception
 
 
 @dataclass
@@ -68,21 +56,16 @@ class _Worker(Generic[Result]):
     def answer(self) -> Result | Died | None:
         """The result of the task; None while there is none yet."""
         try:
-            message = self.connection.recv()
+            message: tuple[str, Any] = self.connection.recv()
         except (EOFError, ConnectionResetError):
             return Died(self.at, _last_words(self.process))
-        match message:
-            case _Said(at):
-                self.at = at
-                return None
-            case _Raised(error):
-                raise error
-            case _Returned(result):
-                return result  # type: ignore[no-any-return]
-        raise AssertionError(message)
-
-    def overdue(self) -> bool:
-        return time.monotonic() >= self.deadline
+        what, value = message
+        if what == _RAISED:
+            raise value
+        if what == _RETURNED:
+            return value  # type: ignore[no-any-return]
+        self.at = value
+        return None
 
     def stop(self) -> None:
         self.process.kill()
@@ -111,7 +94,7 @@ def run(tasks: Sequence[Task[Result]], jobs: int, *, limit_s: float = 300) -> It
                 answer: Result | Died | None = None
                 if worker.connection in ready:
                     answer = worker.answer()
-                elif worker.overdue():
+                elif time.monotonic() >= worker.deadline:
                     answer = Died(worker.at, f"no end in {limit_s:g} s")
                 if answer is None:
                     continue
@@ -158,15 +141,15 @@ def _serve(connection: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (room, most))  # a MemoryError for the task, not the end of the machine
 
     def report(at: str) -> None:
-        connection.send(_Said(at))
+        connection.send((_AT, at))
 
     with suppress(EOFError):  # the parent is gone
         while True:
             task = connection.recv()
             try:
-                message: _Returned[object] | _Raised = _Returned(task(report))
+                message: tuple[str, object] = _RETURNED, task(report)
             except Exception as error:  # the parent raises it again
-                message = _Raised(error)
+                message = _RAISED, error
             connection.send(message)
 
 

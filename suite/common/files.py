@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
+from peakgate.verdict import ExitCode
 
 _DEFAULT_MODE = 0o644
 
@@ -35,6 +38,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     with _scratch(path, content) as scratch:
         scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
         scratch.replace(path)
+
+
+def leave_verdict(path: Path, code: ExitCode, found: Mapping[str, Any]) -> ExitCode:
+    """Write a command's verdict where a caller that loses exit codes can read it; the code."""
+    verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
+    write_whole(path, json.dumps(verdict, indent=1))
+    sys.stdout.write(f"verdict: {path}\n")
+    return code
 
 
 def write_new(path: Path, content: str | bytes) -> bool:

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
@@ -24,6 +24,20 @@ def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
+
+
+def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int | None:
+    """Run a command with all it starts as a group; its exit code, None where it was ended after ``limit_s``.
+
+    ``options`` are those of subprocess.Popen.
+    """
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        end_group(process)
 
 
 def seconds_since_start_of(process: int) -> float:

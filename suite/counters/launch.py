@@ -16,10 +16,10 @@ import cupy
 import cupyx.profiler
 from peakgate.build.cubin import BuildError
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.counters.code import chosen
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import KernelFault
 from peakgate.device.launchable import FAULTS
+from peakgate.run.identity import listed_in
 from peakgate.verdict import ExitCode
 
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         device = GpuDevice(options.index, guarded=False)
         with options.journal.open("w", encoding="utf-8") as journal:
-            for case in chosen(options.cases):
+            for case in listed_in(options.cases):
                 if device.refusal(case) is not None or device.lost:
                     continue
                 try:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from peakgate.common.processes import end_group
+from peakgate.common.processes import run_in_group
 
 PROGRAM = "ncu"
 
@@ -98,15 +97,9 @@ def profile(
 def _run(line: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, limit_s: float) -> str | None:
     """Run ncu; what went wrong in its own words, None where it reports no error."""
     with (out / "ncu.csv").open("wb") as printed, (out / "ncu.log").open("wb") as log:
-        process = subprocess.Popen(
-            line, cwd=folder, env=dict(environment), stdout=printed, stderr=log, start_new_session=True
-        )
-        try:
-            process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return f"ncu did not end within {limit_s:g} s"
-        finally:
-            end_group(process)
+        ended = run_in_group(line, limit_s, cwd=folder, env=dict(environment), stdout=printed, stderr=log)
+    if ended is None:
+        return f"ncu did not end within {limit_s:g} s"
     said = "".join((out / name).read_text(encoding="utf-8", errors="replace") for name in ("ncu.csv", "ncu.log"))
     errors = [text.removeprefix("==ERROR==").strip() for text in said.splitlines() if text.startswith("==ERROR==")]
     return f"ncu: {errors[0][:200]}" if errors else None

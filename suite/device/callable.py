@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cupy
-from peakgate.build.cubin import Resources
-from peakgate.case import Array, Case
+from peakgate.case import Case
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
-from peakgate.device.interface import DeviceLost, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, Unmeasurable
 from peakgate.device.stream import SampleStream, Trial
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 
@@ -97,7 +96,7 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
         batch = 1  # more launches than the driver queues
     limit_ns = None if alone.waited else TRIAL_LIMIT_NS
     trials = [stream.trial(call.run, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
-    idle = [stream.trial(_nothing, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    idle = [stream.trial(lambda: None, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     _refuse_other_streams(trials, idle)
     return Behaviour(alone.waited, batch, min(trial.event_us for trial in trials))
 
@@ -112,17 +111,8 @@ def _refuse_other_streams(trials: Sequence[Trial], idle: Sequence[Trial]) -> Non
         )
 
 
-def _nothing() -> None:
-    """A call without work."""
-
-
-class CallableLaunchable:
+class GpuCall(CallableLaunchable):
     """One callable as a case on the GPU; its arrays stay where the user put them."""
-
-    resources: Resources | None = None
-    fingerprint: str | None = None
-    inputs: Sequence[Array] = ()
-    outputs: Sequence[Array] = ()
 
     def __init__(self, device: GpuDevice, case: Case, call: Call, stream: SampleStream, behaviour: Behaviour) -> None:
         self.case = case

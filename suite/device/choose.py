@@ -1,10 +1,16 @@
-"""Which device a run uses."""
+"""Which device a run uses.
+
+``python -m peakgate.device.choose`` prints the extras that this machine's device needs for a run with these arguments.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from itertools import pairwise
 
 from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.device.interface import Device
 
@@ -23,7 +29,9 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
     """
     if not _uses_emulator(choice):
         return _gpu(_index(choice), later=later), None
-    return _cpu(), None if choice == "cpu" else FALLBACK_NOTE
+    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
+
+    return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
 
 
 def opened(device: Device, choice: str) -> None:
@@ -50,14 +58,8 @@ def _uses_emulator(choice: str) -> bool:
     if choice.startswith("gpu") and count == 0:
         raise PeakgateError(f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu")
     if choice.startswith("gpu") and index >= count:
-        raise PeakgateError(f"--device {choice}: this machine has {count} GPU(s), numbered from 0")
+        raise PeakgateError(f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0")
     return choice == "cpu" or count == 0
-
-
-def _cpu() -> Device:
-    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (looks for a compiler)
-
-    return CpuDevice()
 
 
 def _gpu(index: int, *, later: bool) -> Device:
@@ -72,3 +74,26 @@ def _gpu(index: int, *, later: bool) -> Device:
         return GpuDevice(index, later=later)
     except RuntimeError as error:  # CuPy's word for what CUDA refuses
         raise _not_opened(f"gpu:{index}", error) from None
+
+
+def groups(arguments: list[str]) -> list[str]:
+    """The CUDA extra where a GPU answers, else the compiler extra where there is no compiler for the emulator.
+
+    With ``--nvrtc`` also the NVRTC extra, where no CUDA extra brings it.
+    """
+    from peakgate.device.emulator import find_compiler  # noqa: PLC0415  (a GPU does without the emulator)
+
+    cuda = driver.cuda_extra()
+    on_cpu = "--device=cpu" in arguments or ("--device", "cpu") in pairwise(arguments)
+    if cuda is not None and not on_cpu:
+        return [cuda]
+    needed = ["nvrtc"] if "--nvrtc" in arguments else []
+    try:
+        find_compiler()
+    except PeakgateError:
+        needed.append("compiler")
+    return needed
+
+
+if __name__ == "__main__":
+    print(*groups(sys.argv[1:]))  # noqa: T201

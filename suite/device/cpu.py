@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ from peakgate.build.cubin import Resources
 from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.device import emulator
 from peakgate.device.emulator.defects import DefectKind
-from peakgate.device.interface import POISON, DeviceKind, KernelCrash, KernelFault, KernelTimeout
-from peakgate.device.preflight import Preflight
+from peakgate.device.interface import POISON, Device, DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.judge.metrics import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -24,8 +23,6 @@ from peakgate.texels import TexelBuffer
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
-ACCESS_BUDGET = 2_000_000_000
-"""Memory accesses after which a launch counts as an endless loop; the largest small case needs under a tenth."""
 
 
 def not_emulated(case: Case) -> str | None:
@@ -67,20 +64,6 @@ def _build_options(stage: Stage) -> emulator.BuildOptions:
     }
 
 
-def prebuild(cases: Iterable[Case]) -> None:
-    """Build what the cases need in the emulator, in parallel; what does not build is left for their preparation."""
-    alike: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        if case.stage.source is not None:
-            alike.setdefault(tuple(_build_options(case.stage).values()), []).append(case)
-    for group in alike.values():
-        wanted = {(case.stage.source, kernel, case.defines) for case in group for kernel in case.stage.kernels}
-        emulator.prebuild(
-            [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
-            **_build_options(group[0].stage),
-        )
-
-
 _FAILURES: dict[DefectKind, type[KernelFault]] = {
     DefectKind.ENDLESS_LOOP: KernelTimeout,
     DefectKind.FAULT: KernelCrash,
@@ -104,7 +87,7 @@ class CpuLaunchable:
     def __init__(
         self,
         case: Case,
-        access_budget: int = ACCESS_BUDGET,
+        access_budget: int = emulator.ACCESS_BUDGET,
         seed: int = 0,
         *,
         nonfinite: bool = False,
@@ -199,7 +182,7 @@ class CpuLaunchable:
         return Samples(tuple(times_us), (None,) * len(times_us), 0, METHOD)
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """The emulator; ``xp`` is NumPy. No peak is claimed for it."""
 
     kind: DeviceKind = "cpu"
@@ -223,26 +206,12 @@ class CpuDevice:
             "compiler": f"{self.compiler.name} {self.compiler.version}",
         }
 
-    def preflight(self) -> Preflight | None:
-        return None
-
-    def disturbance(self) -> str | None:
-        """Nothing is looked at: no speed of this device is judged."""
-        return None
-
-    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:  # noqa: ARG002
-        """NumPy compares as it is."""
-        return None
-
     def memory_bytes(self) -> tuple[int, int] | None:
         pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
         return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
 
     def refusal(self, case: Case) -> str | None:
         return not_emulated(case)
-
-    def expect_prebuild(self) -> None:
-        """No process waits for that."""
 
     def prebuild(
         self,
@@ -251,16 +220,16 @@ class CpuDevice:
         checked: bool = True,  # noqa: ARG002  (NumPy's references need no build)
         meanwhile: Callable[[Case], None] | None = None,  # noqa: ARG002  (all processors compile)
     ) -> None:
-        prebuild(cases)
+        alike: dict[tuple[object, ...], list[Case]] = {}
+        for case in cases:
+            if case.stage.source is not None:
+                alike.setdefault(tuple(_build_options(case.stage).values()), []).append(case)
+        for group in alike.values():
+            wanted = {(case.stage.source, kernel, case.defines) for case in group for kernel in case.stage.kernels}
+            emulator.prebuild(
+                [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
+                **_build_options(group[0].stage),
+            )
 
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
         return CpuLaunchable(case, seed=seed)
-
-    def warm_up(self) -> None:
-        """Nothing to do: no clock of this device is trusted."""
-
-    def open(self) -> None:
-        """Nothing to take hold of."""
-
-    def close(self) -> None:
-        """Nothing to leave."""

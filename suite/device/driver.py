@@ -1,4 +1,4 @@
-"""The NVIDIA driver asked through its own library: standard library only, so that set-up can use it."""
+"""The NVIDIA driver, asked through its own library: standard library only, so that set-up can use it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ctypes
 import re
 import uuid
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LIMIT_PERSISTING_L2_BYTES = 6  # CUlimit
+
+CUBLAS_WHEELS = ("nvidia-cublas", "nvidia-cublas-cu12")
 
 
 def cuda_driver_version() -> int | None:
@@ -17,8 +20,8 @@ def cuda_driver_version() -> int | None:
     driver = _library()
     if driver is None:
         return None
-    version = ctypes.c_int()
-    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+    found = ctypes.c_int()
+    return found.value if driver.cuDriverGetVersion(ctypes.byref(found)) == 0 else None
 
 
 def gpu_count() -> int:
@@ -35,10 +38,10 @@ def cuda_extra() -> str | None:
 
     CuPy's CUDA 13 packages need a driver that speaks 13.0; the two must never be installed together.
     """
-    version = cuda_driver_version()
-    if version is None or version < 12000 or gpu_count() == 0:
+    supported = cuda_driver_version()
+    if supported is None or supported < 12000 or gpu_count() == 0:
         return None
-    return "cuda13" if version >= 13000 else "cuda12"
+    return "cuda13" if supported >= 13000 else "cuda12"
 
 
 def slug(name: str) -> str:
@@ -48,20 +51,20 @@ def slug(name: str) -> str:
 
 def gpu_name(index: int) -> str:
     """The name of the GPU with this CUDA index, which must exist."""
-    driver = _library()
-    name, device = ctypes.create_string_buffer(256), ctypes.c_int()
-    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+    if (found := _device(index)) is None:
         raise ValueError(f"no GPU with index {index}")
+    driver, device = found
+    name = ctypes.create_string_buffer(256)
     driver.cuDeviceGetName(name, len(name), device)
     return name.value.decode()
 
 
 def gpu_uuid(index: int) -> str | None:
     """NVIDIA's name of this very GPU, ``GPU-...`` as nvidia-smi prints it; None when there is no such GPU."""
-    driver = _library()
-    raw, device = (ctypes.c_ubyte * 16)(), ctypes.c_int()
-    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+    if (found := _device(index)) is None:
         return None
+    driver, device = found
+    raw = (ctypes.c_ubyte * 16)()
     if driver.cuDeviceGetUuid_v2(ctypes.byref(raw), device) != 0:
         return None
     return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
@@ -99,23 +102,51 @@ def destroy_context(index: int) -> bool:
 
     All that the process has on the GPU is gone with it: nothing may be done with it afterwards, freeing included.
     """
-    driver = _library()
-    device = ctypes.c_int()
-    if driver is None or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
-        return False
-    return bool(driver.cuDevicePrimaryCtxReset_v2(device) == 0)
+    found = _device(index)
+    return found is not None and bool(found[0].cuDevicePrimaryCtxReset_v2(found[1]) == 0)
 
 
 def gpu_capability(index: int) -> tuple[int, int] | None:
     """The compute capability of the GPU with this CUDA index; None when there is no such GPU."""
-    driver = _library()
-    device = ctypes.c_int()
-    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+    if (found := _device(index)) is None:
         return None
+    driver, device = found
     values = [ctypes.c_int(), ctypes.c_int()]
     for value, attribute in zip(values, (_CAPABILITY_MAJOR, _CAPABILITY_MINOR), strict=True):
         driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
     return values[0].value, values[1].value
+
+
+def cublas_version() -> str | None:
+    """The version of the cuBLAS wheel that is installed; None where the library comes from elsewhere.
+
+    It stands for the fingerprint that its kernels have none of, since their machine code is not ours.
+    """
+    for wheel in CUBLAS_WHEELS:
+        try:
+            return version(wheel)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def library_behind(operation: str) -> str:
+    """What does the work of an operation of the device (``operations.py``), with its version.
+
+    A cuBLAS that is no wheel is the machine's, and so the same for all processes of one environment.
+    """
+    if operation == "cublas_sgemm":
+        return f"cuBLAS {cublas_version() or 'of the machine'}"
+    found = re.search(r"\d+\.\d+[.\d]*", driver_version() or "")
+    return f"driver {found[0] if found else 'of the machine'}"
+
+
+def _device(index: int) -> tuple[ctypes.CDLL, ctypes.c_int] | None:
+    """The driver and its handle of the GPU with this CUDA index; None when there is no such GPU."""
+    driver, device = _library(), ctypes.c_int()
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+        return None
+    return driver, device
 
 
 @cache

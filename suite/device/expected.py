@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Array, Case, Role
+from peakgate.case import Array, Case
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
 from peakgate.measure.data import saved_array
 
@@ -72,7 +73,7 @@ def _failing(case: Case, inputs: Sequence[Array], error: Exception) -> str:
 
 
 def _saved(case: Case, paths: Sequence[Path]) -> list[Array]:
-    written = [buffer for buffer in case.buffers if buffer.role in (Role.OUT, Role.INOUT)]
-    if len(paths) != len(written):
-        raise PeakgateError(f"{case.id}: {len(paths)} saved arrays are expected, the kernel has {len(written)} outputs")
-    return [saved_array(path, buffer.shape, buffer.dtype) for path, buffer in zip(paths, written, strict=True)]
+    if len(paths) != len(case.outputs):
+        saved, written = counted(len(paths), "saved array"), counted(len(case.outputs), "output")
+        raise PeakgateError(f"{case.id}: {saved} given as the reference, the kernel has {written}")
+    return [saved_array(path, buffer.shape, buffer.dtype) for path, buffer in zip(paths, case.outputs, strict=True)]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import cupy
 import pynvml
 from peakgate.build import nvrtc
-from peakgate.device import nvml
-from peakgate.device.driver import slug
-from peakgate.device.libraries import cublas_version
-from peakgate.device.nvml import ask
-from peakgate.device.preflight import Load, Preflight, reasons
+from peakgate.device.driver import cublas_version, slug
+from peakgate.device.preflight import Load, Preflight, ask, reasons, state
 from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 
 
@@ -43,13 +40,11 @@ class GpuFacts:
     ecc: bool | None
     mig: bool | None
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     """The facts of the GPU with this CUDA device index, and its theoretical peaks."""
     runtime = cupy.cuda.runtime
+    cuda_driver = runtime.driverGetVersion()
     properties = runtime.getDeviceProperties(index)
     attributes = cupy.cuda.Device(index).attributes
     name = properties["name"].decode()
@@ -68,7 +63,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         index=index,
         compute_capability=f"{capability[0]}.{capability[1]}",
         driver=ask(pynvml.nvmlSystemGetDriverVersion),
-        cuda_driver=_dotted(runtime.driverGetVersion()),
+        cuda_driver=f"{cuda_driver // 1000}.{cuda_driver % 1000 // 10}",
         nvrtc=nvrtc.version(),
         cupy=cupy.__version__,
         cublas=cublas_version(),
@@ -97,7 +92,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
 
 def preflight(index: int) -> Preflight:
     """The state of this GPU now; reads, changes nothing."""
-    return nvml.state(_handle(index))
+    return state(_handle(index))
 
 
 def load(index: int) -> Load:
@@ -113,7 +108,3 @@ def _handle(index: int) -> Any:
     """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
     pynvml.nvmlInit()
     return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device(index).pci_bus_id)
-
-
-def _dotted(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"

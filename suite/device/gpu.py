@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import cupy
@@ -15,7 +16,7 @@ from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
 from peakgate.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, references
-from peakgate.device.interface import DeviceKind, DeviceLost, KernelFault, failure
+from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Load, Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
@@ -48,11 +49,11 @@ def _text_bytes(case: Case) -> int:
         return 0
 
 
-class GpuDevice:
+class GpuDevice(Device):
     """One CUDA device by index.
 
     ``guarded`` arrays detect a write past their end; a tool that watches every access detects more without them.
-    ``later``: whoever makes it calls ``open`` before anything else but ``facts`` and ``refusal`` is asked for.
+    ``later``: before anything but ``facts`` and ``refusal`` is asked for, the caller calls ``open``.
     """
 
     kind: DeviceKind = "gpu"
@@ -86,7 +87,7 @@ class GpuDevice:
         cupy.cuda.runtime.free(0)
 
     def describe(self) -> dict[str, Any]:
-        described = self.facts.as_dict()
+        described = asdict(self.facts)
         described |= {
             "peak_gbs": self.peaks.memory_gbs if self.peaks else None,
             "peak_tflops": self.peaks.fp32_tflops if self.peaks else None,

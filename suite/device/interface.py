@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -71,6 +72,15 @@ class Launchable(Protocol):
         ...
 
 
+class CallableLaunchable(Launchable, Protocol):
+    """A case of a callable: what it is made of is not known, and its arrays are not ours."""
+
+    resources: Resources | None = None
+    fingerprint: str | None = None
+    inputs: Sequence[Array] = ()
+    outputs: Sequence[Array] = ()
+
+
 class KernelLaunchable(Launchable, Protocol):
     """A case of a kernel."""
 
@@ -78,7 +88,7 @@ class KernelLaunchable(Launchable, Protocol):
     """Every byte of its outputs before a ``run``."""
 
 
-class Device(Protocol):
+class Device(ABC):
     """A place to run cases; ``xp`` is its array module."""
 
     kind: DeviceKind
@@ -90,41 +100,40 @@ class Device(Protocol):
     lost: str | None
     """Why it takes no more launches; None while it does."""
 
-    def open(self) -> None:
+    def open(self) -> None:  # noqa: B027  (the emulator has nothing to do here and in the others)
         """Take hold of the device; all but its facts and ``refusal`` needs it. RuntimeError where it cannot be had."""
-        ...
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Everything of this device that a later comparison must know, as it goes into the run file."""
-        ...
 
     def preflight(self) -> Preflight | None:
         """The device's state before a run; None where there is nothing to look at."""
-        ...
+        return None
 
     def disturbance(self) -> str | None:
         """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
-        ...
+        return None
 
-    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
+    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:  # noqa: ARG002
         """The largest ``|found - wanted|`` and the largest ``|wanted|`` in float64, NaN where any is.
 
         None where this device has no quicker way than ``xp``.
         """
-        ...
+        return None
 
+    @abstractmethod
     def memory_bytes(self) -> tuple[int, int] | None:
         """Free and total memory; None where it cannot be read."""
-        ...
 
+    @abstractmethod
     def refusal(self, case: Case) -> str | None:
         """Why this device cannot run the case; None when it can."""
-        ...
 
-    def expect_prebuild(self) -> None:
+    def expect_prebuild(self) -> None:  # noqa: B027
         """Let processes that will compile come onto the device; until ``prebuild`` has ended nothing may be timed."""
-        ...
 
+    @abstractmethod
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
     ) -> None:
@@ -133,19 +142,16 @@ class Device(Protocol):
         As long as that takes, ``meanwhile`` may be called, once with each case whose kernel is built. Build errors are
         left to ``prepare``. Without references nothing of it is on the GPU.
         """
-        ...
 
+    @abstractmethod
     def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:
         """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
-        ...
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027
         """Bring the device to the state in which it measures steadily."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Leave the device: nothing is measured on it afterwards."""
-        ...
 
 
 def failure(error: Exception, *, lost: bool = False) -> KernelFault | MemoryError:

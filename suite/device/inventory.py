@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peakgate.device import driver
-from peakgate.device.preflight import IDLE, SLOWDOWNS, Preflight, concerns
+from peakgate.device.preflight import IDLE, SLOWDOWNS, Preflight, ask, concerns, state
 
 SOFT = ("power limit",)
 """Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
@@ -30,7 +30,6 @@ def gpus() -> list[dict[str, Any]]:
 
 def _of(uuid: str) -> dict[str, Any]:
     import pynvml  # noqa: PLC0415  (a machine without a GPU need not have it)
-    from peakgate.device.nvml import ask, state  # noqa: PLC0415
 
     pynvml.nvmlInit()
     handle = ask(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -10,7 +11,6 @@ import numpy as np
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Buffer, Case, Role, value_of
 from peakgate.device import operations
-from peakgate.device.guarded import GuardedArray, guarded_array
 from peakgate.device.interface import POISON, DeviceLost, KernelFault
 from peakgate.device.texel_objects import TexelObject
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
@@ -23,6 +23,40 @@ FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""
 
 Launch = Callable[[], None]
+
+GUARD_BYTES = 4096
+"""As far as a block of 1024 threads misses by one float each."""
+
+_FILL = 0xA5
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedArray:
+    """A buffer's array and a guard behind it, so that a write just past the end is seen even where it hits free memory.
+
+    CUDA reports an access outside of its allocations only where nothing is mapped, and CuPy's pool maps more than it
+    hands out. There is no guard in front: it would move the array off the boundary that an allocation begins on.
+    ``position`` is the argument's, for the message.
+    """
+
+    position: int
+    array: Array
+    guard: Array
+
+    def damage(self) -> str | None:
+        """What a kernel wrote past the end, in words; None when it kept to the array. Waits for the device."""
+        hit = np.flatnonzero(cupy.asnumpy(self.guard) != _FILL)
+        if not hit.size:
+            return None
+        return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} behind it"
+
+
+def _guarded_array(position: int, buffer: Buffer) -> GuardedArray:
+    """An uninitialized array of the buffer's shape and type with an untouched guard behind it."""
+    memory = cupy.empty(buffer.nbytes + GUARD_BYTES, np.uint8)
+    inside, guard = memory[: buffer.nbytes], memory[buffer.nbytes :]
+    guard.fill(_FILL)
+    return GuardedArray(position, inside.view(buffer.dtype).reshape(buffer.shape), guard)
 
 
 class GpuLaunchable:
@@ -75,7 +109,7 @@ class GpuLaunchable:
     def _writable(self, position: int, buffer: Buffer) -> Array:
         if not self._device.guarded:
             return cupy.empty(buffer.shape, buffer.dtype)
-        self._guarded.append(guarded_array(position, buffer))
+        self._guarded.append(_guarded_array(position, buffer))
         return self._guarded[-1].array
 
     def _bind(self, arrays: Mapping[int, Array]) -> Launch:

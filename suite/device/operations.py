@@ -37,11 +37,6 @@ def bind(name: str, arguments: Sequence[Any]) -> Operation:
     return _OPERATIONS[name](arguments)
 
 
-def names() -> frozenset[str]:
-    """Every operation a stage may ask for."""
-    return frozenset(_OPERATIONS)
-
-
 def _copy(target: int, origin: int, nbytes: int, kind: int) -> None:
     cupy.cuda.runtime.memcpyAsync(target, origin, nbytes, kind, cupy.cuda.get_current_stream().ptr)
 

@@ -1,8 +1,13 @@
-"""Is the GPU fit to be measured? What was seen before a run, and what of it gives reason to doubt the figures."""
+"""Is the GPU fit to be measured? Its state by NVML, without a CUDA context, and what of that is a concern."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from peakgate.common.text import counted
 
 HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
@@ -79,7 +84,9 @@ def concerns(seen: Preflight) -> list[str]:
     """One line for each thing that makes figures of this run doubtful; empty when there is none."""
     found = []
     if seen.other_processes:
-        found.append(f"{seen.other_processes} other process(es) hold this GPU; see nvidia-smi and end or move them")
+        found.append(
+            f"{counted(seen.other_processes, 'other process')} on this GPU; see nvidia-smi and end or move them"
+        )
     limiting = [reason for reason in seen.throttle_reasons if reason != IDLE]
     if limiting:
         found.append(f"clocks are held down by {', '.join(limiting)}; see nvidia-smi -q -d PERFORMANCE")
@@ -90,7 +97,40 @@ def concerns(seen: Preflight) -> list[str]:
     if seen.temperature_c is not None and seen.temperature_c > HOT_C:
         found.append(f"the GPU is at {seen.temperature_c} °C, near slow-down; check its cooling")
     if seen.uncorrected_ecc_errors:
-        found.append(f"{seen.uncorrected_ecc_errors} uncorrected ECC error(s) since boot; have the GPU checked")
+        found.append(
+            f"{counted(seen.uncorrected_ecc_errors, 'uncorrected ECC error')} since boot; have the GPU checked"
+        )
     if seen.mig:
         found.append("MIG is on: this run sees a slice of the GPU, the peaks are those of the whole")
     return found
+
+
+def ask(question: Callable[[], Any]) -> Any:
+    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
+    import pynvml  # noqa: PLC0415  (a machine without a GPU need not have it)
+
+    try:
+        return question()
+    except pynvml.NVMLError:
+        return None
+
+
+def state(handle: Any) -> Preflight:
+    """The state of a GPU now, by NVML's handle; reads, changes nothing."""
+    import pynvml  # noqa: PLC0415  (as above)
+
+    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    default = ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
+    uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return Preflight(
+        other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
+        throttle_reasons=() if bits is None else reasons(bits),
+        power_limit_w=None if limit is None else limit / 1e3,
+        default_power_limit_w=None if default is None else default / 1e3,
+        temperature_c=ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        uncorrected_ecc_errors=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile)),
+        mig=None if mig is None else bool(mig[0]),
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peakgate.case import Array, Case
+from peakgate.common.text import counted
 
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
@@ -46,7 +47,7 @@ def check(
     ``compared`` does not find right is compared with ``xp``, which says where.
     """
     if len(outputs) != len(expected):
-        raise ValueError(f"{case.id}: {len(outputs)} outputs, but the reference gives {len(expected)}")
+        raise ValueError(f"{case.id}: {counted(len(outputs), 'output')}, but the reference gives {len(expected)}")
     worst = 0.0
     for position, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
         if found.shape != wanted.shape:
@@ -61,7 +62,7 @@ def check(
         if case.tolerance == 0:
             wrong = output != reference
             if bool(wrong.any()):
-                return Check(math.inf, _first_wrong(xp, wrong, output, reference, position))
+                return Check(math.inf, _describe(output, reference, _unravel(xp, wrong), position))
             continue
         error, wrong_at = _normwise_error(xp, output, reference, case.tolerance)
         worst = max(worst, error)
@@ -104,10 +105,6 @@ def _as_parts(array: Array) -> Array:
 
 def _unravel(xp: Any, flags: Array) -> tuple[int, ...]:
     return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(flags), flags.shape))
-
-
-def _first_wrong(xp: Any, wrong: Array, output: Array, reference: Array, position: int) -> str:
-    return _describe(output, reference, _unravel(xp, wrong), position)
 
 
 def _describe(output: Array, reference: Array, index: tuple[int, ...], position: int) -> str:

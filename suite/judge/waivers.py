@@ -24,14 +24,16 @@ nothing any more or whose last day has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.toml import nearest, read_toml
+
+Found = TypeVar("Found")
 
 FILE = "waivers.toml"
 COMMANDS = ("check", "memcheck", "racecheck", "initcheck", "synccheck")
@@ -98,10 +100,19 @@ def read(path: Path) -> Waivers:
     return Waivers(defects, survivors)
 
 
-def accepted(defects: Mapping[DefectKey, Waiver], key: DefectKey, today: date) -> Waiver | None:
-    """The entry that accepts a defect today."""
-    waiver = defects.get(key)
-    return waiver if waiver is not None and today <= waiver.expires else None
+def set_apart(
+    found: Iterable[tuple[DefectKey, Found]], waivers: Mapping[DefectKey, Waiver], today: date
+) -> tuple[tuple[Found, ...], tuple[tuple[Found, Waiver], ...]]:
+    """The defects that nothing accepts today, and the others with what accepts them."""
+    left: list[Found] = []
+    waived: list[tuple[Found, Waiver]] = []
+    for key, defect in found:
+        waiver = waivers.get(key)
+        if waiver is not None and today <= waiver.expires:
+            waived.append((defect, waiver))
+        else:
+            left.append(defect)
+    return tuple(left), tuple(waived)
 
 
 def complaints(

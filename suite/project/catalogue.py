@@ -14,7 +14,7 @@ from typing import Any
 
 from peakgate.case import Case, Family, Scale, Sized, Stage, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.project import catalogue, config
+from peakgate.project import config
 from peakgate.project.config import Project
 
 FAMILY_FILE = "family.py"
@@ -68,7 +68,10 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
     project = config.current()
     for family in families(project) if listed is None else listed:
         if family.name == case.family:
-            return [_of_project(probe, project) for probe in _probed(family, _as_defined(case, family))]
+            return [
+                _of_project(probe, project)
+                for probe in _from(family, family.probes, _as_defined(case, family), "probes")
+            ]
     raise PeakgateError(f"case {case.id}: no family named {case.family}")
 
 
@@ -84,11 +87,7 @@ def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
 
 
 def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:
-    for case in _called(family, scale):
-        if not isinstance(case, Case):
-            raise PeakgateError(
-                f"family {family.name}: cases() yields a {type(case).__name__}, expected peakgate.case.Case"
-            )
+    for case in _from(family, family.cases, scale, "cases"):
         try:
             hash(case.stage)
         except TypeError as error:
@@ -115,29 +114,21 @@ def _as_defined(case: Case, family: Family) -> Case:
     return replace(case, stage=stage)
 
 
-def _called(family: Family, scale: Scale) -> list[object]:
-    return _from(family, family.cases, scale, "cases")
-
-
-def _probed(family: Family, case: Case) -> list[Case]:
-    probes: list[Any] = _from(family, family.probes, case, "probes")
-    for probe in probes:
-        if not isinstance(probe, Case):
-            raise PeakgateError(
-                f"family {family.name}: probes() yields a {type(probe).__name__}, expected peakgate.case.Case"
-            )
-    return probes
-
-
-def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> list[Any]:
-    """What a function of a family yields; a PeakgateError names the place where it fails."""
+def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> list[Case]:
+    """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
     try:
-        return list(function(given))
+        made = list(function(given))
     except (Exception, SystemExit) as error:
         where = _place(error, Path(getattr(function, "__code__", _from.__code__).co_filename))
         raise PeakgateError(
             f"{where}: {name}() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
         ) from error
+    for case in made:
+        if not isinstance(case, Case):
+            raise PeakgateError(
+                f"family {family.name}: {name}() yields a {type(case).__name__}, expected peakgate.case.Case"
+            )
+    return made
 
 
 def family_at(path: Path, project: Project | None = None) -> Family:
@@ -204,11 +195,7 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
     Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
     when no case is left, or no family is given and there is no project.
     """
-    chosen = [
-        case
-        for case in catalogue.cases(Scale.SMALL, listed=listed)
-        if case.stage.source is not None and text in case.id
-    ]
+    chosen = [case for case in cases(Scale.SMALL, listed=listed) if case.stage.source is not None and text in case.id]
     if not chosen:
         if listed is None and not text:
             project = config.required()
@@ -219,7 +206,7 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
         raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
     distinct: dict[Any, Case] = {}
     for case in chosen:
-        for problem in (case, *catalogue.probes(case, listed)):
+        for problem in (case, *probes(case, listed)):
             key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
             distinct.setdefault(key, problem)
     return list(distinct.values())
@@ -227,8 +214,8 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
 
 def without_problems(listed: Sequence[Family] | None = None) -> list[str]:
     """The kernels that are measured and that no small case runs: nothing checks them without a GPU."""
-    small = {case.stage for case in catalogue.cases(Scale.SMALL, listed=listed)}
-    measured = catalogue.cases(Scale.BENCH, listed=listed)
+    small = {case.stage for case in cases(Scale.SMALL, listed=listed)}
+    measured = cases(Scale.BENCH, listed=listed)
     left = [case for case in measured if case.stage.source is not None and case.stage not in small]
     return list(dict.fromkeys(map(kernel_name, left)))
 

@@ -9,7 +9,6 @@ nothing can be blamed on the kernels. ``--update`` writes the baseline of all bu
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from peakgate.case import Scale, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import leave_verdict
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
@@ -66,8 +65,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     else:
         code = exit_code(before, current, findings)
         print(_advice(code, chosen.baseline))  # noqa: T201
-    _leave(chosen.out, code, current, findings, reason)
-    return code
+    found = {
+        "nvrtc": current.nvrtc,
+        "options": list(current.options),
+        "incomparable": reason,
+        "findings": [asdict(finding) for finding in findings],
+    }
+    return leave_verdict(chosen.out / VERDICT_FILE, code, found)
 
 
 def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[Target, tuple[Usage, Usage]]:
@@ -159,16 +163,3 @@ def _advice(code: ExitCode, path: Path) -> str:
     if code is ExitCode.UNDECIDED:
         return f"could not decide: compare under the baseline's compiler and options, or write {path} anew: --update"
     return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"
-
-
-def _leave(out: Path, code: ExitCode, current: Survey, findings: Sequence[Finding], reason: str | None) -> None:
-    """Write the verdict where a caller that loses exit codes can read it."""
-    verdict = {
-        "exit_code": int(code),
-        "nvrtc": current.nvrtc,
-        "options": list(current.options),
-        "incomparable": reason,
-        "findings": [asdict(finding) for finding in findings],
-    }
-    write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
-    print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from peakgate.build import cubin as build
 from peakgate.build.cubin import BuildError, Defines
 from peakgate.case import Case, Launch, Stage
-from peakgate.common.errors import PeakgateError
-from peakgate.judge import occupancy
 from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -79,12 +77,7 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
     NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
     the survey; PeakgateError where NVRTC is not installed.
     """
-    try:
-        from peakgate.build import nvrtc  # noqa: PLC0415  (a machine without a GPU need not have it)
-    except ImportError as error:
-        raise PeakgateError(
-            f"NVRTC ({error.name}), which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'"
-        ) from None
+    nvrtc = build.installed_nvrtc()
     todo = [
         (made, sm) for made in wanted for sm in sorted(architectures) if capability(sm) >= made.stage.min_capability
     ]
@@ -115,12 +108,6 @@ def _compile(made: Build, sm: int) -> Usage | str:
 def _usage(made: Build, sm: int, resources: build.Resources) -> Usage:
     by_block: dict[str, Occupancy] = {}
     for launch in made.launches:
-        filled = occupancy.occupancy(
-            capability(sm),
-            threads_per_block=launch.threads_per_block,
-            registers=resources.registers,
-            static_shared=resources.static_shared_bytes,
-            dynamic_shared=launch.shared_bytes,
-        )
+        filled = resources.occupancy(capability(sm), launch)
         by_block[block_label(launch)] = Occupancy(round(filled.fraction, 4), "+".join(filled.limiters))
     return Usage(resources, by_block)

@@ -42,7 +42,7 @@ def floors_at(ref: str, baselines: Path, gpu: str) -> Floors:
     ``baselines`` is their folder in the working tree, which need not have the file. A case that has a floor there and
     is not known here is no error. A PeakgateError names a ref that is no commit, and a mistake in the file.
     """
-    folder = _existing(baselines)
+    folder = next(each for each in (baselines.absolute(), *baselines.absolute().parents) if each.is_dir())
     commit_of(ref, folder)
     path = (baselines.absolute() / gpu / FLOORS).relative_to(folder).as_posix()
     name = Path(f"{ref}:{baselines.name}/{gpu}/{FLOORS}")
@@ -57,8 +57,3 @@ def floors_at(ref: str, baselines: Path, gpu: str) -> Floors:
             return replace(load_floors(copy, gpu=gpu), path=name)
         except PeakgateError as error:
             raise PeakgateError(str(error).replace(str(copy), str(name))) from None
-
-
-def _existing(folder: Path) -> Path:
-    """The nearest folder that is there: git is asked from it, paths are relative to it."""
-    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from peakgate.run.kernel_run import NAME, KernelRun
-from peakgate.run.replay import ReplayTimer, install_timer, replay
+from peakgate.run.replay import ReplayTimer, replay
 from peakgate.verdict import REGRESSIONS, UNDECIDED
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -16,12 +16,7 @@ def run(request: pytest.FixtureRequest) -> KernelRun:
     return found
 
 
-@pytest.fixture
-def timer(request: pytest.FixtureRequest) -> ReplayTimer:
-    return install_timer(request)
-
-
-def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+def test_kernel(case_id: str, run: KernelRun, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
     case, session = run.cases[case_id], run.session
     if refusal := session.device.refusal(case):
         run.skip(case, refusal)
@@ -31,7 +26,7 @@ def test_kernel(case_id: str, run: KernelRun, timer: ReplayTimer, benchmark: Ben
     )
     if times_us:
         benchmark.extra_info.update(entry)
-        replay(benchmark, timer, times_us)
+        replay(benchmark, peakgate_timer, times_us)
     if entry["verdict"] in REGRESSIONS | UNDECIDED:
         where = f"; {session.floors.path}" if entry["floor"] is not None else ""
         reported = f"{case_id} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"

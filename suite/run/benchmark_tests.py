@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
-from peakgate.case import Case, Tier
+from peakgate.case import Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.common.toml import nearest
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
@@ -22,12 +23,13 @@ from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark
 from peakgate.run.given import case_of, given_by
-from peakgate.run.journal import Finished
-from peakgate.run.known import Cases
 from peakgate.run.replay import ReplayTimer
-from peakgate.run.session import Outcome, Session
+from peakgate.run.session import Session
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
+
+if TYPE_CHECKING:
+    from peakgate.run.kernel_run import KernelRun
 
 FIXTURE = "gpu_benchmark"
 SETTINGS = Path(__file__).with_name("bench.toml")
@@ -134,30 +136,13 @@ class _Gathered(_Collecting):
             self.problem = self.problem or str(error)
 
 
-class Run(Protocol):
-    """What a run offers its benchmark tests."""
-
-    session: Session
-    skipped: dict[str, str]
-    before: Finished
-    known: Cases
-
-    def keep(self, outcome: Outcome) -> object:
-        """Keep what came of a case."""
-        ...
-
-    def take_over(self, case: Case) -> tuple[Mapping[str, Any], Sequence[float]] | None:
-        """The entry and the samples of a case that an earlier process of the run finished."""
-        ...
-
-
 class BenchmarkTests(_Collecting):
     """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
 
     ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
     """
 
-    def __init__(self, run: Run, listed: Collection[str] | None) -> None:
+    def __init__(self, run: KernelRun, listed: Collection[str] | None) -> None:
         self._run, self._listed = run, listed
         self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
         self._used: dict[str, GpuBenchmark] = {}
@@ -175,8 +160,7 @@ class BenchmarkTests(_Collecting):
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
         try:
             self.ids = case_ids(items, self._kernels)
-            self._check_floors()
-            self._check_listed()
+            self._check_names()
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         kept: list[pytest.Item] = []
@@ -193,7 +177,7 @@ class BenchmarkTests(_Collecting):
             wanted = case_id is None or self._listed is None or case_id in self._listed
             (kept if wanted else dropped).append(item)
         if foreign:
-            self._run.session.notes.append(f"{foreign} tests without {FIXTURE} were not run")
+            self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")
         if dropped:
             config.hook.pytest_deselected(items=dropped)
             items[:] = kept
@@ -250,16 +234,14 @@ class BenchmarkTests(_Collecting):
         if nodeid in self._used:
             self._run.session.expect("the end of a case", HOST_LIMIT_S, None)
 
-    def _check_listed(self) -> None:
+    def _check_names(self) -> None:
+        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
         known = {*self._kernels, *self.ids.values()}
+        if not self.some_skipped and self._run.session.floors.present:
+            load_floors(self._run.session.floors.path, known_cases=known)
         for case_id in self._listed or ():
             if case_id not in known:
                 raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}")
-
-    def _check_floors(self) -> None:
-        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
-        if not self.some_skipped and self._run.session.floors.present:
-            load_floors(self._run.session.floors.path, known_cases={*self._kernels, *self.ids.values()})
 
 
 def _is_kernel(item: pytest.Item) -> bool:

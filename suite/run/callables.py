@@ -10,13 +10,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from peakgate.build.cubin import Resources
-from peakgate.case import Array, Buffer, Case, Role
+from peakgate.case import Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
-from peakgate.device.interface import DeviceLost, KernelFault, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -24,20 +23,15 @@ from peakgate.run.given import case_of, given_by
 from peakgate.run.proving import Proving
 from peakgate.run.record import extra_info
 from peakgate.run.replay import ReplayTimer, replay
-from peakgate.run.session import Outcome, Proof, Session, WrongResult
+from peakgate.run.session import Outcome, Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
 ON_CPU = "wall time of one call on the CPU"
 
 
-class CpuCall:
+class CpuCall(CallableLaunchable):
     """A callable on the CPU as a session's launchable: it runs once, and that is its one sample."""
-
-    resources: Resources | None = None
-    fingerprint: str | None = None
-    inputs: Sequence[Array] = ()
-    outputs: Sequence[Array] = ()
 
     def __init__(self, case: Case, call: Call) -> None:
         self.case = case
@@ -153,14 +147,16 @@ class GpuBenchmark:
             if proving:
                 launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
-            self._keep(replace(outcome, judgement=_judged_on_cpu(proof)), samples)
+            right = "right" if proof is not None else "not checked, no reference is given"
+            judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
+            self._keep(replace(outcome, judgement=judgement), samples)
         else:
             replay(self._benchmark, self._timer, [launchable.wall_us])
             self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
         return call.result
 
     def _measured(self, call: Call, session: Session) -> Any:
-        from peakgate.device.callable import CallableLaunchable, find_out, one_stream, stream_handle  # noqa: PLC0415
+        from peakgate.device.callable import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
 
         device = session.device
@@ -181,7 +177,7 @@ class GpuBenchmark:
                 proof = proving.first() if proving else None
                 behaviour = find_out(stream, call, session.plan)
                 case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
-                launchable = CallableLaunchable(device, case, call, stream, behaviour)
+                launchable = GpuCall(device, case, call, stream, behaviour)
                 start = time.perf_counter()
                 launchable.run()
                 samples = session.sample(launchable, time.perf_counter() - start)
@@ -282,8 +278,3 @@ def _judged(outcome: Outcome) -> Judgement:
             )
         return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: `peakgate ab` alone judges it{unchecked}")
     return replace(judgement, reason=judgement.reason + unchecked)
-
-
-def _judged_on_cpu(proof: Proof | None) -> Judgement:
-    right = "right" if proof is not None else "not checked, no reference is given"
-    return Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")

@@ -1,11 +1,17 @@
 """``python -m peakgate.run.identity``: what each case of a project is, without running a kernel on a GPU.
 
-Prints one JSON object, case id to ``{"code": ..., "contract": ...}``, for the GPU that is there or the architecture
-named with ``--capability 9.0``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its work
-and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract`` is a
-digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on the
-edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
+Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
+
+- ``{"code": ..., "contract": ...}``. ``code`` is the fingerprint of the machine code, null where the kernel does not
+  compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its
+  work and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract``
+  is a digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on
+  the edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
+- with ``--terms``, what it promises, without compiling: the work it claims, its tolerance, who is asked to run it, its
+  arguments, their input data and what its reference expects. A change of any of them can turn a failing kernel into a
+  passing one; a change of the kernel itself touches none.
+- with ``--built FILE``, what the compiler makes of the cases that the file lists, one id per line: cubin, entry,
+  resources.
 """
 
 from __future__ import annotations
@@ -15,20 +21,28 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from peakgate.build.cubin import BuildError, cubin
-from peakgate.case import Case, Scale, Tier
+from peakgate.build.sources import read_sources
+from peakgate.case import Buffer, Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
-from peakgate.device.libraries import library_behind
+from peakgate.measure.data import inputs_of
 from peakgate.project import catalogue, config
-from peakgate.run.contract import digest_of, kernel_text, saved_files
+from peakgate.run.inputs import file_digest
 from peakgate.verdict import ExitCode
 
 Identity = dict[str, Any]
+
+DIGITS = 12
+
+Known = dict[Any, tuple[Sequence[Case], str]]
 
 
 def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, Identity]:
@@ -37,7 +51,7 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     def code(case: Case) -> Identity:
         if case.stage.operation is not None:
-            return {"operation": case.stage.operation, "library": library_behind(case.stage.operation)}
+            return {"operation": case.stage.operation, "library": driver.library_behind(case.stage.operation)}
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
         except BuildError:
@@ -45,18 +59,23 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         codes = pool.map(code, runnable)
-        digests = _ReferenceDigests()
-        contracts = [contract(case, digests.of(case)) for case in runnable]  # while other processes compile
+        known: Known = {}
+        contracts = [_contract_of(case, known) for case in runnable]  # while other processes compile
         return {
-            case.id: built | {"contract": agreed}
-            for case, built, agreed in zip(runnable, codes, contracts, strict=True)
+            case.id: made | {"contract": agreed} for case, made, agreed in zip(runnable, codes, contracts, strict=True)
         }
+
+
+def _contract_of(case: Case, known: Known) -> str:
+    probes, digest = _edge_problems(case, known)
+    launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
+    return contract(case, repr(launched) + digest)
 
 
 def contract(case: Case, expected: str) -> str:
     """A digest of all that decides a case's figures and verdict besides its machine code.
 
-    ``expected`` is the digest of its reference's output on the edge-size problems.
+    ``expected`` stands for its reference's output on the edge-size problems, and for how these are launched.
     """
     reported = (case.launch, case.defines, case.arguments, case.work, case.tolerance, case.dtype, case.roof, case.tier)
     flags = (case.stage.operation, case.stage.min_capability, case.stage.host_bound)
@@ -65,38 +84,138 @@ def contract(case: Case, expected: str) -> str:
     return hashlib.sha256(repr((reported, flags, expected, own)).encode()).hexdigest()[:16]
 
 
-class _ReferenceDigests:
-    """Digests of references' outputs on edge-size problems; each build's are computed once."""
+def terms() -> dict[str, dict[str, Any]]:
+    """Case id to terms, of every case of the project, whatever its tier."""
+    known: Known = {}
+    return {case.id: _terms_of(case, *_edge_problems(case, known)) for case in catalogue.cases(Scale.BENCH)}
 
-    def __init__(self) -> None:
-        self._known: dict[Any, str] = {}
 
-    def of(self, case: Case) -> str:
-        key = (case.stage, case.defines, case.block, case.launch.shared_bytes)
-        if key not in self._known:
-            probes = catalogue.probes(case)
-            launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
-            self._known[key] = repr(launched) + digest_of(probes)[1]
-        return self._known[key]
+def _edge_problems(case: Case, known: Known) -> tuple[Sequence[Case], str]:
+    """The edge-size problems of a case's build and their digest, made once per build."""
+    build = (case.stage, case.defines, case.block, case.launch.shared_bytes)
+    if build not in known:
+        problems = catalogue.probes(case)
+        known[build] = problems, _digest_of(problems)
+    return known[build]
+
+
+def _digest_of(problems: Iterable[Case]) -> str:
+    """A digest of problems: the size of each and what is expected of it.
+
+    Of a reference function that is its output, of saved arrays the files, of a reference kernel its source and
+    launches.
+    """
+    digest = hashlib.sha256()
+    for problem in problems:
+        digest.update(repr((problem.size, problem.tolerance)).encode())
+        digest.update(saved_files(problem).encode() + kernel_text(problem).encode())
+        for output in _outputs(problem):
+            array = np.ascontiguousarray(output)
+            digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def saved_files(case: Case) -> str:
+    """The saved arrays of a case and their contents, as one text; empty where it has none."""
+    return " ".join(f"{path.name}:{file_digest(path)}" for path in case.saved)
+
+
+def kernel_text(case: Case) -> str:
+    """The source, options and launches of a case's reference kernel; empty where it has none."""
+    if not isinstance(case.reference, Case) or case.reference.stage.source is None:
+        return ""
+    stage = case.reference.stage
+    files = read_sources(case.reference.stage.source, stage.include)
+    texts = [(file.path.name, file.text) for file in files]
+    return repr((texts, stage.kernel, stage.options, case.reference.defines, case.reference.launches))
+
+
+def _outputs(problem: Case) -> Sequence[Any]:
+    return problem.reference(np, inputs_of(np, problem)) if callable(problem.reference) else ()
+
+
+def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[str, Any]:
+    text = kernel_text(case)
+    arguments = repr([argument for argument in case.arguments if isinstance(argument, Buffer)])
+    return {
+        "bytes": case.work.bytes,
+        "flops": case.work.flops,
+        "peak_tflops": "default" if case.work.peak_tflops is None else case.work.peak_tflops,
+        "tolerance": case.tolerance,
+        "dtype": case.dtype,
+        "roof": case.roof,
+        "tier": case.tier.value,
+        "min_capability": ".".join(map(str, case.stage.min_capability)),
+        "host_bound": case.stage.host_bound,
+        "operation": case.stage.operation or "none",
+        "buffers": hashlib.sha256(arguments.encode()).hexdigest()[:DIGITS],
+        "input_data": ", ".join(map(_recipe, case.inputs)) or "none",
+        "edge_problems": len(edge_problems),
+        "reference": expected[:DIGITS],
+        "saved": saved_files(case) or "none",
+        "reference_kernel": hashlib.sha256(text.encode()).hexdigest()[:DIGITS] if text else "none",
+    }
+
+
+def _recipe(buffer: Buffer) -> str:
+    """How an input is filled; what a function makes shows in the reference's outputs only."""
+    if buffer.data is None:
+        return "random"
+    if isinstance(buffer.data, Path):
+        return buffer.data.name
+    return "a function" if callable(buffer.data) else repr(buffer.data)
+
+
+def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
+    """One case, built for a compute capability."""
+    if case.stage.operation is not None:
+        return {"problem": "an operation of the device, with no machine code of the project"}
+    try:
+        made = cubin(case.stage, case.defines, capability)
+    except BuildError as error:
+        return {"problem": str(error)}
+    return {
+        "cubin": str(made.path),
+        "entry": made.entry,
+        "source": str(case.stage.source),
+        "fingerprint": made.fingerprint,
+        "resources": asdict(made.resources),
+        "launch": asdict(case.launch),
+    }
+
+
+def listed_in(path: Path) -> list[Case]:
+    """The project's cases that a file lists, in its order; ids of others are passed over."""
+    known = {case.id: case for case in catalogue.cases(Scale.BENCH)}
+    return [known[name] for name in path.read_text(encoding="utf-8").split() if name in known]
 
 
 def main(arguments: list[str]) -> int:
-    """Print the identities; exit 2 on bad input."""
+    """Print what was asked for; exit 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.run.identity", description=__doc__)
     parser.add_argument("--tier", default="gate", choices=[tier.value for tier in Tier])
     parser.add_argument("--capability", default=None, help="compute capability, 9.0 say (default: of the first GPU)")
     parser.add_argument("--case", default="", metavar="ID", help="only this case; without it, no case is no error")
+    parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
+    parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
     try:
-        capability = parse_capability(options.capability)
-        cases = catalogue.cases(Scale.BENCH, Tier(options.tier))
-        found = identities([case for case in cases if options.case in ("", case.id)], capability)
-        if options.case not in found and config.current().benchmarks:
-            found |= _benchmark_tests([case.id for case in cases], options.case)
+        found = terms() if options.terms else _asked_for(options)
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(found, indent=1))
     return ExitCode.OK
+
+
+def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
+    capability = parse_capability(options.capability)
+    if options.built:
+        return {case.id: built(case, capability) for case in listed_in(options.built)}
+    cases = catalogue.cases(Scale.BENCH, Tier(options.tier))
+    found = identities([case for case in cases if options.case in ("", case.id)], capability)
+    if options.case not in found and config.current().benchmarks:
+        found |= _benchmark_tests([case.id for case in cases], options.case)
+    return found
 
 
 def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Identity]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable
+from peakgate.common.text import counted
 from peakgate.run import again
 
 NAME = "bench.journal"
@@ -77,7 +78,7 @@ class Journal:
             self.append({KEY: dict(key)})
         kept = _by_case([*self.records, {RESUMED: True}])
         done = sum(not again.wanted(records) for records in kept.values())
-        self.append({RESTART: f"resumed with {done} finished cases", RESUMED: True})
+        self.append({RESTART: f"resumed with {counted(done, 'finished case')}", RESUMED: True})
         return done
 
     def append(self, record: Mapping[str, Any]) -> None:

@@ -89,7 +89,7 @@ class KernelRun:
             if pytest_config.option.benchmark_storage == DEFAULT_STORAGE:
                 pytest_config.option.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
         except CannotDecide as error:
-            _undecided(Link(pytest_config.option.peakgate_link), str(error))
+            _stop(Link(pytest_config.option.peakgate_link), ExitCode.UNDECIDED, str(error))
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
         pytest_config.pluginmanager.register(run, NAME)
@@ -112,7 +112,7 @@ class KernelRun:
         if self._turn.given:
             self._doubts = run.look()
         if self._doubts and self._options.peakgate_strict and not self.before.restarts:
-            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
+            _stop(self.link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
         if self.before.below:
             reported = again.counted(len(self.before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
@@ -131,9 +131,9 @@ class KernelRun:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
                 raise
-            _undecided(self.link, f"not measured: {no_room(full, run.device)}")
+            _stop(self.link, ExitCode.UNDECIDED, f"not measured: {no_room(full, run.device)}")
         except PeakgateError as error:
-            _refused(self.link, f"not measured: {error}")
+            _stop(self.link, ExitCode.BAD_INPUT, f"not measured: {error}")
         if self.before.roofs is None:
             self.link.send(roofs=dict(run.roofs))
         self.status.built()
@@ -154,7 +154,7 @@ class KernelRun:
         try:
             opened(self.session.device, self._options.peakgate_device)
         except CannotDecide as error:
-            _undecided(self.link, str(error))
+            _stop(self.link, ExitCode.UNDECIDED, str(error))
         return ahead
 
     def _end_turn(self) -> None:
@@ -245,7 +245,7 @@ class KernelRun:
         try:
             yield
         except OSError as error:
-            _refused(self.link, str(unwritable(Path(error.filename or "the run file"), error)))
+            _stop(self.link, ExitCode.BAD_INPUT, str(unwritable(Path(error.filename or "the run file"), error)))
         status = session.exitstatus
         if not self._selected or session.config.option.collectonly or status not in _ENDED:
             return
@@ -288,12 +288,11 @@ class KernelRun:
         from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
 
         session.wall_s["total"] = self._wall_s()
-        rows = [table.row(entry) for entry in self.entries]
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
         closing = record.closing_lines(session, self.entries, self._partial())
-        terminalreporter.write_line(table.render(rows, closing, width=width, colour=colour))
+        terminalreporter.write_line(table.render(self.entries, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
     def _again_first(self, status: int) -> bool:
@@ -325,20 +324,12 @@ class KernelRun:
         return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
 
 
-def _undecided(link: Link, reason: str) -> NoReturn:
-    """Measure nothing, and say why in one line: exit code 3."""
+def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
+    """Measure nothing, and say why in one line: UNDECIDED or, on bad input, BAD_INPUT."""
     if link.supervised:
-        link.send(undecided=reason)
-        os._exit(ExitCode.UNDECIDED)
-    pytest.exit(reason, returncode=int(ExitCode.UNDECIDED))
-
-
-def _refused(link: Link, reason: str) -> NoReturn:
-    """Measure nothing on bad input, and say why in one line: exit code 2."""
-    if link.supervised:
-        link.send(refused=reason)
-        os._exit(ExitCode.BAD_INPUT)
-    pytest.exit(reason, returncode=int(ExitCode.BAD_INPUT))
+        link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
+        os._exit(code)
+    pytest.exit(reason, returncode=int(code))
 
 
 class _BriefMachine:
@@ -356,7 +347,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
     project = config.required()
     device, note = open_device(options.peakgate_device, later=Turn.of_environment().given)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    cases: known.Cases = known.Own(device.scale)
+    cases = known.Cases(device.scale)
     if ref := options.peakgate_baselines_from:
         floors = base.floors_at(ref, baselines, device.slug)
         with contextlib.ExitStack() as scratch:

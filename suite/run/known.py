@@ -11,13 +11,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from peakgate.case import Argument, Array, Buffer, Case, Reference, Role, Scale, Tier
-from peakgate.common.errors import PeakgateError
+from peakgate.case import Argument, Buffer, Case, Role, Scale, Tier
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
@@ -36,65 +35,42 @@ COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
     ("tier", lambda case: case.tier.value),
     ("min_capability", lambda case: case.stage.min_capability),
     ("host_bound", lambda case: case.stage.host_bound),
-    ("input data", lambda case: [_recipe(buffer) for buffer in _inputs(case)]),
+    ("input data", lambda case: [_recipe(buffer) for buffer in case.inputs]),
 )
 """What is the base's whatever the change says, by the name under which a difference is reported."""
 
 
-class Cases(Protocol):
-    """The cases of a run."""
-
-    def listed(self, tier: Tier) -> list[Case]:
-        """Those of a tier; FULL: all."""
-        ...
-
-    def probes(self, case: Case) -> list[Case]:
-        """The edge-size problems that prove a case's build right."""
-        ...
-
-    def objection(self, case: Case) -> Judgement | None:
-        """Why a case cannot be measured; None where it can."""
-        ...
-
-    @property
-    def new(self) -> Collection[str]:
-        """Cases that the base does not have."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What a report says of the choice."""
-        ...
-
-
 @dataclass(frozen=True)
-class Own:
-    """The cases of the project at hand, by its own terms."""
+class Cases:
+    """The cases of a run: those of the project at hand, by its own terms.
+
+    ``new`` are cases that the base does not have, ``notes`` what a report says of the choice.
+    """
 
     scale: Scale
     new: Collection[str] = ()
     notes: Sequence[str] = ()
 
     def listed(self, tier: Tier) -> list[Case]:
+        """Those of a tier; FULL: all."""
         return catalogue.cases(self.scale, tier)
 
     def probes(self, case: Case) -> list[Case]:
+        """The edge-size problems that prove a case's build right."""
         return catalogue.probes(case)
 
-    def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (the protocol's)
+    def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (without a base there is none)
+        """Why a case cannot be measured; None where it can."""
         return None
 
 
 @dataclass(frozen=True)
-class AgainstBase:
+class AgainstBase(Cases):
     """The cases of a change, judged by the terms of its base where that knows them; ``against`` makes one."""
 
-    scale: Scale
-    cases: Mapping[str, Case]
-    edges: Mapping[str, Sequence[Case]]
-    objections: Mapping[str, Judgement]
-    new: Collection[str]
-    notes: Sequence[str]
+    cases: Mapping[str, Case] = field(default_factory=dict)
+    edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    objections: Mapping[str, Judgement] = field(default_factory=dict)
 
     def listed(self, tier: Tier) -> list[Case]:
         every = tier is Tier.FULL or self.scale is Scale.SMALL  # small problems have no tiers
@@ -151,7 +127,7 @@ def _merged(
     cases |= {head.case.id: head.case for head in new}
     problems |= {head.case.id: head.probes for head in new}
     notes = [f"judged by {name}: {line}" for line in differences(known, heads)]
-    return AgainstBase(scale, cases, problems, objections, frozenset(head.case.id for head in new), notes)
+    return AgainstBase(scale, frozenset(head.case.id for head in new), notes, cases, problems, objections)
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
@@ -236,44 +212,16 @@ def _launched(case: Case) -> tuple[object, ...]:
     return case.launch, case.sequence, case.defines, tuple(case.arguments)
 
 
-def _inputs(case: Case) -> Iterator[Buffer]:
-    yield from (each for each in case.arguments if isinstance(each, Buffer) and each.role in (Role.IN, Role.INOUT))
-    yield from (buffer for _, buffer in case.stage.constants)
-
-
 def _recipe(buffer: Buffer) -> object:
     if isinstance(buffer.data, Path):
         return f"{buffer.data.name} {file_digest(buffer.data)}"
     return listing.FUNCTION if callable(buffer.data) else buffer.data
 
 
-def _of_head(
-    project: Project, scale: Scale, case_id: str, probe: int | None
-) -> tuple[Reference, Callable[[int], Callable[..., Array]]]:
-    """What a new case takes from head's families: imported when it is first asked for."""
-
-    def problem() -> Case:
-        case, probes = _heads_own(project, scale)[case_id]
-        return case if probe is None else probes[probe]
-
-    def reference(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-        found = problem().reference
-        if not callable(found):
-            raise PeakgateError(f"{case_id}: its reference was a function when its cases were listed")
-        return found(xp, inputs)
-
-    def data_of(place: int) -> Callable[..., Array]:
-        def data(xp: Any, shape: tuple[int, ...]) -> Array:
-            case = problem()
-            buffers = [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
-            made = buffers[place].data
-            if not callable(made):
-                raise PeakgateError(f"{case_id}: its input data were a function when its cases were listed")
-            return made(xp, shape)
-
-        return data
-
-    return reference, data_of
+def _of_head(project: Project, scale: Scale, case_id: str, probe: int | None) -> Case:
+    """A problem as head's families define it: they are imported when this is first asked for."""
+    case, probes = _heads_own(project, scale)[case_id]
+    return case if probe is None else probes[probe]
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import Any
 
 AB_VARIABLE = "PEAKGATE_AB"
@@ -51,12 +52,8 @@ class Lines:
     def feed(self, data: bytes) -> list[dict[str, Any]]:
         """The events that end in this data."""
         *whole, self._rest = (self._rest + data).split(b"\n")
-        return [event for line in whole if (event := _event(line)) is not None]
-
-
-def _event(line: bytes) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) else None
+        events = []
+        for line in whole:
+            with suppress(ValueError):
+                events.append(json.loads(line))
+        return [event for event in events if isinstance(event, dict)]

@@ -12,21 +12,24 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from peakgate.case import (
-    Argument,
     Array,
     Buffer,
     Case,
-    Data,
     KernelLaunch,
     Launch,
-    Reference,
     Role,
     Scalar,
     Scale,
@@ -37,14 +40,14 @@ from peakgate.case import (
 )
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.common.processes import end_group
+from peakgate.common.processes import run_in_group
 from peakgate.project import catalogue
 from peakgate.texels import Surface, TexelBuffer, Texture
 from peakgate.verdict import ExitCode
 
 LIMIT_S = 120.0
 FUNCTION = "function"
-"""What stands for input data that a function of the family makes."""
+"""What stands for a function of the family: a reference, or one that makes input data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,8 @@ class Listed:
     probes: tuple[Case, ...]
 
 
-Provide = Callable[[str, int | None], tuple[Reference, Callable[[int], Callable[..., Array]]]]
-"""For a case id and the number of an edge-size problem (None: the case itself): its reference, and by the place of a
-buffer among the problem's buffers, constants last, the function that makes its data."""
+Provide = Callable[[str, int | None], Case]
+"""A problem as its family defines it: by case id, and the number of an edge-size problem (None: the case itself)."""
 
 
 def _at_scale(scale: Scale) -> dict[str, Any]:
@@ -66,12 +68,12 @@ def _at_scale(scale: Scale) -> dict[str, Any]:
     builds: list[list[Any]] = []
     cases: list[Any] = []
     for case in catalogue.cases(scale, listed=families):
-        probes = [_described(probe) for probe in catalogue.probes(case, families)]
+        probes = [as_data(probe) for probe in catalogue.probes(case, families)]
         key = repr(probes)  # cases of one build may have problems of their own
         if key not in known:
             known[key] = len(builds)
             builds.append(probes)
-        cases.append({**_described(case), "build": known[key]})
+        cases.append({"case": as_data(case), "build": known[key]})
     return {"cases": cases, "builds": builds}
 
 
@@ -83,23 +85,20 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
     with tempfile.TemporaryDirectory(prefix="peakgate-listing-") as scratch:
         file, errors = Path(scratch) / "cases.json", Path(scratch) / "errors"
         with errors.open("wb") as stream:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value],
-                cwd=project,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
-            code = end_group(process, LIMIT_S)
-        if code:
+            command = [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value]
+            code = run_in_group(command, LIMIT_S, cwd=project, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        if code != 0:
             reported = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            why = reported[-1] if reported and code > 0 else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+            why = (
+                reported[-1]
+                if reported and code is not None and code > 0
+                else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+            )
             raise PeakgateError(f"{project}: its cases cannot be listed: {why}")
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
             builds = found["builds"]
-            read_cases = [_listed(entry, builds[entry["build"]], provide) for entry in found["cases"]]
+            read_cases = [_listed(entry["case"], builds[entry["build"]], provide) for entry in found["cases"]]
         except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise PeakgateError(
                 f"{project}: its cases were listed as something else ({error!r}); see its families"
@@ -107,169 +106,116 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
     return {each.case.id: each for each in read_cases}
 
 
-def _listed(entry: Mapping[str, Any], probes: Sequence[Mapping[str, Any]], provide: Provide) -> Listed:
-    case = _case(entry)
-    edge_cases = (_provided(_case(probe), provide(case.id, number)) for number, probe in enumerate(probes))
-    return Listed(_provided(case, provide(case.id, None)), tuple(edge_cases))
+def _listed(data: Any, probes: Sequence[Any], provide: Provide) -> Listed:
+    case = as_record(data)
+    edge_cases = (_provided(as_record(probe), partial(provide, case.id, number)) for number, probe in enumerate(probes))
+    return Listed(_provided(case, partial(provide, case.id, None)), tuple(edge_cases))
 
 
-def _provided(case: Case, given: tuple[Reference, Callable[[int], Callable[..., Array]]]) -> Case:
-    """The case with its reference function, and with functions for the input data that functions make."""
-    function, data_of = given
-    place = 0
+def _provided(case: Case, own: Callable[[], Case]) -> Case:
+    """The case with the functions of the problem as its family defines it: its reference, those of its input data."""
+    places = count()
 
     def filled(buffer: Buffer) -> Buffer:
-        nonlocal place
-        place += 1
-        return replace(buffer, data=data_of(place - 1)) if buffer.data is _of_function else buffer
+        place = next(places)
+        if buffer.data is not _of_function:
+            return buffer
+        return replace(buffer, data=_later(lambda: _buffers(own())[place].data, f"{case.id}: its input data"))
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
-    reference = function if case.reference is None else case.reference
-    if isinstance(reference, Case):  # another kernel on the same arguments
+    reference = case.reference
+    if reference is _of_function:
+        reference = _later(lambda: own().reference, f"{case.id}: its reference")
+    elif isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
     return replace(case, reference=reference, arguments=arguments, stage=replace(case.stage, constants=constants))
 
 
-def _described(case: Case) -> dict[str, Any]:
-    stage, launch, work = case.stage, case.launch, case.work
-    return {
-        "family": case.family,
-        "stage": {
-            "name": stage.name,
-            "lesson": stage.lesson,
-            "source": None if stage.source is None else str(stage.source.absolute()),
-            "operation": stage.operation,
-            "min_capability": list(stage.min_capability),
-            "cooperative": stage.cooperative,
-            "host_bound": stage.host_bound,
-            "entry": stage.entry,
-            "more": list(stage.more),
-            "options": list(stage.options),
-            "include": [str(folder.absolute()) for folder in stage.include],
-            "constants": [[name, _described_argument(buffer)] for name, buffer in stage.constants],
-        },
-        "launch": _described_launch(launch),
-        "sequence": [[each.kernel, _described_launch(each.launch), _whole(each.takes)] for each in case.sequence],
-        "reference": _described_reference(case),
-        "arguments": [_described_argument(argument) for argument in case.arguments],
-        "work": {"bytes": int(work.bytes), "flops": int(work.flops), "peak_tflops": work.peak_tflops},
-        "size": case.size,
-        "block": case.block,
-        "variant": case.variant,
-        "defines": [list(define) for define in case.defines],
-        "dtype": case.dtype,
-        "tolerance": float(case.tolerance),
-        "roof": case.roof,
-        "tier": case.tier.value,
-        "predicted": [[name, float(value)] for name, value in case.predicted],
-    }
+def _buffers(case: Case) -> list[Buffer]:
+    return [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
 
 
-def _described_launch(launch: Launch) -> dict[str, Any]:
-    return {"grid": _whole(launch.grid), "block": _whole(launch.block), "shared_bytes": int(launch.shared_bytes)}
+def _later(find: Callable[[], object], what: str) -> Callable[..., Any]:
+    """A function that is looked up when it is called; PeakgateError where it is none any more."""
+
+    def function(*given: Any) -> Any:
+        found = find()
+        if not callable(found):
+            raise PeakgateError(f"{what} was a function when its cases were listed")
+        return found(*given)
+
+    return function
 
 
-def _described_reference(case: Case) -> Any:
-    """The files of saved results, or the case of a reference kernel; None for a function."""
-    if isinstance(case.reference, tuple):
-        return [str(path.absolute()) for path in case.reference]
-    return _described(case.reference) if isinstance(case.reference, Case) else None
+RECORDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface, Scalar, Struct)
+}
+_TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
+"""A number does for another, and as the text of a macro's value: families may give these."""
+NAMED: dict[str, Callable[[str], object]] = {"Path": Path, "Role": Role, "Tier": Tier}
 
 
-def _described_argument(argument: Argument) -> dict[str, Any]:
-    match argument:
-        case Buffer(role, shape, dtype, data):
-            kept: Any = data if data is None or isinstance(data, (float, int, tuple)) else FUNCTION
-            kept = {"saved": str(data.absolute())} if isinstance(data, Path) else kept
-            described = {"role": role.value, "shape": _whole(shape), "dtype": dtype, "data": kept}
-            return described | _seen_as(argument)
-        case Struct(values, members):
-            return {"values": [_number(value) for value in values], "members": [list(member) for member in members]}
-        case Scalar(value, dtype):
-            return {"value": _number(value), "dtype": dtype}
+def as_data(value: object) -> Any:
+    """A record as JSON: an object with its type's name as the one key, tuples as lists, FUNCTION for a function."""
+    if isinstance(value, tuple | list):
+        return [as_data(member) for member in value]
+    if isinstance(value, Path):
+        return {"Path": str(value.absolute())}
+    if isinstance(value, Enum):
+        return {type(value).__name__: value.value}
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value).__name__ in RECORDS:
+        members = {field.name: as_data(getattr(value, field.name)) for field in fields(cast("Any", value))}
+        return {type(value).__name__: members}
+    return {FUNCTION: None} if callable(value) else value
 
 
-def _seen_as(buffer: Argument) -> dict[str, Any]:
-    if not isinstance(buffer, TexelBuffer):
-        return {}
-    return {"texture" if isinstance(buffer.seen_as, Texture) else "surface": asdict(buffer.seen_as)}
+def as_record(data: Any) -> Any:
+    """What ``as_data`` was given, with ``_of_function`` for functions; TypeError, ValueError or KeyError else."""
+    if isinstance(data, list):
+        return tuple(map(as_record, data))
+    if not isinstance(data, dict):
+        return data
+    ((name, given),) = data.items()
+    if name == FUNCTION:
+        return _of_function
+    if name in NAMED:
+        return NAMED[name](given)
+    kinds = _kinds(name)
+    members = {member: as_record(value) for member, value in given.items()}
+    for member, value in members.items():
+        if not _fits(value, kinds[member]):
+            raise TypeError(f"{name}.{member} is {value!r}")
+    return RECORDS[name](**members)
 
 
-def _case(entry: Mapping[str, Any]) -> Case:
-    stage = dict(entry["stage"])
-    stage |= {
-        "source": None if stage["source"] is None else Path(stage["source"]),
-        "min_capability": tuple(map(int, stage["min_capability"])),
-        "more": tuple(map(str, stage["more"])),
-        "options": tuple(map(str, stage["options"])),
-        "include": tuple(map(Path, stage["include"])),
-        "constants": tuple((str(name), _buffer(buffer)) for name, buffer in stage["constants"]),
-    }
-    reference = entry["reference"]
-    saved = tuple(map(Path, reference)) if isinstance(reference, list) else None
-    return Case(
-        family=entry["family"],
-        stage=Stage(**stage),
-        launch=_launch(entry["launch"]),
-        sequence=tuple(KernelLaunch(str(name), _launch(of), tuple(map(int, at))) for name, of, at in entry["sequence"]),
-        arguments=tuple(map(_argument, entry["arguments"])),
-        work=Work(**entry["work"]),
-        reference=saved or (_case(reference) if reference else None),
-        **{name: str(entry[name]) for name in ("size", "block", "variant", "dtype", "roof")},
-        defines=tuple((str(name), str(value)) for name, value in entry["defines"]),
-        tolerance=float(entry["tolerance"]),
-        tier=Tier(entry["tier"]),
-        predicted=tuple((str(name), float(value)) for name, value in entry["predicted"]),
-    )
+@cache
+def _kinds(name: str) -> dict[str, Any]:
+    return get_type_hints(RECORDS[name])
 
 
-def _launch(entry: Mapping[str, Any]) -> Launch:
-    return Launch(_three(entry["grid"]), _three(entry["block"]), int(entry["shared_bytes"]))
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value is of an annotated type."""
+    origin, members = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, each) for each in members)
+    if origin is tuple:
+        given = value if isinstance(value, tuple) else (None,)
+        each = members[:1] * len(given) if members[-1] is Ellipsis else members
+        return given is value and len(each) == len(given) and all(map(_fits, given, each))
+    if origin is typing.Literal:
+        return value in members
+    if origin is abc.Callable:
+        return value is _of_function
+    return isinstance(value, _TAKEN.get(kind, kind))
 
 
-def _argument(entry: Mapping[str, Any]) -> Argument:
-    if "role" in entry:
-        return _buffer(entry)
-    if "members" in entry:
-        return Struct(tuple(entry["values"]), tuple((str(name), str(dtype)) for name, dtype in entry["members"]))
-    return Scalar(entry["value"], str(entry["dtype"]))
-
-
-def _buffer(entry: Mapping[str, Any]) -> Buffer:
-    given: Any = entry["data"]
-    data: Data = given
-    if given == FUNCTION:
-        data = _of_function
-    elif isinstance(given, dict):
-        data = Path(given["saved"])
-    elif isinstance(given, list):
-        low, high = given
-        data = (low, high)
-    described = (Role(entry["role"]), tuple(map(int, entry["shape"])), str(entry["dtype"]), data)
-    if "texture" in entry:
-        return TexelBuffer(*described, Texture(**entry["texture"]))
-    if "surface" in entry:
-        return TexelBuffer(*described, Surface(**entry["surface"]))
-    return Buffer(*described)
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _whole(numbers: Sequence[Any]) -> list[int]:
-    return [int(number) for number in numbers]
-
-
-def _three(numbers: Sequence[Any]) -> tuple[int, int, int]:
-    x, y, z = numbers
-    return int(x), int(y), int(z)
-
-
-def _of_function(_: Any, __: tuple[int, ...]) -> Array:
-    raise NotImplementedError("input data of a case that was listed as data")
+def _of_function(_: Any, __: object) -> Array:
+    raise NotImplementedError("a function of a case that was listed as data")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ import shlex
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,24 +49,18 @@ def device_uuid(choice: str) -> str | None:
 
 
 @contextmanager
-def locked(
-    uuid: str | None,
-    wait_s: float = DEFAULT_WAIT_S,
-    *,
-    folder: Path | None = None,
-    say: Callable[[str], object] = sys.stderr.write,
-) -> Iterator[None]:
+def locked(uuid: str | None, wait_s: float = DEFAULT_WAIT_S) -> Iterator[None]:
     """Lock a GPU for the length of a ``with`` block; without a uuid nothing is locked.
 
     Waits up to ``wait_s`` for another run and says for whom; CannotDecide when it has not ended by then.
     """
-    path = (folder or _folder()) / f"peakgate-{uuid}.lock"
+    path = _folder() / f"peakgate-{uuid}.lock"
     if uuid is None or str(path) in os.environ.get(HELD_VARIABLE, "").split(os.pathsep):
         yield
         return
     descriptor = _open(path)
     try:
-        _take(descriptor, uuid, wait_s, say)
+        _take(descriptor, uuid, wait_s)
         _sign(descriptor)
         _held.append(descriptor)
         before = os.environ.get(HELD_VARIABLE, "")
@@ -123,7 +117,7 @@ def _open(path: Path) -> int:
         raise PeakgateError(f"{path}: this GPU's lock cannot be opened ({error.strerror}); remove that file") from None
 
 
-def _take(descriptor: int, uuid: str, wait_s: float, say: Callable[[str], object]) -> None:
+def _take(descriptor: int, uuid: str, wait_s: float) -> None:
     until = time.monotonic() + wait_s
     said = False
     while True:
@@ -137,7 +131,7 @@ def _take(descriptor: int, uuid: str, wait_s: float, say: Callable[[str], object
         if left <= 0:
             raise CannotDecide(f"{uuid}: in use by {_holder(descriptor)}; wait for it, or longer: --wait SECONDS")
         if not said:
-            say(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s\n")
+            sys.stderr.write(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s\n")
             said = True
         time.sleep(min(POLL_S, left))
 

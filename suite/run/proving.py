@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.case import Array, Case
+from peakgate.common.text import counted
 from peakgate.device.arrays import copy_of, restore
 from peakgate.device.call import Call, detached
 from peakgate.family import TOLERANCES
@@ -66,7 +67,7 @@ class Proving:
         outputs = detached(self._call.outputs(self._given.outputs))
         if len(outputs) != len(expected):
             raise WrongResult(
-                f"{when}{len(outputs)} outputs, but the reference gives {len(expected)}; "
+                f"{when}{counted(len(outputs), 'output')}, but the reference gives {len(expected)}; "
                 "outputs= names the arrays that are written"
             )
         worst = 0.0

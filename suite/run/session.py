@@ -27,7 +27,7 @@ from peakgate.judge.correctness import Check, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
-from peakgate.judge.occupancy import Occupancy, occupancy
+from peakgate.judge.occupancy import Occupancy
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
     build_limit_s,
@@ -95,10 +95,6 @@ class Outcome:
     occupancy: Occupancy | None = None
 
 
-def _unwatched(_step: str, _limit_s: float, _case: str | None) -> None:
-    """Nobody watches this run."""
-
-
 @dataclass
 class Session:
     """One device, one set of floors, one run.
@@ -123,11 +119,10 @@ class Session:
     new: Collection[str] = ()
     plan: SamplingPlan = field(default_factory=SamplingPlan)
     roofs: Mapping[str, float] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
     wall_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     preflight: Preflight | None = None
-    expect: Callable[[str, float, str | None], None] = _unwatched
+    expect: Callable[[str, float, str | None], None] = lambda _step, _limit_s, _case: None
     launch_limit_s: float | None = None
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
@@ -234,14 +229,14 @@ class Session:
         return check(self.device.xp, smallest, fresh.outputs, wanted, self.device.compared)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
-        """Judge what was measured and keep it."""
+        """Judge what was measured."""
         case = launchable.case
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
         judgement = judge(samples, figures, floor, self.device.disturbance() if self.alone else None)
         if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
-        outcome = Outcome(
+        return Outcome(
             case=case,
             judgement=judgement,
             proof=proof,
@@ -252,11 +247,9 @@ class Session:
             fingerprint=launchable.fingerprint,
             occupancy=self._occupancy(launchable),
         )
-        self.outcomes.append(outcome)
-        return outcome
 
     def failed(self, case: Case, error: Exception) -> Outcome:
-        """Keep a case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
+        """A case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
         said = " ".join(str(error).split())
         match error:
             case Unmeasurable():
@@ -288,14 +281,8 @@ class Session:
         return self.gate(launchable, proof, samples)
 
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
-        """Keep a case without figures."""
-        outcome = Outcome(case, judgement, floor=self.floors.get(case.id))
-        self.outcomes.append(outcome)
-        return outcome
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        return [outcome.judgement.verdict for outcome in self.outcomes]
+        """A case without figures."""
+        return Outcome(case, judgement, floor=self.floors.get(case.id))
 
     def _prove_early(self, case: Case) -> None:
         """Run the edge-size problems of a case's build; what is wrong with it is reported where the case is proven."""
@@ -367,15 +354,8 @@ class Session:
         resources, capability = launchable.resources, self.device.capability
         if resources is None or capability is None:
             return None
-        launch = launchable.case.launch
         try:
-            return occupancy(
-                capability,
-                threads_per_block=launch.threads_per_block,
-                registers=resources.registers,
-                static_shared=resources.static_shared_bytes,
-                dynamic_shared=launch.shared_bytes,
-            )
+            return resources.occupancy(capability, launchable.case.launch)
         except PeakgateError:
             return None  # an architecture newer than the table: every other figure still stands
 

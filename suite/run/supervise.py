@@ -27,6 +27,7 @@ from typing import Any
 
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.processes import end_group, sigterm_interrupts
+from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, START_LIMIT_S
 from peakgate.project.config import Project
@@ -119,8 +120,8 @@ class _Supervisor:
         if self._ours.resume:
             done = self._journal.resume(self._key)
             below = len(self._journal.again)
-            more = f", {below} below their floor are measured again" if below else ""
-            sys.stderr.write(f"resumed: {done} finished cases are taken over{more}\n")
+            more = f", {counted(below, 'case')} below the floor measured again" if below else ""
+            sys.stderr.write(f"resumed: {counted(done, 'finished case')} taken over{more}\n")
         else:
             self._journal.clear()
         unexplained, prebuild = 0, True

@@ -7,7 +7,10 @@ reach its end. The findings are left in ``sanitize.json``, the tools' own record
 from __future__ import annotations
 
 import argparse
-import json
+import re
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -16,18 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import leave_verdict
+from peakgate.common.processes import run_in_group
 from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.judge import waivers
 from peakgate.judge.waivers import DefectKey, Waiver
 from peakgate.project import config
 from peakgate.project.catalogue import problems
-from peakgate.sanitize import tool
 from peakgate.sanitize.report import Defect, ToolReport, key, read_report, without_waived
 from peakgate.verdict import ExitCode
 
 VERDICT_FILE = "sanitize.json"
+PROGRAM = "compute-sanitizer"
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
+_PADDING_BYTES = 64
+"""Kept free behind every allocation, so that an overrun cannot land in a neighbour and look legal."""
+_RECORDS_LIMIT = 10_000
 _MACHINE = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
 
 
@@ -36,17 +45,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     chosen = _parser().parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
-    program = tool.find()
+    program = shutil.which(PROGRAM)
     if reason := _missing(program, chosen.index):
         print(f"not checked: {reason}")  # noqa: T201
-        return _leave(chosen.out, ExitCode.UNDECIDED, {"reason": reason})
+        return leave_verdict(chosen.out / VERDICT_FILE, ExitCode.UNDECIDED, {"reason": reason})
     assert program is not None
-    version = tool.version(program)
+    version = _version(program)
     folder = chosen.out / "sanitize"
     folder.mkdir(parents=True, exist_ok=True)
     entries, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
     reports, said = [], []
-    for name in dict.fromkeys(chosen.tools or tool.TOOLS):
+    for name in dict.fromkeys(chosen.tools or TOOLS):
         start = time.perf_counter()
         found = _check(program, name, functions, folder, chosen)
         report = without_waived(found, entries, today)
@@ -60,7 +69,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     for line in said:
         print(line)  # noqa: T201
     found_all = {"sanitizer": version, **described(reports), "complaints": said}
-    return _leave(chosen.out, exit_code(reports, said), found_all)
+    return leave_verdict(chosen.out / VERDICT_FILE, exit_code(reports, said), found_all)
 
 
 def _complaints(found: ToolReport, entries: Mapping[DefectKey, Waiver], today: date) -> list[str]:
@@ -119,9 +128,7 @@ def described(reports: Sequence[ToolReport]) -> dict[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
-    parser.add_argument(
-        "--tool", dest="tools", action="append", choices=tool.TOOLS, help="one tool (default: all four)"
-    )
+    parser.add_argument("--tool", dest="tools", action="append", choices=TOOLS, help="one tool (default: all four)")
     parser.add_argument("-k", dest="text", default="", help="only cases with this text in their id")
     parser.add_argument("--index", type=int, default=0, help="the CUDA device index (default: 0)")
     parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
@@ -134,9 +141,9 @@ def _missing(program: str | None, index: int) -> str | None:
     if count == 0:
         return "no GPU answers on this machine; check nvidia-smi"
     if not 0 <= index < count:
-        raise PeakgateError(f"--index {index}: this machine has {count} GPU(s), numbered from 0")
+        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0")
     if program is None:
-        return f"{tool.PROGRAM} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
+        return f"{PROGRAM} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     return None
 
 
@@ -144,12 +151,41 @@ def _check(program: str, name: str, functions: Iterable[str], folder: Path, chos
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
-    target = tool.launches(journal, chosen.text, chosen.index)
-    ended = tool.run(tool.command(program, name, records, sorted(functions), target), log, chosen.limit_s)
+    target = [sys.executable, "-m", "peakgate.sanitize.launches", str(journal), "--index", str(chosen.index)]
+    target += ["-k", chosen.text] if chosen.text else []
+    with log.open("wb") as stream:
+        line = command_line(program, name, records, sorted(functions), target)
+        ended = run_in_group(line, chosen.limit_s, stdout=stream, stderr=subprocess.STDOUT)
     report = read_report(name, records, log, journal)
-    if not ended:
+    if ended is None:
         report = replace(report, unfinished=f"stopped after {chosen.limit_s:g} s, see {log}; allow more with --limit-s")
     return report
+
+
+def _version(program: str) -> str:
+    """Its version, ``2025.3.1.0``; what it prints instead where that names none."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"Version (\S+)", said)
+    return match[1] if match else " ".join(said.split())
+
+
+def command_line(program: str, tool: str, records: Path, functions: Sequence[str], target: Sequence[str]) -> list[str]:
+    """The command line that runs ``target`` under one tool; ``functions`` are the kernels to check.
+
+    They match as a word of a mangled or a plain name: ``scale``, ``_Z7softmaxIfEvPT_``, ``softmax<float>(float*)``.
+
+    Initcheck must see every kernel: what fills the inputs is a kernel too, and unseen its writes would not count.
+    """
+    line = [program, "--tool", tool, "--xml", "--save", str(records)]
+    line += ["--target-processes", "application-only", "--show-backtrace", "no"]
+    line += ["--print-limit", str(_RECORDS_LIMIT)]
+    # A kernel that is caught ends alone, so that one run checks them all; faults of calls are in the journal.
+    line += ["--destroy-on-device-error", "kernel", "--report-api-errors", "no"]
+    if tool == "memcheck":
+        line += ["--padding", str(_PADDING_BYTES)]
+    if tool != "initcheck":
+        line += ["--kernel-name", f"regex=(^|[^A-Za-z_])({'|'.join(sorted(set(functions)))})"]
+    return [*line, *target]
 
 
 def _defect_line(defect: Defect) -> str:
@@ -157,11 +193,3 @@ def _defect_line(defect: Defect) -> str:
     where = f" at {defect.where}" if defect.where else ""
     times = f", {defect.count} times" if defect.count > 1 else ""
     return f"{defect.kernel}: {severity}{defect.what}{where}{times}"
-
-
-def _leave(out: Path, code: ExitCode, findings: dict[str, Any]) -> ExitCode:
-    """Write the verdict where a caller that loses exit codes can read it."""
-    verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **findings}
-    write_whole(out / VERDICT_FILE, json.dumps(verdict, indent=1))
-    print(f"verdict: {out / VERDICT_FILE}")  # noqa: T201
-    return code

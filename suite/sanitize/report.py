@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from peakgate.judge.waivers import DefectKey, Waiver, accepted
+from peakgate.judge.waivers import DefectKey, Waiver, set_apart
 from peakgate.verdict import ExitCode
 
 NO_KERNEL = "no kernel"
@@ -110,12 +110,8 @@ def key(tool: str, defect: Defect) -> DefectKey:
 
 def without_waived(report: ToolReport, waivers: Mapping[DefectKey, Waiver], today: date) -> ToolReport:
     """The report with the defects that are accepted today set apart."""
-    entries = [(defect, accepted(waivers, key(report.tool, defect), today)) for defect in report.defects]
-    return replace(
-        report,
-        defects=tuple(defect for defect, waiver in entries if waiver is None),
-        waived=tuple((defect, waiver) for defect, waiver in entries if waiver is not None),
-    )
+    left, accepted = set_apart(((key(report.tool, defect), defect) for defect in report.defects), waivers, today)
+    return replace(report, defects=left, waived=accepted)
 
 
 def read_journal(path: Path) -> Journal:

@@ -47,7 +47,7 @@ def idle(launch):
 
 def launchable(call, stream, behaviour, *, lost=None):
     device = SimpleNamespace(facts=SimpleNamespace(sm_clock_max_mhz=2000.0), lost=lost)
-    return measured.CallableLaunchable(device, case_of("a.py::b"), call, stream, behaviour)
+    return measured.GpuCall(device, case_of("a.py::b"), call, stream, behaviour)
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import pytest
 from peakgate.check import command
 from peakgate.common.errors import PeakgateError
 from peakgate.device import emulator
+from peakgate.judge import waivers
 
 KERNEL = """
 extern "C" __global__ void mine(float* out, const float* in, int n) {
@@ -100,19 +101,19 @@ def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):
 def test_the_mutants_of_a_stage_are_hunted_and_its_known_survivor_is_no_complaint(check):
     code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == verdict["exit_code"] == 0
-    assert "3 mutants of 1 files: 2 caught, 1 survived, 1 of them with a reason" in said
+    assert "3 mutants of 1 file: 2 caught, 1 survived, 1 of them with a reason" in said
     assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, True, False]
 
 
 def test_mutants_listed_as_survivors_are_skipped_where_asked_and_counted(check):
     code, said, verdict = check("-k", "access.shared_tile_row_row", "--skip-listed", verb="mutants")
     assert code == verdict["exit_code"] == 0
-    assert "1 mutants listed as survivors are skipped" in said
-    assert "2 mutants of 1 files: 2 caught, 0 survived" in said
+    assert "skipped: 1 mutant listed as survivors" in said
+    assert "2 mutants of 1 file: 2 caught, 0 survived" in said
 
 
 def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkeypatch):
-    monkeypatch.setattr(command.survivors, "read", lambda path: {})
+    monkeypatch.setattr(command.waivers, "read", lambda path: waivers.Waivers())
     code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == 1
     assert '[[survivor]]\nfile = "access/shared_tile_row_row.cu"\nline = "__syncthreads();"\n' in said

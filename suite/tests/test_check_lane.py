@@ -93,7 +93,7 @@ def test_a_kernel_that_does_not_compile_is_not_checked_and_the_line_is_named(pro
     found = checked(problem("reversed", REVERSED % "__syncthreads()"))
     assert found.broken is not None
     assert found.broken.startswith("reversed.cu:")
-    assert report.exit_code(report.by_kernel([found])) == ExitCode.UNDECIDED
+    assert report.exit_code(report.by_kernel([found], lambda kernel, place: "")) == ExitCode.UNDECIDED
 
 
 def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
@@ -102,7 +102,7 @@ def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
     found = checked(large)
     assert found.skipped == "GPU only: a cooperative launch of 64000 threads, the emulator runs 16384 at once"
     assert found.launches == 0
-    assert report.exit_code(report.by_kernel([found])) == ExitCode.OK
+    assert report.exit_code(report.by_kernel([found], lambda kernel, place: "")) == ExitCode.OK
 
 
 def test_the_first_order_is_ascending_and_the_others_are_always_the_same_shuffles():
@@ -138,7 +138,7 @@ RACE = partial(Finding, kind="shared race", where="k.cu:6", what="k.cu:6: shared
 def test_the_same_defect_in_many_launches_is_one_line():
     found = BuildReport("f.k", 3, 6, (RACE("f.k-1", 0), RACE("f.k-2", 0), RACE("f.k-3", 2)))
     other = BuildReport("f.k", 1, 2, (Finding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
-    (kernel,) = report.by_kernel([found, other])
+    (kernel,) = report.by_kernel([found, other], lambda kernel, place: "")
     assert [str(defect) for defect in kernel.defects] == [
         "f.k-1, schedule 0: k.cu:6: shared race: ... (in 3 launches)",
         "f.k-4, schedule 0: wrong result: ...",
@@ -148,12 +148,19 @@ def test_the_same_defect_in_many_launches_is_one_line():
 
 def test_a_defect_outranks_a_kernel_that_does_not_compile():
     broken = BuildReport("f.b", 1, broken="b.cu:1: no")
-    assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1, (RACE("f.k", 0),))])) == 1
-    assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1)])) == 3
+    assert (
+        report.exit_code(
+            report.by_kernel([broken, BuildReport("f.k", 1, 1, (RACE("f.k", 0),))], lambda kernel, place: "")
+        )
+        == 1
+    )
+    assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1)], lambda kernel, place: "")) == 3
 
 
 def test_the_last_line_says_how_much_was_checked():
-    kernels = report.by_kernel([BuildReport("f.k", 3, 6), BuildReport("f.s", 1, skipped="GPU only: x")])
+    kernels = report.by_kernel(
+        [BuildReport("f.k", 3, 6), BuildReport("f.s", 1, skipped="GPU only: x")], lambda kernel, place: ""
+    )
     assert report.lines(kernels, (0, 2), 1.2) == [
         "f.s: skipped: GPU only: x",
         "2 kernels, 4 problems in 2 orders of threads, 6 launches: no defect (1 s)",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.check import hunt, survivors
+from peakgate.check import hunt
 from peakgate.check.mutants import mutants
 from peakgate.common.errors import PeakgateError
 from peakgate.judge import waivers
@@ -137,7 +137,7 @@ def test_a_barrier_that_nothing_needs_survives():
     (barrier,) = [mutant for mutant in found if "without" in mutant.change]
     result = hunt.hunt(barrier, (0, 2), report)
     assert result.survived
-    assert barrier.key in survivors.read(KERNELS.parent / "baselines" / waivers.FILE)
+    assert barrier.key in waivers.read(KERNELS.parent / "baselines" / waivers.FILE).survivors
 
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
@@ -175,7 +175,7 @@ LISTED = {BARRIER.key: "nobody shares anything"}
 
 
 def test_a_survivor_with_a_reason_is_no_complaint():
-    assert survivors.complaints([BARRIER], [OTHER], LISTED) == []
+    assert hunt.complaints([BARRIER], [OTHER], LISTED) == []
 
 
 @pytest.mark.parametrize(
@@ -192,15 +192,15 @@ def test_a_survivor_with_a_reason_is_no_complaint():
     ],
 )
 def test_list_and_survivors_must_be_the_same(survived, caught, listed, complaint):
-    (said,) = survivors.complaints(survived, caught, listed)
+    (said,) = hunt.complaints(survived, caught, listed)
     assert said.startswith(complaint)
 
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason(tmp_path):
     quoted = replace(OTHER, source=r'f("\n", __syncthreads());')
     path = tmp_path / "waivers.toml"
-    path.write_text("\n\n".join(survivors.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
-    assert survivors.read(path) == {BARRIER.key: "why", quoted.key: "why"}
+    path.write_text("\n\n".join(hunt.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
+    assert waivers.read(path).survivors == {BARRIER.key: "why", quoted.key: "why"}
 
 
 ENTRY = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
@@ -221,7 +221,7 @@ def test_a_mistake_in_the_list_is_told_by_entry_and_key(tmp_path, text, complain
     path = tmp_path / "waivers.toml"
     path.write_text(text)
     with pytest.raises(PeakgateError) as reported:
-        survivors.read(path)
+        waivers.read(path)
     assert complaint in str(reported.value)
 
 
@@ -231,4 +231,4 @@ def test_every_listed_survivor_is_a_mutant_of_a_kernel():
         for path in KERNELS.rglob("*.cu*")
         for mutant in mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
     }
-    assert survivors.read(KERNELS.parent / "baselines" / waivers.FILE).keys() - known == set()
+    assert waivers.read(KERNELS.parent / "baselines" / waivers.FILE).survivors.keys() - known == set()

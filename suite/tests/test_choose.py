@@ -1,7 +1,7 @@
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.device import choose, driver
-from peakgate.device.needs import groups
+from peakgate.device.choose import groups
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_gpu_that_is_not_there_is_refused(machine):
     with pytest.raises(PeakgateError, match="no GPU answers"):
         choose.open_device("gpu")
     machine(gpus=2)
-    with pytest.raises(PeakgateError, match=r"--device gpu:2: this machine has 2 GPU\(s\)"):
+    with pytest.raises(PeakgateError, match="--device gpu:2: this machine has 2 GPUs"):
         choose.open_device("gpu:2")
 
 

@@ -13,7 +13,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from peakgate.common.errors import PeakgateError
 from peakgate.device import emulator
-from peakgate.device.emulator import Compiler, KernelBuildError, toolchain
+from peakgate.device.emulator import Compiler, KernelBuildError
 from peakgate.device.emulator import build as build_module
 from peakgate.device.emulator import compiler as compiler_module
 
@@ -177,7 +177,6 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(compiler_module, "_zig_version", lambda: None)
-    compiler_module._find.cache_clear()
     compiler_module._search.cache_clear()
     return folder
 
@@ -237,8 +236,8 @@ def test_the_runtime_compiles_without_a_warning_for_every_machine(name: str, mac
     command = [part.replace(platform.machine(), machine) for part in zig.command]
     strict = ("-Wall", "-Wextra", "-Werror")
     built = tmp_path / "runtime.o"
-    done = toolchain.run(
-        [*command, *toolchain.runtime_flags(zig), *strict, "-c", build_module.HERE / name, "-o", built]
+    done = compiler_module.run(
+        [*command, *compiler_module.runtime_flags(zig), *strict, "-c", build_module.HERE / name, "-o", built]
     )
     assert done.stderr == ""
     with built.open("rb") as file:

@@ -86,7 +86,7 @@ def test_scans_give_the_sum_of_what_comes_before_and_the_total(source):
 def test_storage_that_is_used_again_without_a_barrier_is_a_race_between_the_two_lines(source):
     with pytest.raises(KernelDefect) as caught:
         launched(source, "again")
-    defect = caught.value
+    defect = caught.value.defects[0]
     first = next(number for number, line in enumerate(LINES, 1) if "const int sum = Block(storage).Sum(in[" in line)
     assert defect.kind is DefectKind.SHARED_RACE
     assert (defect.other_location, defect.location) == (f"blocks.cu:{first}", f"blocks.cu:{first + 1}")

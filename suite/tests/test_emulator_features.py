@@ -34,43 +34,38 @@ CHECKED_BY_THEMSELVES: dict[str, tuple[Triple, Triple, int]] = {
     "read": ((1, 1, 1), (64, 1, 1), 64),
 }
 
-every_build = pytest.mark.parametrize(
-    ("compiler", "checked"),
-    [(compiler, checked) for compiler in COMPILERS for checked in (True, False)],
-    ids=lambda value: value.name if isinstance(value, Compiler) else ("unchecked", "checked")[value],
-)
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
 
 
-def load(name: str, compiler: Compiler, *, checked: bool) -> EmulatedKernel:
-    return emulator.load(SOURCE, name, DEFINES, checked=checked, compiler=compiler)
+def load(name: str, compiler: Compiler) -> EmulatedKernel:
+    return emulator.load(SOURCE, name, DEFINES, compiler=compiler)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _prebuilt() -> None:
     names = (*CHECKED_BY_THEMSELVES, "hints", "values")
     for compiler in COMPILERS:
-        for checked in (True, False):
-            emulator.prebuild([(SOURCE, name, DEFINES) for name in names], checked=checked, compiler=compiler)
+        emulator.prebuild([(SOURCE, name, DEFINES) for name in names], compiler=compiler)
 
 
-@every_build
+@every_compiler
 @pytest.mark.parametrize("name", CHECKED_BY_THEMSELVES)
-def test_a_supported_feature_works(name: str, compiler: Compiler, checked: bool) -> None:
+def test_a_supported_feature_works(name: str, compiler: Compiler) -> None:
     grid, block, count = CHECKED_BY_THEMSELVES[name]
     ok = np.zeros(count, np.int32)
-    load(name, compiler, checked=checked).launch(grid, block, (ok, IN))
+    load(name, compiler).launch(grid, block, (ok, IN))
     np.testing.assert_array_equal(ok, np.ones(count))
 
 
-@every_build
-def test_loads_and_stores_with_cache_hints_are_plain_ones(compiler: Compiler, checked: bool) -> None:
+@every_compiler
+def test_loads_and_stores_with_cache_hints_are_plain_ones(compiler: Compiler) -> None:
     out = np.zeros(64, np.float32)
-    load("hints", compiler, checked=checked).launch((1, 1, 1), (64, 1, 1), (out, IN))
+    load("hints", compiler).launch((1, 1, 1), (64, 1, 1), (out, IN))
     np.testing.assert_array_equal(out, 4 * IN[:64])
 
 
-@every_build
-def test_values_of_every_kind_are_passed(compiler: Compiler, checked: bool) -> None:
+@every_compiler
+def test_values_of_every_kind_are_passed(compiler: Compiler) -> None:
     pair = np.zeros(1, np.dtype([("first", "i4"), ("second", "f8")], align=True))
     pair[0] = (3, 4.5)
     arguments: tuple[Any, ...] = (
@@ -82,7 +77,7 @@ def test_values_of_every_kind_are_passed(compiler: Compiler, checked: bool) -> N
         np.arange(8, dtype=np.int32),
         np.ones(1, np.float64),
     )
-    load("values", compiler, checked=checked).launch((1, 1, 1), (1, 1, 1), arguments)
+    load("values", compiler).launch((1, 1, 1), (1, 1, 1), arguments)
     np.testing.assert_array_equal(ok, np.ones(6))
 
 

@@ -247,7 +247,6 @@ def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
     assert caught.value.kind is DefectKind.UNWRITTEN_OUTPUT
 
 
-@pytest.mark.parametrize("checked", [True, False])
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
@@ -255,13 +254,11 @@ def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
         ("memset(0, 0, out[0] + 4);", r"an address that belongs to nothing \(0\)"),
     ],
 )
-def test_a_wild_address_is_a_defect_with_or_without_checks(
-    body: str, complaint: str, checked: bool, source: Path
-) -> None:
+def test_a_wild_address_is_a_defect(body: str, complaint: str, source: Path) -> None:
     text = f"__global__ void kernel(int* out) {{ {body} }}\n".replace("nullptr +", "(int*)(size_t)")
     for _ in range(2):  # the process goes on, and the next launch finds it whole
         with pytest.raises(KernelDefect, match=complaint):
-            loaded(source, text, checked=checked).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
+            loaded(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
 
 
 def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

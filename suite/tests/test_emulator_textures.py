@@ -134,7 +134,7 @@ def test_what_cuda_has_no_object_for_is_refused(
 def test_a_case_listed_as_data_keeps_its_objects(how: Texture | Surface | None) -> None:
     plain = Buffer(Role.INOUT, (4, 2), "float32")
     buffer = plain if how is None else TexelBuffer(Role.INOUT, (4, 2), "float32", None, how)
-    kept = listing._argument(json.loads(json.dumps(listing._described_argument(buffer))))
+    kept = listing.as_record(json.loads(json.dumps(listing.as_data(buffer))))
     assert kept == buffer
     assert seen_as(plain, buffer) == buffer
     assert seen_as(buffer, plain) == plain

@@ -1,5 +1,5 @@
 import pytest
-from peakgate.device import libraries
+from peakgate.device import driver
 from peakgate.device.interface import KernelCrash, KernelFault, failure
 
 
@@ -27,12 +27,12 @@ def test_the_version_of_cublas_is_that_of_its_wheel_and_unknown_without_one(monk
 
     def version(wheel):
         if wheel not in installed:
-            raise libraries.PackageNotFoundError(wheel)
+            raise driver.PackageNotFoundError(wheel)
         return installed[wheel]
 
-    monkeypatch.setattr(libraries, "version", version)
-    assert libraries.cublas_version() == "12.9.2.10"
+    monkeypatch.setattr(driver, "version", version)
+    assert driver.cublas_version() == "12.9.2.10"
     installed["nvidia-cublas"] = "13.8.0.4"
-    assert libraries.cublas_version() == "13.8.0.4"
+    assert driver.cublas_version() == "13.8.0.4"
     installed.clear()
-    assert libraries.cublas_version() is None
+    assert driver.cublas_version() is None

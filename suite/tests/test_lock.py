@@ -14,67 +14,67 @@ UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
 
 @pytest.fixture(autouse=True)
-def no_lock_of_our_own(monkeypatch):
+def own_locks(monkeypatch, tmp_path):
     monkeypatch.delenv(HELD_VARIABLE, raising=False)
+    monkeypatch.setattr(lock, "FOLDERS", (tmp_path,))
 
 
-def elsewhere(folder, wait_s=0.0, **options):
+def elsewhere(wait_s=0.0):
     """As a process that is not started by the holder."""
     before = os.environ.pop(HELD_VARIABLE)
     try:
-        with locked(UUID, wait_s, folder=folder, **options):
+        with locked(UUID, wait_s):
             pass
     finally:
         os.environ[HELD_VARIABLE] = before
 
 
 def test_a_second_run_is_told_who_has_the_gpu_and_may_have_it_afterwards(tmp_path):
-    with locked(UUID, folder=tmp_path):
+    with locked(UUID):
         with pytest.raises(CannotDecide, match=f"{UUID}: in use by pid {os.getpid()} .user .*, `.*`, since 2") as busy:
-            elsewhere(tmp_path)
+            elsewhere()
         assert refused(busy.value) is ExitCode.UNDECIDED
-    with locked(UUID, 0.0, folder=tmp_path):
+    with locked(UUID, 0.0):
         pass
 
 
-def test_a_run_that_waits_says_so_once(tmp_path, monkeypatch):
-    now, said = [0.0], []
+def test_a_run_that_waits_says_so_once(monkeypatch, capsys):
+    now = [0.0]
     monkeypatch.setattr(lock.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(lock.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    with locked(UUID, folder=tmp_path), pytest.raises(CannotDecide):
-        elsewhere(tmp_path, 3.0, say=said.append)
+    with locked(UUID), pytest.raises(CannotDecide):
+        elsewhere(3.0)
     assert now[0] == pytest.approx(3.0)
-    assert len(said) == 1
-    assert said[0].endswith("; waiting up to 3 s\n")
+    assert capsys.readouterr().err.endswith("; waiting up to 3 s\n")
 
 
 def test_what_the_holder_starts_measures_under_its_lock(tmp_path):
-    with locked(UUID, 0.0, folder=tmp_path), locked(UUID, 0.0, folder=tmp_path):
+    with locked(UUID, 0.0), locked(UUID, 0.0):
         assert len(inherited()) == 1
     assert inherited() == ()
 
 
 def test_another_gpu_and_no_gpu_are_free(tmp_path):
-    with locked(UUID, folder=tmp_path), locked(UUID[:-1] + "2", 0.0, folder=tmp_path), locked(None, 0.0):
+    with locked(UUID), locked(UUID[:-1] + "2", 0.0), locked(None, 0.0):
         pass
 
 
 def test_a_process_that_outlives_its_holder_keeps_the_gpu_locked_until_it_ends(tmp_path):
-    with locked(UUID, folder=tmp_path):
+    with locked(UUID):
         child = subprocess.Popen(
             [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=inherited(), text=True
         )
-    with pytest.raises(CannotDecide), locked(UUID, 0.0, folder=tmp_path):
+    with pytest.raises(CannotDecide), locked(UUID, 0.0):
         pass
     child.communicate("\n")
-    with locked(UUID, 0.0, folder=tmp_path):
+    with locked(UUID, 0.0):
         pass
 
 
 def test_every_user_may_open_the_lock_whatever_the_umask_of_the_first_one(tmp_path):
     before = os.umask(0o077)
     try:
-        with locked(UUID, folder=tmp_path):
+        with locked(UUID):
             pass
     finally:
         os.umask(before)
@@ -88,7 +88,7 @@ def test_a_link_in_place_of_the_lock_is_refused_and_not_written_through(tmp_path
     (tmp_path / f"peakgate-{UUID}.lock").symlink_to(target)
     with (
         pytest.raises(PeakgateError, match=r"this GPU's lock cannot be opened .*; remove that file"),
-        locked(UUID, folder=tmp_path),
+        locked(UUID),
     ):
         pass
     assert target.read_text() == "kept"
@@ -96,18 +96,18 @@ def test_a_link_in_place_of_the_lock_is_refused_and_not_written_through(tmp_path
 
 @pytest.mark.parametrize("content", ["", "{", json.dumps({"pid": 1})])
 def test_a_holder_that_left_no_name_is_waited_for_all_the_same(tmp_path, content):
-    with locked(UUID, folder=tmp_path):
+    with locked(UUID):
         next(tmp_path.iterdir()).write_text(content)
         with pytest.raises(CannotDecide, match="in use by a run that did not say which"):
-            elsewhere(tmp_path)
+            elsewhere()
 
 
 def test_control_characters_of_a_holder_do_not_reach_the_terminal(tmp_path):
     about = {"pid": 1, "user": "\x1b[31m", "command": "a\nb", "since": ""}
-    with locked(UUID, folder=tmp_path):
+    with locked(UUID):
         next(tmp_path.iterdir()).write_text(json.dumps(about))
         with pytest.raises(CannotDecide) as busy:
-            elsewhere(tmp_path)
+            elsewhere()
     assert str(busy.value).isprintable()
 
 

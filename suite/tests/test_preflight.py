@@ -25,7 +25,7 @@ def test_what_the_driver_does_not_tell_raises_no_concern():
 @pytest.mark.parametrize(
     ("change", "reported"),
     [
-        ({"other_processes": 2}, "2 other process(es) hold this GPU"),
+        ({"other_processes": 2}, "2 other processes on this GPU"),
         ({"throttle_reasons": ("software power cap",)}, "held down by software power cap"),
         ({"power_limit_w": 500.0}, "500 W, 700 W is this GPU's default"),
         ({"temperature_c": 91}, "91 °C"),

@@ -1,7 +1,9 @@
 """Whole runs as a user starts them, each in a process of its own."""
 
+import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 DEFECTS = Path(__file__).parent / "defects" / "project"
 
 
-def run(folder, *arguments, project=ROOT, device="cpu"):
+def run(folder, *arguments, project=ROOT, device="cpu", **options):
     return subprocess.run(
         [
             *(sys.executable, "-m", "peakgate", "bench", "--device", device, f"--out={folder}"),
@@ -23,6 +25,7 @@ def run(folder, *arguments, project=ROOT, device="cpu"):
         capture_output=True,
         text=True,
         check=False,
+        **options,
     )
 
 
@@ -225,3 +228,64 @@ def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tm
     assert done.returncode == 1
     assert "smem_pad-8192-32x8-unpadded on" in done.stdout
     assert "BELOW_FLOOR" in done.stdout
+
+
+def test_an_old_verdict_and_run_file_do_not_outlive_the_start_of_a_run(tmp_path):
+    for name in ("bench.json", "run.json"):
+        (tmp_path / name).write_text("{}")
+    done = run(tmp_path, "-k", "no_such_case", f"--benchmark-json={tmp_path / 'run.json'}")
+    assert done.returncode == 2
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def limited_files(most_bytes):
+    """What a full disk does to a writer: the write that exceeds this size fails."""
+
+    def limit():
+        import resource  # noqa: PLC0415  (in the child)
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return limit
+
+
+@pytest.mark.parametrize("most_bytes", [100, 3000])
+def test_a_full_disk_is_one_line_and_exit_2(tmp_path, most_bytes):
+    done = run(tmp_path, "-k", "memcpy", preexec_fn=limited_files(most_bytes))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"cannot be written ({os.strerror(errno.EFBIG)})" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize("option", ["--out={}/file/below", "--benchmark-storage={}/file/below"])
+def test_a_place_that_takes_no_files_is_one_line_and_exit_2(tmp_path, option):
+    (tmp_path / "file").write_text("")
+    done = run(tmp_path, "-k", "memcpy", option.format(tmp_path))
+    assert done.returncode == 2
+    assert "cannot be written (Not a directory)" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+CASES = """
+from peakgate.case import Family
+def cases(scale):
+    {}
+FAMILY = Family("mine", "synthetic", (), cases, lambda case: iter(()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reported"),
+    [
+        ("raise ValueError('no size')", "family.py:4: cases() of the family mine gives no cases: ValueError: no size"),
+        ("import os; os.abort()", "not measured: its process was ended by SIGABRT during start"),
+        ("raise SystemExit(0)", "family.py:4: cases() of the family mine gives no cases: SystemExit: 0"),
+    ],
+)
+def test_a_family_without_cases_is_one_line_and_never_passes(project, tmp_path, body, reported):
+    done = run(tmp_path, project=project(CASES.format(body)))
+    assert done.returncode == (3 if "abort" in body else 2), done.stdout + done.stderr
+    assert reported in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr

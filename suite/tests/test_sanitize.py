@@ -3,12 +3,14 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
+from peakgate.common.processes import run_in_group
 from peakgate.project.catalogue import kernel_name, problems
-from peakgate.sanitize import command, tool
+from peakgate.sanitize import command
 from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
 from peakgate.verdict import ExitCode
 
@@ -203,7 +205,9 @@ def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, m
 
 
 def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
-    lines = {name: tool.command("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"]) for name in tool.TOOLS}
+    lines = {
+        name: command.command_line("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"]) for name in command.TOOLS
+    }
     assert "--kernel-name" not in lines["initcheck"]
     assert "regex=(^|[^A-Za-z_])(a|b)" in lines["racecheck"]
     assert [name for name, line in lines.items() if "--padding" in line] == ["memcheck"]
@@ -212,9 +216,10 @@ def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
 
 def test_a_run_keeps_its_output_and_is_stopped_at_its_limit(tmp_path):
     log = tmp_path / "log"
-    assert tool.run([sys.executable, "-c", "print('said')"], log, 60)
+    with log.open("wb") as stream:
+        assert run_in_group([sys.executable, "-c", "print('said')"], 60, stdout=stream) == 0
     assert log.read_text() == "said\n"
-    assert not tool.run([sys.executable, "-c", "import threading; threading.Event().wait()"], log, 0.01)
+    assert run_in_group([sys.executable, "-c", "import threading; threading.Event().wait()"], 0.01) is None
 
 
 @pytest.mark.parametrize(
@@ -241,18 +246,19 @@ def test_an_index_without_a_gpu_is_told(tmp_path, monkeypatch):
 def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypatch, capsys):
     """The commands are replaced, the files are as a run leaves them."""
 
-    def leave(line, log, limit_s):
+    def leave(line, limit_s, *, stdout, stderr):
+        log = Path(stdout.name)
         name = line[line.index("--tool") + 1]
         log.write_text("")
         log.with_suffix(".xml").write_bytes(xml(record("Invalid write")) if name == "memcheck" else xml())
         entries = [{"machine": {"name": "NVIDIA H200", "driver": "580.1"}}, LAUNCH, DONE]
         log.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, entries)))
-        return name != "synccheck"
+        return None if name == "synccheck" else 0
 
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
-    monkeypatch.setattr(tool, "find", lambda: "compute-sanitizer")
-    monkeypatch.setattr(tool, "version", lambda program: "2025.3.1.0")
-    monkeypatch.setattr(tool, "run", leave)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(command, "_version", lambda program: "2025.3.1.0")
+    monkeypatch.setattr(command, "run_in_group", leave)
     assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.REGRESSION
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert (verdict["exit_code"], verdict["sanitizer"], verdict["machine"]["driver"]) == (1, "2025.3.1.0", "580.1")

@@ -2,15 +2,15 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
-from peakgate.sanitize import tool
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(tool.find() is None, reason="compute-sanitizer is not on PATH"),
+    pytest.mark.skipif(shutil.which("compute-sanitizer") is None, reason="compute-sanitizer is not on PATH"),
 ]
 
 DEFECTS = {

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.waivers import DefectKey, Waiver, accepted, complaints, entry, read
+from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, read, set_apart
 from peakgate.sanitize import report
 from peakgate.sanitize.report import Defect, Journal, ToolReport
 
@@ -43,9 +43,9 @@ def test_a_mistake_in_the_file_is_one_line_with_entry_and_key(tmp_path, text, co
 
 
 def test_a_defect_is_accepted_up_to_its_last_day_and_only_at_its_line():
-    assert accepted(WAIVED, KEY, TODAY) is not None
-    assert accepted(WAIVED, KEY, date(2026, 11, 23)) is None
-    assert accepted(WAIVED, KEY._replace(line="out[i] = in[i];"), TODAY) is None
+    defects = ((KEY, "here"), (KEY._replace(line="out[i] = in[i];"), "elsewhere"))
+    assert set_apart(defects, WAIVED, TODAY) == (("elsewhere",), (("here", WAIVED[KEY]),))
+    assert set_apart(defects, WAIVED, date(2026, 11, 23)) == (("here", "elsewhere"), ())
 
 
 def test_an_entry_that_matches_nothing_or_has_expired_is_a_complaint_where_it_was_looked_for():

@@ -1,15 +1,14 @@
 """Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
 
-from peakgate.device.emulator.arguments import Given
+from peakgate.device.emulator.arguments import Given, TexelArray
 from peakgate.device.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
-from peakgate.device.emulator.compiler import Compiler, available_compilers, find_compiler
+from peakgate.device.emulator.compiler import Compiler, KernelBuildError, available_compilers, find_compiler
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect
-from peakgate.device.emulator.launch import MAX_COOPERATIVE_THREADS, EmulatedKernel, load
-from peakgate.device.emulator.textures import TexelArray
-from peakgate.device.emulator.toolchain import KernelBuildError
+from peakgate.device.emulator.launch import ACCESS_BUDGET, MAX_COOPERATIVE_THREADS, EmulatedKernel, load
 from peakgate.device.emulator.trace import SharedAccess, Trace
 
 __all__ = [
+    "ACCESS_BUDGET",
     "DEFAULT_CAPABILITY",
     "MAX_COOPERATIVE_THREADS",
     "BuildOptions",

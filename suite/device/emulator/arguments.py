@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from peakgate import texels
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.device.emulator.structures import Buffer, Parameter, Texture
-from peakgate.device.emulator.textures import TexelArray, fill
-from peakgate.texels import Surface
 
 MAX_ARGUMENTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TexelArray:
+    """An array given for a texture or surface object; ``described`` says how the kernel sees it."""
+
+    array: np.ndarray[Any, Any]
+    described: texels.TexelBuffer
+
 
 Given = np.ndarray[Any, Any] | np.generic | bytes | TexelArray
 """An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes; for a
 texture or surface object an array and how it is seen."""
 
 _OBJECT_BYTES = 8
+_KINDS = {"u": 0, "i": 1, "f": 2}
+_ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 
 
 class Arguments:
@@ -29,7 +41,7 @@ class Arguments:
 
     def __init__(self, kernel: str, parameters: Sequence[Parameter], given: Sequence[Given]) -> None:
         if len(given) != len(parameters):
-            raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected {len(parameters)}")
+            raise PeakgateError(f"{kernel}: {counted(len(given), 'argument')} given, expected {len(parameters)}")
         if len(given) > MAX_ARGUMENTS:
             raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}")
         self.buffers = (Buffer * (len(given) + 1))()
@@ -53,17 +65,17 @@ class Arguments:
         return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
 
     def expect_written(self, places: Iterable[int]) -> None:
-        """Mark outputs: a checked launch reports what of them is read before it is written, or never written."""
+        """Mark outputs: a launch reports what of them is read before it is written, or never written."""
         for place in places:
             self._by_place[place].is_output = 1
 
     def unwritten(self) -> list[tuple[int, int, int, int]]:
-        """Argument, bytes, how many of them a checked launch did not write, and the first, of incomplete outputs."""
+        """Argument, bytes, how many of them a launch did not write, and the first, of incomplete outputs."""
         known = self.buffers[: self.buffer_count]
         return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
 
     def report_nonfinite(self, given: Sequence[Given]) -> None:
-        """Mark arrays of floating-point numbers: a checked launch reports each NaN or infinity written to them."""
+        """Mark arrays of floating-point numbers: a launch reports each NaN or infinity written to them."""
         for place, buffer in self._by_place.items():
             value = given[place]
             array = value.array if isinstance(value, TexelArray) else value
@@ -87,8 +99,8 @@ class Arguments:
             raise PeakgateError(
                 f"{where}: {given.dtype} {given.shape} given for texels, expected {described.dtype} {described.shape}"
             )
-        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, Surface))
-        described_at = fill(self.textures[self.texture_count], value, buffer)
+        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, texels.Surface))
+        described_at = _describe(self.textures[self.texture_count], value, buffer)
         self.texture_count += 1
         return self._scalar(where, np.uint64(described_at), parameter)
 
@@ -126,6 +138,24 @@ class Arguments:
         stored = ctypes.create_string_buffer(value.tobytes(), value.nbytes)
         self._scalars.append(stored)
         return ctypes.addressof(stored)
+
+
+def _describe(texture: Texture, given: TexelArray, buffer: Buffer) -> int:
+    """Describe the object whose texels are in ``buffer``; its address, which is the kernel's argument."""
+    how, extent, dtype = given.described.seen_as, given.described.texels, given.array.dtype
+    texture.buffer = ctypes.pointer(buffer)
+    texture.dimensions = extent.dimensions
+    texture.size[:] = (extent.width, extent.height or 1, extent.depth or 1)
+    texture.layers = extent.layers
+    texture.channels, texture.channel_bytes, texture.kind = how.channels, dtype.itemsize, _KINDS[dtype.kind]
+    texture.is_surface = not isinstance(how, texels.Texture)
+    if isinstance(how, texels.Texture):
+        texture.address = _ADDRESS[how.address]
+        texture.linear = how.linear
+        texture.normalized_coordinates, texture.normalized_values = how.normalized_coords, how.normalized_read
+        if how.linear_memory:
+            texture.dimensions = 0
+    return ctypes.addressof(texture)
 
 
 def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Parameter) -> None:

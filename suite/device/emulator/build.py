@@ -11,48 +11,35 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.sources import device_only, read_sources
 from peakgate.common.cache import CACHE_VARIABLE, cache_folder
 from peakgate.common.errors import PeakgateError
-from peakgate.device.emulator.compiler import Compiler, find_compiler
-from peakgate.device.emulator.ptx import translated
-from peakgate.device.emulator.toolchain import (
+from peakgate.device.emulator.compiler import (
     COMMON,
+    Compiler,
     KernelBuildError,
     builds_folder,
     failed,
+    find_compiler,
     kernel_flags,
     link,
     must_run,
     run,
     runtime_flags,
 )
+from peakgate.device.emulator.ptx import translated
+from peakgate.device.emulator.symbols import symbols_of
 
 HERE = Path(__file__).parent
-HEADERS = (
-    "cuda_cpu.h",
-    "cuda_math.h",
-    "cuda_types.h",
-    "cuda_groups.h",
-    "cuda_cub.h",
-    "cuda_half.h",
-    "cuda_narrow.h",
-    "cuda_sync.h",
-    "cuda_ptx.h",
-    "cuda_textures.h",
-    "runtime_api.h",
-)
+HEADERS = (*sorted(path.name for path in HERE.glob("cuda_*.h")), "runtime_api.h")
 _TEXTURES = re.compile(
     r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
 )
 """What only ``cuda_textures.h`` declares: few kernels need it, and it would cost each a hundredth of a second."""
-RUNTIME_SOURCES = (
-    *("runtime.cpp", "warp.cpp", "clocks.cpp", "named_barriers.cpp", "sync_objects.cpp", "cooperative.cpp"),
-    *("memory.cpp", "checks.cpp", "async_copy.cpp", "textures.cpp", "watchdog.cpp", "faults.cpp"),
-)
+RUNTIME_SOURCES = tuple(sorted(path.name for path in HERE.glob("*.cpp")))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
 DEFAULT_CAPABILITY = (9, 0)
@@ -65,6 +52,7 @@ class BuildOptions(TypedDict, total=False):
     include: tuple[Path, ...]
     options: tuple[str, ...]
     capability: tuple[int, int]
+    compiler: Compiler
 
 
 _ENTRY = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}]*>)?")
@@ -84,7 +72,6 @@ def build_kernel(
     include: tuple[Path, ...] = (),
     options: tuple[str, ...] = (),
     capability: tuple[int, int] = DEFAULT_CAPABILITY,
-    checked: bool = True,
     compiler: Compiler | None = None,
 ) -> Path:
     """The shared object of one ``__global__`` function; built unless an equal build is there already.
@@ -108,7 +95,7 @@ def build_kernel(
         for option in map(_OPTION.match, options)
         if option
     ]
-    flags = (*kernel_flags(compiler, checked=checked), *(option for option in taken if option[:2] not in ("-D", "-U")))
+    flags = (*kernel_flags(compiler), *(option for option in taken if option[:2] not in ("-D", "-U")))
     given = (f"__CUDA_ARCH__={capability[0]}{capability[1]}0", *(f"{name}={value}" for name, value in defines))
     macros = [
         _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
@@ -201,25 +188,17 @@ def build_runtime(compiler: Compiler) -> Path:
 
 def prebuild(
     wanted: Iterable[tuple[Path, str, tuple[tuple[str, str], ...]]],
-    *,
-    include: tuple[Path, ...] = (),
-    options: tuple[str, ...] = (),
-    capability: tuple[int, int] = DEFAULT_CAPABILITY,
-    checked: bool = True,
-    compiler: Compiler | None = None,
+    **common: Unpack[BuildOptions],
 ) -> None:
     """Builds kernels, each a ``(source, kernel, defines)``, in parallel on every processor.
 
     What does not build is left for ``load`` to report: it names the kernel that is really asked for.
     """
-    compiler = compiler or find_compiler()
-    build_runtime(compiler)
+    build_runtime(common.get("compiler") or find_compiler())
 
     def build(item: tuple[Path, str, tuple[tuple[str, str], ...]]) -> None:
         try:
-            build_kernel(
-                *item, include=include, options=options, capability=capability, checked=checked, compiler=compiler
-            )
+            build_kernel(*item, **common)
         except KernelBuildError:
             return
 
@@ -256,25 +235,18 @@ def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], kern
 
 def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
-    from elftools.elf.constants import SH_FLAGS  # noqa: PLC0415  # a kernel from the cache does without elftools
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
-    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
-
-    with built.open("rb") as file:
-        elf = ELFFile(file)
-        static = sum(section["sh_size"] for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_TLS)
-        tables = (section for section in elf.iter_sections() if isinstance(section, SymbolTableSection))
-        symbols = [symbol for table in tables for symbol in table.iter_symbols()]
+    symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
+    ends: dict[str, int] = {}
+    for symbol in symbols:
+        if symbol.section:
+            ends[symbol.section] = max(ends.get(symbol.section, 0), symbol.address + symbol.size)
+    static = sum(ends.values())
     if static > MAX_STATIC_SHARED:
         raise KernelBuildError(
             f"{source.name}: kernel {kernel} has {static} bytes of static shared memory, CUDA allows "
             f"{MAX_STATIC_SHARED}; declare it 'extern __shared__' and give the size at launch"
         )
-    return [
-        symbol.name
-        for symbol in symbols
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_TLS"
-    ]
+    return [symbol.name for symbol in symbols if not symbol.section]
 
 
 def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:

@@ -88,87 +88,7 @@ const Region* nearest_region(uintptr_t address) {
     abandon_launch();
 }
 
-// ---- writes whose value matters ----
-
-// A hook comes before its write. So the write is remembered, and looked at as soon as the thread goes on: nothing else
-// runs in between.
-struct Write {
-    uintptr_t address;
-    size_t size;
-    uint64_t before; // the first eight bytes as they were
-    uintptr_t caller;
-    Clash clash;
-    Space space;
-    uintptr_t offset;
-    Access earlier;
-    int floating_size; // not 0: no race, but a number that may not be finite
-};
-constexpr int MAX_WRITES = 4;
-Write writes[MAX_WRITES];
-int write_count;
-int64_t budget_kept; // while there are writes to look at, the budget seems to be spent
-
-uintptr_t written_at; // the access that is being checked
-size_t written_size;
-
-uint64_t first_bytes(uintptr_t address, size_t size) {
-    uint64_t value = 0;
-    memcpy(&value, reinterpret_cast<const void*>(address), size < 8 ? size : 8);
-    return value;
-}
-
-void look_at_later(const Write& write) {
-    if (write_count == MAX_WRITES) return;
-    if (write_count == 0) {
-        budget_kept = state.budget_left;
-        state.budget_left = 0;
-    }
-    writes[write_count++] = write;
-}
-
-void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
-                 const char* values) {
-    constexpr const char* words[] = {"read after write", "write after write", "write after read"};
-    const bool other_block = earlier.epoch < state.block_epoch;
-    const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
-    Report* noted = report(kind, caller, state.image + earlier.address,
-                           "%s of the same %s word (byte %ld) by another %s, and nothing orders the two%s", words[clash],
-                           is_shared(space) ? "shared" : "global", place(space, offset),
-                           other_block ? "block" : "thread", values);
-    if (noted && !other_block && earlier.thread != state.current) {
-        noted->has_other_thread = 1;
-        noted->other_thread = state.threads[earlier.thread].index;
-    }
-}
-
-bool is_finite(const char* value, int size) {
-    uint64_t bits = 0;
-    memcpy(&bits, value, static_cast<size_t>(size));
-    const uint64_t exponent = size == 2 ? 0x7c00 : size == 4 ? 0x7f800000 : 0x7ff0000000000000;
-    return (bits & exponent) != exponent;
-}
-
-void look_at(const Write& write) {
-    const auto* value = reinterpret_cast<const char*>(write.address);
-    if (write.floating_size) {
-        const auto step = static_cast<size_t>(write.floating_size);
-        for (size_t at = 0; at + step <= write.size; at += step) {
-            if (is_finite(value + at, write.floating_size)) continue;
-            report(NONFINITE, write.caller, 0, "NaN or infinity is written to byte %ld of an array",
-                   static_cast<long>(write.offset + at));
-            return;
-        }
-        return;
-    }
-    const uint64_t after = first_bytes(write.address, write.size);
-    char values[64];
-    const int digits = write.size < 8 ? static_cast<int>(2 * write.size) : 16;
-    snprintf(values, sizeof values, ": 0x%0*llx %s 0x%0*llx", digits, static_cast<unsigned long long>(after),
-             write.clash == WRITE_AFTER_WRITE ? "over" : "over the read", digits,
-             static_cast<unsigned long long>(write.before));
-    report_race(write.earlier, write.clash, write.space, write.offset, write.caller,
-                write.clash == WRITE_AFTER_WRITE && after == write.before, values);
-}
+// ---- accesses ----
 
 __attribute__((noinline)) void watched_write(const Region& region, uintptr_t address, size_t size, uintptr_t caller) {
     const Buffer& buffer = *region.buffer;
@@ -236,26 +156,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
 
 } // namespace
 
-void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
-    if (clash != READ_AFTER_WRITE) {
-        const uint64_t before = first_bytes(written_at, written_size);
-        look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0});
-        return;
-    }
-    report_race(earlier, clash, space, offset, caller, false, "");
-}
-
-bool settle_writes() {
-    if (write_count == 0) return false;
-    state.budget_left += budget_kept;
-    const int count = write_count;
-    write_count = 0;
-    for (int i = 0; i < count; ++i) look_at(writes[i]);
-    return true;
-}
-
 void end_checks() {
-    if (!state.launch.checked) return;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         Buffer& buffer = state.launch.buffers[i];
         if (!buffer.is_output || !regions[i].cells) continue;
@@ -271,12 +172,12 @@ void end_checks() {
     }
 }
 
-size_t shared_shadow_size() { return state.launch.checked ? (state.shared_size / 4 + 1) * sizeof(Cell) : 0; }
+size_t shared_shadow_size() { return (state.shared_size / 4 + 1) * sizeof(Cell); }
 char* shared_shadow_start() { return reinterpret_cast<char*>(shared_shadow.cells); }
 
 bool begin_checks() {
     region_count = 0;
-    write_count = 0;
+    forget_writes();
     last_region = 0;
     if (state.epoch > LAST_EPOCH) {
         release(shared_shadow);
@@ -285,7 +186,6 @@ bool begin_checks() {
         state.epoch = 0;
     }
     state.launch_since = state.ordered_epoch = ++state.epoch;
-    if (!state.launch.checked) return true;
     size_t cells = 0;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
@@ -304,7 +204,7 @@ bool begin_checks() {
 }
 
 void check_heap(uintptr_t start, size_t used) {
-    if (!state.launch.checked || !reserve(heap_shadow, HEAP_BYTES / 4)) return;
+    if (!reserve(heap_shadow, HEAP_BYTES / 4)) return;
     const int place = state.launch.buffer_count;
     regions[place] = {start, used, -1, false, OUTPUT, heap_shadow.cells, nullptr};
     region_count = place + 1;
@@ -359,6 +259,17 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller) {
     access<ASYNC_ISSUE>(address, size, caller);
 }
 
+static void* copied(void* destination, const void* source, size_t bytes, uintptr_t caller) {
+    check_read(source, bytes, caller);
+    check_write(destination, bytes, caller);
+    return memmove(destination, source, bytes);
+}
+
+static void* filled(void* destination, int value, size_t bytes, uintptr_t caller) {
+    check_write(destination, bytes, caller);
+    return memset(destination, value, bytes);
+}
+
 } // namespace peakgate
 
 using namespace peakgate;
@@ -385,14 +296,11 @@ void peakgate_access(const void* address, size_t size, int writes, const void* c
 }
 
 void* peakgate_memcpy(void* destination, const void* source, size_t bytes) {
-    check_read(source, bytes, PEAKGATE_CALLER);
-    check_write(destination, bytes, PEAKGATE_CALLER);
-    return memmove(destination, source, bytes);
+    return copied(destination, source, bytes, PEAKGATE_CALLER);
 }
 
 void* peakgate_memset(void* destination, int value, size_t bytes) {
-    check_write(destination, bytes, PEAKGATE_CALLER);
-    return memset(destination, value, bytes);
+    return filled(destination, value, bytes, PEAKGATE_CALLER);
 }
 
 // ---- the hooks of -fsanitize=thread ----
@@ -419,18 +327,13 @@ PEAKGATE_HOOKS(16)
 PEAKGATE_API void __tsan_read_range(void* p, size_t size) { check_read(p, size, PEAKGATE_CALLER); }
 PEAKGATE_API void __tsan_write_range(void* p, size_t size) { check_write(p, size, PEAKGATE_CALLER); }
 PEAKGATE_API void* __tsan_memcpy(void* destination, const void* source, size_t bytes) {
-    check_read(source, bytes, PEAKGATE_CALLER);
-    check_write(destination, bytes, PEAKGATE_CALLER);
-    return memmove(destination, source, bytes);
+    return copied(destination, source, bytes, PEAKGATE_CALLER);
 }
 PEAKGATE_API void* __tsan_memmove(void* destination, const void* source, size_t bytes) {
-    check_read(source, bytes, PEAKGATE_CALLER);
-    check_write(destination, bytes, PEAKGATE_CALLER);
-    return memmove(destination, source, bytes);
+    return copied(destination, source, bytes, PEAKGATE_CALLER);
 }
 PEAKGATE_API void* __tsan_memset(void* destination, int value, size_t bytes) {
-    check_write(destination, bytes, PEAKGATE_CALLER);
-    return memset(destination, value, bytes);
+    return filled(destination, value, bytes, PEAKGATE_CALLER);
 }
 PEAKGATE_API void __tsan_init() {}
 PEAKGATE_API void __tsan_func_entry(void*) {}

@@ -1,4 +1,4 @@
-"""The C++ compiler that kernels are built with for the emulator: whichever of three is there."""
+"""The C++ compiler that kernels are built with for the emulator: which of three, how it is called, what it said."""
 
 from __future__ import annotations
 
@@ -10,15 +10,70 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
+from peakgate.build import bounded
+from peakgate.build.cubin import BuildError, advice
+from peakgate.build.sources import SourceFile, no_such_kernel
+from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 
 MIN_GCC = 12
 MIN_CLANG = 16
 """Older ones instrument vector accesses in a way that reads as a race."""
 MIN_ZIG = (0, 14)
+
+COMMON = (
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-U_FORTIFY_SOURCE",
+    "-fno-stack-protector",
+)
+_KERNEL = (
+    *COMMON,
+    "-w",  # what a CUDA compiler accepts is not to be judged by another
+    "-g1",
+    "-gdwarf-4",
+    "-fno-strict-aliasing",  # kernels reinterpret float* as float4*
+    "-fwrapv",
+    "-fno-finite-loops",  # an endless loop is to be found, not assumed away
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-optimize-sibling-calls",  # a return address must lie in the caller
+)
+_CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
+_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
+# Vectorized accesses wider than 16 bytes would go unchecked.
+_CHECKED_CLANG = (
+    "-fsanitize=array-bounds,alignment",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+)
+# Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
+_GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
+
+_NOT_EMULATED = {
+    r"\basm\b": "this inline PTX",
+    r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
+    r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
+    r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
+    r"\bcub/|\bcub::": "this part of CUB",
+    r"\bthrust/|\bthrust::": "Thrust",
+    r"\bcurand\w*": "cuRAND",
+    r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
+    r"\bCUtensorMap\b": "TMA",
+}
+
+NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
+"""How the message about a kernel ends that needs what only a GPU has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +103,19 @@ def find_compiler() -> Compiler:
 
     Raises PeakgateError if there is none; it names the versions that are there but too old.
     """
-    return _find(os.environ.get("PATH", ""))
-
-
-def available_compilers() -> tuple[Compiler, ...]:
-    """Every usable compiler, the preferred one first."""
-    found, _ = _search(os.environ.get("PATH", ""))
-    return found
-
-
-@lru_cache
-def _find(path: str) -> Compiler:
-    found, unusable = _search(path)
+    found, unusable = _search(os.environ.get("PATH", ""))
     if found:
         return found[0]
     seen = f" ({', '.join(unusable)})" if unusable else ""
     raise PeakgateError(
         f"no C++ compiler for the kernel emulator{seen}: expected g++ >= {MIN_GCC} or clang++ >= {MIN_CLANG} on PATH, "
-        f"or the ziglang package >= {_dotted(MIN_ZIG)}; install one of the three, e.g. 'pip install ziglang'"
+        f"or the ziglang package >= {'.'.join(map(str, MIN_ZIG))}; install one of the three, e.g. 'pip install ziglang'"
     )
+
+
+def available_compilers() -> tuple[Compiler, ...]:
+    """Every usable compiler, the preferred one first."""
+    return _search(os.environ.get("PATH", ""))[0]
 
 
 @lru_cache
@@ -125,5 +174,104 @@ def _zig(version: str) -> Compiler:
     return Compiler("zig", (*zig, "c++", "-target", target), (*zig, "ld.lld"), version)
 
 
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
+class KernelBuildError(BuildError):
+    """A kernel that does not compile: the message is ``file:line: error``, ``output`` all the compiler said."""
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a file is missing, or the kernel needs what the emulator has not: neither makes it wrong."""
+        return super().undecided or NEEDS_TWIN in str(self)
+
+
+def builds_folder() -> Path:
+    """Where builds of the emulator are kept."""
+    return cache_folder() / "emulator"
+
+
+def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
+    """For the runtime, which is never checked itself."""
+    own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig turns some on by itself
+    return (*COMMON, "-O2", *own)
+
+
+def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
+    """For a kernel, whose memory accesses are watched."""
+    own = (*_GCC, *_CHECKED, *_CHECKED_GCC) if compiler.is_gcc else (*_CHECKED, *_CHECKED_CLANG)
+    return (*_KERNEL, *own)
+
+
+def link(objects: Iterable[Path], library: Path, scratch: str, compiler: Compiler) -> None:
+    """Links beside ``library`` and moves it there in one step; it finds the runtime in its own folder."""
+    # The runtime is needed by what loads the kernel, even if the kernel itself calls nothing of it.
+    options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
+    if compiler.name != "zig":
+        options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
+    linked = Path(scratch, "linked.so")
+    libraries = () if compiler.name == "zig" else ("-lm", "-lc")
+    must_run((*compiler.linker, "-shared", "-o", linked, *options, *objects, *libraries))
+    linked.replace(library)
+
+
+def _environment() -> dict[str, str]:
+    zig = str(builds_folder() / "zig")
+    return {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig, **os.environ, "LC_ALL": "C"}
+
+
+def run(command: Iterable[str | Path]) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler, under the limits of ``bounded``; the caller looks at the exit code."""
+    return bounded.run([str(part) for part in command], _environment())
+
+
+def must_run(command: Iterable[str | Path]) -> None:
+    """The same for what belongs to the emulator: it is not the user's doing if that does not compile."""
+    arguments = tuple(command)
+    done = run(arguments)
+    if done.returncode:
+        words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
+        raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}", done.stderr)
+
+
+def failed(
+    done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path
+) -> KernelBuildError:
+    """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
+    if bounded.exceeded(done):
+        return KernelBuildError(f"{files[0].path.name}: {bounded.why()}", done.stderr)
+    return first_error(done.stderr, files, kernel, wrapper)
+
+
+def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
+    """The compiler's first error, in one line."""
+    source = files[0].path
+    found = re.search(
+        r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<message>.*)$", output, re.MULTILINE
+    )
+    if not found:
+        words = output.strip().splitlines() or ["the compiler gave no reason"]
+        return KernelBuildError(f"{source.name}: {words[0]}", output)
+    message = found["message"].split("; did you mean")[0].replace("peakgate_kernel_", "")
+    if Path(found["file"]) == wrapper:
+        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"), output)
+    name, line = Path(found["file"]).name, int(found["line"])
+    users = [file.path.name for file in files]
+    if name not in users:  # an error in a library's header: the line that includes it says more
+        chain = re.findall(r"^(?:In file included|\s+) from ([^:\n]+):(\d+)", output[: found.start()], re.MULTILINE)
+        included = next(((Path(file).name, int(at)) for file, at in chain if Path(file).name in users), None)
+        if included is not None:
+            message = f"{message} (in {name}:{line})"
+            name, line = included
+    return KernelBuildError(f"{name}:{line}: {message}{_advice(files, name, line, message)}", output)
+
+
+def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
+    """What to do about an error: the emulator's own limits first, then what holds for every compiler."""
+    text = next((file.text for file in files if file.path.name == name), "")
+    written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
+    for pattern, feature in _NOT_EMULATED.items():
+        if re.search(pattern, f"{written} {message}"):
+            return f"; {feature}{NEEDS_TWIN}"
+    return advice(files, name, line, message)

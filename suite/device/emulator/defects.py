@@ -84,7 +84,7 @@ class Defect:
 class KernelDefect(Exception):
     """A kernel did something that is wrong on a GPU.
 
-    ``defects`` has all that was seen; the other attributes are those of the first.
+    ``defects`` has all that was seen, ``kind`` is that of the first.
     """
 
     def __init__(self, defects: tuple[Defect, ...]) -> None:
@@ -93,10 +93,3 @@ class KernelDefect(Exception):
         super().__init__(f"{first}{more}")
         self.defects = defects
         self.kind = first.kind
-        self.message = first.message
-        self.location = first.location
-        self.other_location = first.other_location
-        self.thread = first.thread
-        self.block = first.block
-        self.other_thread = first.other_thread
-        self.count = first.count

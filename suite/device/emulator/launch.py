@@ -6,19 +6,17 @@ import ctypes
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.arguments import Arguments, Given
-from peakgate.device.emulator.build import DEFAULT_CAPABILITY, build_kernel
-from peakgate.device.emulator.compiler import Compiler, find_compiler
+from peakgate.device.emulator.build import BuildOptions, build_kernel
+from peakgate.device.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
-from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch, Parameter, Report
-from peakgate.device.emulator.toolchain import NEEDS_TWIN, KernelBuildError
+from peakgate.device.emulator.symbols import lines_of, symbols_of
 from peakgate.device.emulator.trace import Trace
-from peakgate.device.emulator.variables import Variables
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -27,7 +25,7 @@ MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
 """The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
-DEFAULT_ACCESS_BUDGET = 2_000_000_000
+ACCESS_BUDGET = 2_000_000_000
 """Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
 STALL_MS = 10_000
 """Processor time in which a thread must touch memory, wait or end; one that does not is taken for an endless loop."""
@@ -40,42 +38,24 @@ def load(
     source: Path,
     kernel: str,
     defines: tuple[tuple[str, str], ...] = (),
-    *,
-    include: tuple[Path, ...] = (),
-    options: tuple[str, ...] = (),
-    capability: tuple[int, int] = DEFAULT_CAPABILITY,
-    checked: bool = True,
-    compiler: Compiler | None = None,
+    **build: Unpack[BuildOptions],
 ) -> EmulatedKernel:
     """Builds, or takes from the cache, the ``__global__`` function ``kernel`` of a ``.cu`` file.
 
     ``kernel`` is a name, a qualified name or a template-id (``softmax<float, 256>``). ``include`` are folders in which
     its includes are looked for beside its own; of ``options``, meant for NVRTC, macros and the language standard count.
-    ``__CUDA_ARCH__`` is that of the compute ``capability``. ``checked`` watches every memory
-    access; without it a kernel runs some two to ten times as fast and a wild access may end the process.
+    ``__CUDA_ARCH__`` is that of the compute ``capability``.
 
     Raises KernelBuildError if it does not compile, PeakgateError if the file or a compiler is missing.
     """
-    compiler = compiler or find_compiler()
-    library = build_kernel(
-        source,
-        kernel,
-        defines,
-        include=include,
-        options=options,
-        capability=capability,
-        checked=checked,
-        compiler=compiler,
-    )
-    return EmulatedKernel(kernel, library, checked=checked)
+    return EmulatedKernel(kernel, build_kernel(source, kernel, defines, **build))
 
 
 class EmulatedKernel:
     """A kernel that runs on the CPU."""
 
-    def __init__(self, name: str, library: Path, *, checked: bool) -> None:
+    def __init__(self, name: str, library: Path) -> None:
         self.name = name
-        self.checked = checked
         self._library = library
         # Kernels linked by lld name no C library; they find those that the process has loaded for all. The runtime is
         # called through the kernel, which is linked to it: there may be several, one for each compiler.
@@ -90,7 +70,6 @@ class EmulatedKernel:
         described = (Parameter * (count + 1))()
         self._image.peakgate_parameters(described)
         self._parameters = tuple(described[:count])
-        self._variables = Variables(name, library, _address(self._image.peakgate_call) or 0)
 
     def launch(
         self,
@@ -100,7 +79,7 @@ class EmulatedKernel:
         *,
         shared_bytes: int = 0,
         schedule: int = 0,
-        access_budget: int | None = None,
+        access_budget: int = ACCESS_BUDGET,
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
         outputs: Iterable[int] = (),
         cooperative: bool = False,
@@ -114,7 +93,7 @@ class EmulatedKernel:
         the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
         1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
-        ``outputs`` are arguments, by position, that a checked launch must write in full, and read only after that.
+        ``outputs`` are arguments, by position, that the launch must write in full, and read only after that.
         ``cooperative`` lets all blocks wait for the grid; ``nonfinite`` reports NaNs and infinities that are written.
         ``trace`` receives the accesses to shared memory of its block.
 
@@ -132,7 +111,7 @@ class EmulatedKernel:
         if nonfinite:
             bound.report_nonfinite(arguments)
         for name, values in (constants or {}).items():
-            self._variables.set(name, values)
+            self._set(name, values)
         request = Launch(
             grid=grid,
             block=block,
@@ -140,12 +119,11 @@ class EmulatedKernel:
             arguments=ctypes.addressof(bound.pointers),
             buffers=ctypes.addressof(bound.buffers),
             buffer_count=bound.buffer_count,
-            checked=self.checked,
             schedule=schedule,
             shared_bytes=shared_bytes,
             stall_ms=STALL_MS,
             cooperative=cooperative,
-            access_budget=DEFAULT_ACCESS_BUDGET if access_budget is None else access_budget,
+            access_budget=access_budget,
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
             textures=ctypes.addressof(bound.textures),
             texture_count=bound.texture_count,
@@ -163,6 +141,26 @@ class EmulatedKernel:
             raise KernelDefect(reports)
         if unwritten := bound.unwritten():
             raise KernelDefect(tuple(_unwritten(*found) for found in unwritten))
+
+    def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
+        """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; PeakgateError where none is so large."""
+        known = {
+            symbol.name: symbol
+            for symbol in symbols_of(self._library)
+            if symbol.kind in ("STT_OBJECT", "STT_FUNC") and symbol.section and not symbol.section.startswith(".rodata")
+        }
+        found = next((known[name] for name in _mangled(variable) if name in known), None)
+        if found is None:
+            raise PeakgateError(
+                f"{self.name}: no variable {variable!r}; expected a __constant__ or __device__ one that is not const"
+            )
+        if values.nbytes > found.size:
+            raise PeakgateError(
+                f"{self.name}: {values.nbytes} bytes given for variable {variable}, which has {found.size}"
+            )
+        contiguous = np.ascontiguousarray(values)
+        loaded_at = (_address(self._image.peakgate_call) or 0) - known["peakgate_call"].address
+        ctypes.memmove(loaded_at + found.address, contiguous.ctypes.data, contiguous.nbytes)
 
     def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
@@ -213,3 +211,13 @@ def _unwritten(place: int, size: int, count: int, first: int) -> Defect:
 
 def _address(function: Any) -> int | None:
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _mangled(variable: str) -> list[str]:
+    """How C++ may name a variable: as it is, static, in namespaces, or both."""
+    parts = variable.split("::")
+    spelled = [f"{len(part)}{part}" for part in parts]
+    if len(parts) == 1:
+        return [variable, f"_ZL{spelled[0]}"]
+    outer, last = "".join(spelled[:-1]), spelled[-1]
+    return [f"_ZN{outer}{last}E", f"_ZN{outer}L{last}E"]

@@ -4,8 +4,6 @@
 
 #include "fiber.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define PEAKGATE_BUILTIN(name) unsigned name##_x, name##_y, name##_z
@@ -196,7 +194,7 @@ void run_block(uint3 block) {
 
 void run_from(int thread) {
     make_current(thread);
-    state.checking = state.launch.checked;
+    state.checking = true;
     state.running = true;
     peakgate_switch(&main_stack_pointer, state.threads[thread].stack_pointer);
     state.running = false;
@@ -303,32 +301,6 @@ void wait_as(Status status, uintptr_t caller) {
     if (next != waiting) peakgate_switch(&self.stack_pointer, state.threads[next].stack_pointer);
 }
 
-Report* report(Kind kind, uintptr_t address, uintptr_t other_address, const char* format, ...) {
-    const uint64_t at = address ? address - state.image : 0;
-    const uint64_t other_at = other_address ? other_address - state.image : 0;
-    for (int i = 0; i < state.report_count; ++i) {
-        Report& known = state.reports[i];
-        if (known.kind == kind && known.address == at && known.other_address == other_at) {
-            ++known.count;
-            return nullptr;
-        }
-    }
-    if (state.report_count == MAX_REPORTS) return nullptr;
-    Report& noted = state.reports[state.report_count++];
-    noted = {};
-    noted.kind = kind;
-    noted.count = 1;
-    noted.address = at;
-    noted.other_address = other_at;
-    noted.thread = current_thread().index;
-    noted.block = {peakgate_block_x, peakgate_block_y, peakgate_block_z};
-    va_list values;
-    va_start(values, format);
-    vsnprintf(noted.message, sizeof noted.message, format, values);
-    va_end(values);
-    return &noted;
-}
-
 void abandon_launch() {
     abandoned = true;
     settle_writes();
@@ -389,16 +361,6 @@ void peakgate_fence() { state.fenced = true; }
 
 long long peakgate_clock() { return ++clock_ticks; }
 
-void peakgate_not_emulated(const char* feature) {
-    report(NOT_EMULATED, PEAKGATE_CALLER, 0, "%s", feature);
-    abandon_launch();
-}
-
-void peakgate_assertion(const char* condition) {
-    report(ASSERTION, PEAKGATE_CALLER, 0, "assertion failed: %s", condition);
-    abandon_launch();
-}
-
 // Returns 0, or -1 if memory or a timer for the launch could not be had. Defects are in peakgate_reports.
 PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.launch = *launch;
@@ -419,9 +381,4 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     stop_watchdog();
     unmap_launch(ready);
     return ready ? 0 : -1;
-}
-
-PEAKGATE_API int peakgate_reports(const Report** reports) {
-    *reports = state.reports;
-    return state.report_count;
 }

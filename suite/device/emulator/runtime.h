@@ -53,7 +53,7 @@ struct Buffer {
     int32_t writable;
     int32_t is_output;     // nothing in it may be read before it is written, and all of it is to be written
     int32_t floating_size; // bytes of a floating-point element, whose NaNs and infinities are reported; 0: they are not
-    uint64_t unwritten, first_unwritten; // out: bytes of an output that a checked launch did not write, and the first
+    uint64_t unwritten, first_unwritten; // out: bytes of an output that the launch did not write, and the first
 };
 
 // A texture or surface object, filled in by launch.py (textures.py); its address is the kernel's argument. Its texels are
@@ -84,7 +84,6 @@ struct Launch {
     void** arguments;
     Buffer* buffers;
     int32_t buffer_count;
-    int32_t checked;
     uint32_t schedule;
     uint32_t shared_bytes;
     int32_t stall_ms;
@@ -128,7 +127,7 @@ struct State {
     int thread_count;
     int current;
     bool running;  // fibers are: the runtime is not at work itself
-    bool checking; // memory hooks are live: a kernel of a checked build is running
+    bool checking; // memory hooks are live: a kernel is running
 
     // Time is counted in epochs, which barriers and block boundaries end; it goes on from launch to launch. What came
     // before `ordered_epoch` (this launch, the last barrier of the grid) has happened before all that runs now.

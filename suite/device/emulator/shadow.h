@@ -1,5 +1,5 @@
 // What is remembered of memory accesses, word by word, and what follows from it: races and reads of what nobody wrote.
-// Included by checks.cpp alone, so that it is inlined into the hooks.
+// What it does is inlined into the hooks of checks.cpp.
 #pragma once
 
 #include "runtime.h"
@@ -61,7 +61,27 @@ inline long place(Space space, uintptr_t offset) {
 
 enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ };
 
-// Defined in checks.cpp. Of a write the value is known, and the defect reported, only after it.
+// The access that is being checked, where it is a write.
+extern uintptr_t written_at __attribute__((visibility("hidden")));
+extern size_t written_size __attribute__((visibility("hidden")));
+
+// A hook comes before its write. So the write is remembered, and looked at as soon as the thread goes on: nothing else
+// runs in between.
+struct Write {
+    uintptr_t address;
+    size_t size;
+    uint64_t before; // the first eight bytes as they were
+    uintptr_t caller;
+    Clash clash;
+    Space space;
+    uintptr_t offset;
+    Access earlier;
+    int floating_size; // not 0: no race, but a number that may not be finite
+};
+void look_at_later(const Write& write);
+void forget_writes();
+
+// Of a write the value is known, and the defect reported, only after it.
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller);
 
 inline Access now(int bytes, uint8_t details, uintptr_t caller) {

@@ -89,7 +89,6 @@ class Launch(ctypes.Structure):
         ("arguments", ctypes.c_void_p),
         ("buffers", ctypes.c_void_p),
         ("buffer_count", ctypes.c_int32),
-        ("checked", ctypes.c_int32),
         ("schedule", ctypes.c_uint32),
         ("shared_bytes", ctypes.c_uint32),
         ("stall_ms", ctypes.c_int32),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from peakgate.device.emulator.defects import Triple
-from peakgate.device.emulator.lines import lines_of
 from peakgate.device.emulator.structures import Launch
+from peakgate.device.emulator.symbols import lines_of, symbols_of
 
 _ROOM = 1 << 20
 """Accesses that are kept, the first ones."""
@@ -74,7 +73,8 @@ class Trace:
         first = int(kept["epoch"].min())
         found = []
         for epoch, thread, offset, size, address, manner in kept.tolist():
-            name, start = ("", 0) if manner & _DYNAMIC else _array_at(arrays, offset)
+            known = () if manner & _DYNAMIC else arrays
+            start, name = next(((at, name) for at, size, name in known if at <= offset < at + size), (0, ""))
             found.append(
                 SharedAccess(
                     epoch - first,
@@ -91,25 +91,10 @@ class Trace:
         return found
 
 
-def _array_at(arrays: tuple[tuple[int, int, str], ...], offset: int) -> tuple[str, int]:
-    return next(((name, start) for start, size, name in arrays if start <= offset < start + size), ("", 0))
-
-
-@lru_cache(maxsize=8)
-def _shared_arrays(library: Path) -> tuple[tuple[int, int, str], ...]:
+def _shared_arrays(library: Path) -> list[tuple[int, int, str]]:
     """Begin, size and name of each static ``__shared__`` variable: thread-local symbols of the shared object."""
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as lines.py
-    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
-
-    with library.open("rb") as file:
-        tables = [section for section in ELFFile(file).iter_sections() if isinstance(section, SymbolTableSection)]
-        symbols = {
-            (symbol["st_value"], symbol["st_size"], _plain_name(symbol.name))
-            for table in tables
-            for symbol in table.iter_symbols()
-            if symbol["st_info"]["type"] == "STT_TLS" and symbol["st_size"]
-        }
-    return tuple(sorted(symbols))
+    of_threads = [symbol for symbol in symbols_of(library) if symbol.kind == "STT_TLS" and symbol.size]
+    return sorted({(symbol.address, symbol.size, _plain_name(symbol.name)) for symbol in of_threads})
 
 
 def _plain_name(mangled: str) -> str:

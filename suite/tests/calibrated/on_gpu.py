@@ -13,6 +13,7 @@ Exits 1 where an output differs or a tool did not come to all of its kernels.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -30,7 +31,8 @@ from calibrated.emulated import RECORD
 from calibrated.kernels import kernels
 from calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
 from peakgate.common.files import a_line_each, write_whole
-from peakgate.sanitize import tool as sanitizer
+from peakgate.common.processes import run_in_group
+from peakgate.sanitize.command import PROGRAM, command_line
 
 HERE = Path(__file__).parent
 WHOLE_LIMIT_S = 190.0
@@ -66,8 +68,9 @@ def run_tool(program: str, tool: str, names: Sequence[str], folder: Path, deadli
             return
         stem = folder / f"{tool}-{names[0]}-{attempt}"
         target = [sys.executable, str(HERE / "launches.py"), str(stem.with_suffix(".jsonl")), *left]
-        line = sanitizer.command(program, tool, stem.with_suffix(".xml"), left, target)
-        sanitizer.run(line, stem.with_suffix(".log"), limit_s)
+        line = command_line(program, tool, stem.with_suffix(".xml"), left, target)
+        with stem.with_suffix(".log").open("wb") as log:
+            run_in_group(line, limit_s, stdout=log, stderr=subprocess.STDOUT)
         found = read(stem)
         left = [name for name in left if name not in found]
         if not found:
@@ -90,7 +93,7 @@ def run(out: Path) -> None:
 
     start = time.monotonic()
     deadline = start + WHOLE_LIMIT_S
-    program = sanitizer.find()
+    program = shutil.which(PROGRAM)
     if program is None:
         print("compute-sanitizer is not on PATH: outputs only")  # noqa: T201
     real, emulated = start_outputs("gpu", out), start_outputs("cpu", out)

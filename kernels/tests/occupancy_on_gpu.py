@@ -1,27 +1,21 @@
-"""The driver's own occupancy of every kernel, written down, so that the calculator is held to it on any machine.
+"""``python kernels/tests/occupancy_on_gpu.py FILE [INDEX]``: the driver's own occupancy of every kernel, written down.
 
-``python -m peakgate.device.occupancy_record FILE [--device gpu:N]`` asks the driver about all machine code of the full
-tier, with the dynamic shared memory of its cases, at every block size of whole warps and at three that are not whole.
-Exits 2, with one line and nothing written, where no GPU answers.
+The calculator is compared with it on any machine. The driver of the GPU with this CUDA index (0) is asked about all
+machine code of the full tier, with the dynamic shared memory of its cases, at every block size of whole warps and at
+three that are not whole. FILE is baselines/<gpu>/occupancy.json.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
+import cupy
 from peakgate.case import Case, Scale
-from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import a_line_each, write_whole
-from peakgate.device.choose import open_device
+from peakgate.device.gpu import GpuDevice
 from peakgate.project import catalogue
-from peakgate.verdict import ExitCode
-
-if TYPE_CHECKING:
-    from peakgate.device.gpu import GpuDevice
 
 SCHEMA = 1
 BLOCK_SIZES = (1, 33, *range(32, 1025, 32), 1000)
@@ -44,8 +38,6 @@ def record(device: GpuDevice) -> dict[str, Any]:
 
 def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
     """One kernel; ``blocks_per_sm`` by block size up to the kernel's own limit, beyond which the driver refuses."""
-    import cupy  # noqa: PLC0415  # a machine without a GPU need not have it
-
     built, shared = device.build(case), case.launch.shared_bytes
     function = device.functions(built, case)[0]
     most = function.max_threads_per_block
@@ -70,27 +62,7 @@ def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the record of one GPU and give the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m peakgate.device.occupancy_record", description=__doc__)
-    parser.add_argument("file", type=Path, help="baselines/<gpu>/occupancy.json")
-    parser.add_argument("--device", default="gpu", help="gpu or gpu:N (default: gpu)")
-    chosen = parser.parse_args(arguments)
-    try:
-        taken = record(_gpu(chosen.device))
-        head = {name: value for name, value in taken.items() if name != "kernels"}
-        write_whole(chosen.file, a_line_each(head, "kernels", taken["kernels"]))
-    except PeakgateError as error:
-        return refused(error)
-    print(f"{len(taken['kernels'])} kernels -> {chosen.file}")  # noqa: T201
-    return ExitCode.OK
-
-
-def _gpu(choice: str) -> GpuDevice:
-    if not choice.startswith("gpu"):
-        raise PeakgateError(f"--device {choice}: only a GPU's driver can be asked; expected gpu or gpu:N")
-    return cast("GpuDevice", open_device(choice)[0])
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    taken = record(GpuDevice(int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    head = {name: value for name, value in taken.items() if name != "kernels"}
+    write_whole(Path(sys.argv[1]), a_line_each(head, "kernels", taken["kernels"]))

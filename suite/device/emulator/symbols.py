@@ -1,12 +1,45 @@
-"""From code addresses to source lines, by the debug information of a shared object."""
+"""What object files and shared objects say of themselves: their symbols, and the source lines of code addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 OWN_HEADERS = frozenset(path.name for path in Path(__file__).parent.glob("cuda_*.h"))
+
+
+class Symbol(NamedTuple):
+    """One symbol: ``kind`` as ELF names it, ``STT_TLS`` say; ``section`` is empty where the file does not define it."""
+
+    name: str
+    kind: str
+    address: int
+    size: int
+    section: str
+
+
+@lru_cache(maxsize=8)
+def symbols_of(file: Path) -> tuple[Symbol, ...]:
+    """The symbols of all tables; read once, since no two builds have one name."""
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # most kernels from the cache do without elftools
+    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
+    with file.open("rb") as stream:
+        sections = list(ELFFile(stream).iter_sections())
+        return tuple(
+            Symbol(
+                symbol.name,
+                symbol["st_info"]["type"],
+                symbol["st_value"],
+                symbol["st_size"],
+                sections[symbol["st_shndx"]].name if isinstance(symbol["st_shndx"], int) else "",
+            )
+            for table in sections
+            if isinstance(table, SymbolTableSection)
+            for symbol in table.iter_symbols()
+        )
 
 
 def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
@@ -14,7 +47,7 @@ def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     wanted = {address for address in return_addresses if address}
     if not wanted:
         return {}
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # a kernel without a defect does without it
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as above
 
     found: dict[int, str] = {}
     with library.open("rb") as file:

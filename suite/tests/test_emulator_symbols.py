@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from peakgate.device.emulator.lines import _ranges
+from peakgate.device.emulator.symbols import _ranges
 
 
 def unit(*rows):

@@ -1,0 +1,146 @@
+// What is wrong with a kernel, noted once for each place: at once, or where a write matters after it.
+#include "shadow.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+namespace peakgate {
+
+uintptr_t written_at;
+size_t written_size;
+
+Report* report(Kind kind, uintptr_t address, uintptr_t other_address, const char* format, ...) {
+    const uint64_t at = address ? address - state.image : 0;
+    const uint64_t other_at = other_address ? other_address - state.image : 0;
+    for (int i = 0; i < state.report_count; ++i) {
+        Report& known = state.reports[i];
+        if (known.kind == kind && known.address == at && known.other_address == other_at) {
+            ++known.count;
+            return nullptr;
+        }
+    }
+    if (state.report_count == MAX_REPORTS) return nullptr;
+    Report& noted = state.reports[state.report_count++];
+    noted = {};
+    noted.kind = kind;
+    noted.count = 1;
+    noted.address = at;
+    noted.other_address = other_at;
+    noted.thread = current_thread().index;
+    noted.block = {peakgate_block_x, peakgate_block_y, peakgate_block_z};
+    va_list values;
+    va_start(values, format);
+    vsnprintf(noted.message, sizeof noted.message, format, values);
+    va_end(values);
+    return &noted;
+}
+
+// ---- writes whose value matters ----
+
+namespace {
+
+constexpr int MAX_WRITES = 4;
+Write writes[MAX_WRITES];
+int write_count;
+int64_t budget_kept; // while there are writes to look at, the budget seems to be spent
+
+uint64_t first_bytes(uintptr_t address, size_t size) {
+    uint64_t value = 0;
+    memcpy(&value, reinterpret_cast<const void*>(address), size < 8 ? size : 8);
+    return value;
+}
+
+void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
+                 const char* values) {
+    constexpr const char* words[] = {"read after write", "write after write", "write after read"};
+    const bool other_block = earlier.epoch < state.block_epoch;
+    const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
+    Report* noted = report(kind, caller, state.image + earlier.address,
+                           "%s of the same %s word (byte %ld) by another %s, and nothing orders the two%s", words[clash],
+                           is_shared(space) ? "shared" : "global", place(space, offset),
+                           other_block ? "block" : "thread", values);
+    if (noted && !other_block && earlier.thread != state.current) {
+        noted->has_other_thread = 1;
+        noted->other_thread = state.threads[earlier.thread].index;
+    }
+}
+
+bool is_finite(const char* value, int size) {
+    uint64_t bits = 0;
+    memcpy(&bits, value, static_cast<size_t>(size));
+    const uint64_t exponent = size == 2 ? 0x7c00 : size == 4 ? 0x7f800000 : 0x7ff0000000000000;
+    return (bits & exponent) != exponent;
+}
+
+void look_at(const Write& write) {
+    const auto* value = reinterpret_cast<const char*>(write.address);
+    if (write.floating_size) {
+        const auto step = static_cast<size_t>(write.floating_size);
+        for (size_t at = 0; at + step <= write.size; at += step) {
+            if (is_finite(value + at, write.floating_size)) continue;
+            report(NONFINITE, write.caller, 0, "NaN or infinity is written to byte %ld of an array",
+                   static_cast<long>(write.offset + at));
+            return;
+        }
+        return;
+    }
+    const uint64_t after = first_bytes(write.address, write.size);
+    char values[64];
+    const int digits = write.size < 8 ? static_cast<int>(2 * write.size) : 16;
+    snprintf(values, sizeof values, ": 0x%0*llx %s 0x%0*llx", digits, static_cast<unsigned long long>(after),
+             write.clash == WRITE_AFTER_WRITE ? "over" : "over the read", digits,
+             static_cast<unsigned long long>(write.before));
+    report_race(write.earlier, write.clash, write.space, write.offset, write.caller,
+                write.clash == WRITE_AFTER_WRITE && after == write.before, values);
+}
+
+} // namespace
+
+void look_at_later(const Write& write) {
+    if (write_count == MAX_WRITES) return;
+    if (write_count == 0) {
+        budget_kept = state.budget_left;
+        state.budget_left = 0;
+    }
+    writes[write_count++] = write;
+}
+
+void forget_writes() { write_count = 0; }
+
+void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
+    if (clash != READ_AFTER_WRITE) {
+        const uint64_t before = first_bytes(written_at, written_size);
+        look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0});
+        return;
+    }
+    report_race(earlier, clash, space, offset, caller, false, "");
+}
+
+bool settle_writes() {
+    if (write_count == 0) return false;
+    state.budget_left += budget_kept;
+    const int count = write_count;
+    write_count = 0;
+    for (int i = 0; i < count; ++i) look_at(writes[i]);
+    return true;
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_not_emulated(const char* feature) {
+    report(NOT_EMULATED, PEAKGATE_CALLER, 0, "%s", feature);
+    abandon_launch();
+}
+
+void peakgate_assertion(const char* condition) {
+    report(ASSERTION, PEAKGATE_CALLER, 0, "assertion failed: %s", condition);
+    abandon_launch();
+}
+
+PEAKGATE_API int peakgate_reports(const Report** reports) {
+    *reports = state.reports;
+    return state.report_count;
+}
