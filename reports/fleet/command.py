@@ -14,12 +14,13 @@ from peakgate.case import Scale, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.project import config
-from peakgate.reports.fleet import archive, place, shard, tier
+from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
-from peakgate.reports.fleet.phases import MEASURED, Phases
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import AGAIN, Plan, Store
+from peakgate.reports.fleet.shard import split, tier
+from peakgate.reports.fleet.store import AGAIN, MEASURED, Phases, Plan, Store
 from peakgate.reports.options import add_out
 from peakgate.run import inputs
 from peakgate.run.lock import seconds
@@ -83,7 +84,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         suspects = imported.result().suspects(store)
         phases.ends("analysis")
         if suspects:
-            sys.stderr.write(f"{len(suspects)} suspects are measured again\n")
+            sys.stderr.write(f"{counted(len(suspects), 'suspect')} to measure again\n")
             run_pass(where=[places[uuid] for uuid in suspects], mode=AGAIN)
             phases.ends("suspects")
     phases.ends("end of workers")
@@ -131,9 +132,10 @@ def _slug(places: Mapping[str, Place]) -> str | None:
 
 
 def _share(store: Store, places: Mapping[str, Place], cases: Sequence[tier.Expected]) -> None:
-    shares = shard.split(cases, list(places))
+    shares = split.split(cases, list(places))
     store.add_shares(shares)
-    sys.stderr.write(f"{len(cases)} cases on {len(places)} GPUs, {len(shares.common)} of them on each\n")
+    spread = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
+    sys.stderr.write(f"{spread}, {len(shares.common)} of them on each\n")
 
 
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
@@ -152,14 +154,9 @@ def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
 
 
 def _refuse_changed(plan: Plan, packed: archive.Archive, store: Store) -> None:
-    if plan.digest != packed.digest:
-        raise PeakgateError(
-            f"{store.folder}: --resume needs the same project, and its files changed; measure anew without it"
-        )
-    if plan.harness != inputs.harness():
-        raise PeakgateError(
-            f"{store.folder}: --resume needs the same Peakgate, and it changed; measure anew without it"
-        )
+    same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
+    for what in [name for name, kept in same.items() if not kept]:
+        raise PeakgateError(f"{store.folder}: --resume needs the same {what}, and it changed; measure anew without it")
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:

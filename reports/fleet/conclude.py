@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 from peakgate.common.files import write_whole
-from peakgate.reports.fleet import analysis, dataset, page, report, shard_report, sharded
+from peakgate.reports.fleet import analysis, dataset, page, report
 from peakgate.reports.fleet.analysis import Analysis
-from peakgate.reports.fleet.phases import MEASURED, Phases, in_words
-from peakgate.reports.fleet.store import Store
+from peakgate.reports.fleet.report import Report
+from peakgate.reports.fleet.shard.judge import Sharded, judge
+from peakgate.reports.fleet.store import MEASURED, Phases, Store, in_words
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.terminal import line
 
@@ -24,46 +24,38 @@ def suspects(store: Store) -> list[str]:
 def conclude(store: Store, past: Sequence[Path], phases: Phases) -> int:
     """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
     table, shares = dataset.of_store(store), store.shares()
-    if shares is None:
-        found = judged(store, table, [*past, *_earlier(store)])
-        written, show = write(found, store.folder), partial(report.show, found)
-        code = found.exit_code
-    else:
-        spread = sharded.judge(table, shares, store.gates())
-        dataset.write(table, store.folder / dataset.FILE)
-        texts = shard_report.written(spread, store.folder / "shard")
-        written, show = _write(texts), partial(shard_report.show, spread)
-        code = spread.exit_code
+    dataset.write(table, store.folder / dataset.FILE)
+    found = judge(table, shares, store.gates()) if shares else analysis.analyse(table, _earlier(store, past))
+    written, files = write(found, store.folder)
     phases.ends("report")
     if MEASURED in phases.seconds:
         store.add_wall(phases.seconds)
     console = VerdictConsole()
-    show(console)
+    report.show(written, console)
     if wall := store.wall():
         line(console, in_words(wall), "dim")
-    files = sorted([store.folder / dataset.FILE, *written])
-    console.print(f"exit {int(code)}; {', '.join(map(str, files))}", soft_wrap=True)
-    return code
+    files = sorted([store.folder / dataset.FILE, *files])
+    console.print(f"exit {int(found.exit_code)}; {', '.join(map(str, files))}", soft_wrap=True)
+    return found.exit_code
 
 
-def judged(store: Store, table: pd.DataFrame, past: Sequence[Path]) -> Analysis:
-    """Write the fleet's data set and judge it, beside the data sets of earlier fleets."""
-    dataset.write(table, store.folder / dataset.FILE)
-    earlier = [dataset.read(path / dataset.FILE if path.is_dir() else path) for path in past]
-    return analysis.analyse(table, pd.concat(earlier, ignore_index=True) if earlier else None)
+def write(found: Analysis | Sharded, folder: Path) -> tuple[Report, list[Path]]:
+    """Write every output of a judged fleet or tier; its report, and the paths."""
+    if isinstance(found, Sharded):
+        written, texts = report.of_tier(found), {}
+    else:
+        written = report.of_fleet(found)
+        texts = {"fleet.html": page.page(found, written)}
+    stem = "shard" if isinstance(found, Sharded) else "fleet"
+    texts |= {f"{stem}{ending}": text(written) for ending, text in report.WRITERS.items()}
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    return written, [folder / name for name in texts]
 
 
-def write(found: Analysis, folder: Path) -> list[Path]:
-    """Write every report of a fleet; the paths."""
-    return _write(report.written(found, folder / "fleet") | {folder / "fleet.html": page.page(found)})
-
-
-def _write(texts: Mapping[Path, str]) -> list[Path]:
-    for path, text in texts.items():
-        write_whole(path, text)
-    return list(texts)
-
-
-def _earlier(store: Store) -> list[Path]:
-    """The data sets of earlier fleets beside this one."""
-    return sorted(path for path in store.folder.parent.glob(f"*/{dataset.FILE}") if path.parent.name < store.name)
+def _earlier(store: Store, past: Sequence[Path]) -> pd.DataFrame | None:
+    """The data sets of ``past`` and of the earlier fleets beside this one; None where there is none."""
+    beside = [path for path in store.folder.parent.glob(f"*/{dataset.FILE}") if path.parent.name < store.name]
+    named = [path / dataset.FILE if path.is_dir() else path for path in past]
+    tables = [dataset.read(path) for path in [*named, *sorted(beside)]]
+    return pd.concat(tables, ignore_index=True) if tables else None

@@ -16,12 +16,15 @@ from peakgate.common.errors import CannotDecide
 from peakgate.common.progress import Progress
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import Archive
-from peakgate.reports.fleet.engine import Engine, Patience
+from peakgate.reports.fleet.engine import Engine
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import SHARD, TOGETHER, Plan, Store
 
 AT_ONCE = (TOGETHER, SHARD)
 """Passes that load all GPUs of a node at the same time."""
+
+FINAL = ("measured", "crashed", "refused")
+"""What becomes of a gate that is not measured again."""
 
 START_LIMIT_S = 60
 LOOPBACK = "127.0.0.1:0"
@@ -87,7 +90,7 @@ def _engine(
         store.add_event(text)
 
     try:
-        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say, answers)
+        found = Engine(connect, cluster.wait_s, say, answers)
     except (OSError, TimeoutError, ValueError) as error:
         raise CannotDecide(
             f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
@@ -125,30 +128,14 @@ def run_pass(
     progress: Progress,
 ) -> None:
     """Measure one pass at the places that have no result of it yet, and keep each result as it comes."""
-    done = {
-        gate["uuid"]
-        for gate in store.gates()
-        if gate["mode"] == mode and gate["outcome"] in ("measured", "crashed", "refused")
-    }
-    left = [each for each in where if each.uuid not in done]
+    final = {gate["uuid"] for gate in store.gates() if gate["mode"] == mode and gate["outcome"] in FINAL}
+    left = [each for each in where if each.uuid not in final]
     shares = store.shares()
     reported = _Reported(left, mode, together=mode in AT_ONCE, progress=progress)
 
     def job(each: Place) -> task.Job:
-        return task.Job(
-            fleet=plan.fleet,
-            uuid=each.uuid,
-            mode=mode,
-            emulated=each.emulated,
-            digest=plan.digest,
-            inside=plan.inside,
-            commit=plan.commit,
-            dirty=plan.dirty,
-            work=cluster.work,
-            arguments=plan.arguments,
-            wait_s=cluster.wait_s,
-            cases=shares.of(each.uuid) if shares else (),
-        )
+        cases = shares.of(each.uuid) if shares else ()
+        return task.Job(plan, each.uuid, mode, each.emulated, cluster.work, cluster.wait_s, cases=cases)
 
     def finished(result: dict[str, Any]) -> None:
         store.add_gate(result)

@@ -10,16 +10,19 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
+from peakgate.common.processes import seconds_since_start_of
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.shard import Shares
+from peakgate.reports.fleet.shard.split import Shares
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
@@ -30,6 +33,9 @@ EVENTS = "events.txt"
 WALL = "wall.json"
 SHARES = "shares.json"
 SCHEMA = 1
+
+MEASURED = "gates"
+"""The phase that a command which only reports does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,8 @@ class Store:
         """Write down what is measured and where; called again when places join."""
         document = {
             "schema": SCHEMA,
-            "plan": {name: getattr(plan, name) for name in Plan.__slots__},
-            "places": [each.as_dict() for each in places],
+            "plan": asdict(plan),
+            "places": [asdict(each) for each in places],
         }
         write_whole(self.folder / FACTS, json.dumps(document, indent=1))
 
@@ -89,7 +95,7 @@ class Store:
 
     def add_case(self, message: Mapping[str, Any]) -> None:
         """Keep one finished case."""
-        self._append(CASES, json.dumps(dict(message)))
+        self._append(CASES, json.dumps(message))
 
     def add_event(self, text: str) -> None:
         """Keep what happened to workers and scheduler."""
@@ -126,7 +132,7 @@ class Store:
 
     def add_shares(self, shares: Shares) -> None:
         """Write down which GPU measures which cases."""
-        write_whole(self.folder / SHARES, json.dumps({"common": shares.common, "own": shares.own}, indent=1))
+        write_whole(self.folder / SHARES, json.dumps(asdict(shares), indent=1))
 
     def shares(self) -> Shares | None:
         """Which GPU measures which cases; None where they were not assigned yet."""
@@ -161,3 +167,23 @@ def newest(root: Path) -> Store:
     if not found:
         raise PeakgateError(f"{root}: no fleet here to continue or report; `peakgate fleet` measures one")
     return Store(found[-1])
+
+
+class Phases:
+    """Where the wall time of this process went, phase after phase; what came before the first mark is the first."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic() - seconds_since_start_of(os.getpid())
+        self.seconds: dict[str, float] = {}
+
+    def ends(self, name: str) -> None:
+        """The phase at hand ends now, under this name; phases of one name add up."""
+        now = time.monotonic()
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._last, 3)
+        self._last = now
+
+
+def in_words(seconds: Mapping[str, float]) -> str:
+    """``wall time 14.1 s: start 1.2, gates 12.0, ...``."""
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
+    return f"wall time {sum(seconds.values()):.1f} s: {parts}"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.reports.fleet import dataset
-from peakgate.reports.fleet.shard import Shares
+from peakgate.reports.fleet.shard.split import Shares
 from peakgate.reports.fleet.store import SHARD
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode
 

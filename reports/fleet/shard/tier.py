@@ -1,4 +1,4 @@
-"""``python -m peakgate.reports.fleet.tier TIER SCALE``: the cases of a tier of the project at hand, as JSON.
+"""``python -m peakgate.reports.fleet.shard.tier TIER SCALE``: the cases of a tier of the project at hand, as JSON.
 
 A record per case: its id, the peak that binds it (null for a benchmark test), and the least time it can take. Families
 and tests of the project are imported in this process, not in the command that spreads them over GPUs.
@@ -43,7 +43,7 @@ class Expected:
 
 def listed(project: Project, tier: str, scale: Scale) -> list[dict[str, Any]]:
     """The cases of a tier, a record each as ``main`` prints it; a PeakgateError where they cannot be listed."""
-    command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.tier", tier, scale.value]
+    command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.shard.tier", tier, scale.value]
     process = subprocess.Popen(
         command,
         cwd=project.root,

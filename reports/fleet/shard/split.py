@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from peakgate.reports.fleet.tier import Expected
+from peakgate.reports.fleet.shard.tier import Expected
 
 COMMON, COMMON_SHARE = 24, 0.1
 """About so many cases are measured on every GPU, of a small tier this share."""
