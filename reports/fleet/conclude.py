@@ -25,7 +25,7 @@ def conclude(store: Store, past: Sequence[Path], phases: Phases) -> int:
     """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
     table, shares = dataset.of_store(store), store.shares()
     dataset.write(table, store.folder / dataset.FILE)
-    found = judge(table, shares, store.gates()) if shares else analysis.analyse(table, _earlier(store, past))
+    found = judge(table, shares) if shares else analysis.analyse(table, _earlier(store, past))
     written, files = write(found, store.folder)
     phases.ends("report")
     if MEASURED in phases.seconds:

@@ -111,7 +111,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
     assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
-    found = judge(dataset.of_store(store), store.shares(), gates)
+    found = judge(dataset.of_store(store), store.shares())
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
 

@@ -96,7 +96,7 @@ def tables(record: Path) -> dict[str, str]:
         "between sessions": known["session_sd_percent"].map("{:.2f} %".format),
     }
     named = healthy["any"] / healthy["fleets"]
-    rates_of_healthy = {
+    rates_of_healthy: dict[str, Iterable[object]] = {
         "GPUs": healthy["gpus"],
         "assumed main effect": healthy["spread"],
         "fleets": healthy["fleets"],
