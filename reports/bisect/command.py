@@ -22,8 +22,18 @@ from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Settings
 from peakgate.reports.bisect import report as text
-from peakgate.reports.bisect.groups import FILE, Commit, Question, State, groups, narrowed, resumed
-from peakgate.reports.bisect.history import Target, build_all, listed
+from peakgate.reports.bisect.history import (
+    FILE,
+    Commit,
+    Question,
+    State,
+    Target,
+    build_all,
+    groups,
+    listed,
+    narrowed,
+    resumed,
+)
 from peakgate.reports.bisect.rig import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.explain.explain import Project, explain

@@ -9,8 +9,7 @@ from typing import Any
 
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
-from peakgate.reports.bisect.groups import Commit, Group
-from peakgate.reports.bisect.history import SHORT
+from peakgate.reports.bisect.history import SHORT, Commit, Group
 from peakgate.reports.bisect.search import End, Outcome
 from peakgate.verdict import ExitCode
 

@@ -19,7 +19,7 @@ from peakgate.project import config
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.shard import split, tier
+from peakgate.reports.fleet.shard import tier
 from peakgate.reports.fleet.store import AGAIN, MEASURED, Phases, Plan, Store
 from peakgate.reports.options import add_out
 from peakgate.run import inputs
@@ -132,7 +132,7 @@ def _slug(places: Mapping[str, Place]) -> str | None:
 
 
 def _share(store: Store, places: Mapping[str, Place], cases: Sequence[tier.Expected]) -> None:
-    shares = split.split(cases, list(places))
+    shares = tier.split(cases, list(places))
     store.add_shares(shares)
     spread = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
     sys.stderr.write(f"{spread}, {len(shares.common)} of them on each\n")

@@ -22,7 +22,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.shard.split import Shares
+from peakgate.reports.fleet.shard.tier import Shares
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from peakgate.reports.ab.code import Identity
 from peakgate.reports.ab.decide import Decision, Estimate, Status
 from peakgate.reports.bisect import report, simulate
-from peakgate.reports.bisect.groups import Commit, groups, narrowed
-from peakgate.reports.bisect.posterior import halving, posterior
-from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, search
+from peakgate.reports.bisect.history import Commit, groups, narrowed
+from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, halving, posterior, search
 from peakgate.reports.injected.resample import Medians
 
 CASE = "family.kernel-1"

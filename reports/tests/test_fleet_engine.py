@@ -15,7 +15,7 @@ from peakgate.reports.fleet import archive, dataset, measure
 from peakgate.reports.fleet.place import Place, Worker, emulator_places, gpu_places, preferred, reaches
 from peakgate.reports.fleet.shard import tier
 from peakgate.reports.fleet.shard.judge import judge
-from peakgate.reports.fleet.shard.split import Shares
+from peakgate.reports.fleet.shard.tier import Shares
 from peakgate.reports.fleet.store import CASES, EVENTS, Plan, Store
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode

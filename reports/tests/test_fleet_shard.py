@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.fleet import dataset, report
-from peakgate.reports.fleet.shard import split
+from peakgate.reports.fleet.shard import tier
 from peakgate.reports.fleet.shard.judge import judge
 from peakgate.reports.fleet.shard.tier import Expected
 from peakgate.verdict import ExitCode, Verdict
@@ -31,7 +31,7 @@ def of_gpu(uuid, cases, *, slow=1.0, verdicts=(), driver="580"):
 
 def judged(*, slow=1.0, verdicts=(), without=(), lost=None, driver="580"):
     """Three GPUs, the last of them slower in the memory-bound cases, without some cases, or lost."""
-    shares = split.split(CASES, GPUS)
+    shares = tier.split(CASES, GPUS)
     rows = []
     for uuid in GPUS:
         odd = uuid == GPUS[-1]
@@ -47,7 +47,7 @@ def judged(*, slow=1.0, verdicts=(), without=(), lost=None, driver="580"):
 @given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=60), st.integers(1, 8))
 def test_every_case_is_measured_once_or_by_all_and_shares_differ_by_no_more_than_a_case(seconds, count):
     cases = [Expected(f"case{at}", "memory", each) for at, each in enumerate(seconds)]
-    shares = split.split(cases, [f"GPU-{at}" for at in range(count)])
+    shares = tier.split(cases, [f"GPU-{at}" for at in range(count)])
     assert sorted(shares.cases) == sorted(each.case for each in cases)
     known = {each.case: each.seconds for each in cases}
     loads = [sum(known[case] for case in own) for own in shares.own.values()]
@@ -58,9 +58,9 @@ def test_every_case_is_measured_once_or_by_all_and_shares_differ_by_no_more_than
 
 def test_every_group_has_common_cases_and_long_ones_are_not_common():
     long = [Expected(f"naive.case{at}", "compute", 9.0) for at in range(40)]
-    common = split.split([*CASES, *long], GPUS).common
-    assert sum(case.startswith("copy") for case in common) >= split.FEWEST_COMMON
-    assert sum(case.startswith("sgemm") for case in common) >= split.FEWEST_COMMON
+    common = tier.split([*CASES, *long], GPUS).common
+    assert sum(case.startswith("copy") for case in common) >= tier.FEWEST_COMMON
+    assert sum(case.startswith("sgemm") for case in common) >= tier.FEWEST_COMMON
     assert not any(case.startswith("naive") for case in common)
 
 
@@ -95,7 +95,7 @@ def test_what_is_not_whole_never_passes(changed, problem):
 
 
 def test_a_gpu_without_a_gate_is_reported_as_not_measured():
-    shares = split.split(CASES, GPUS)
+    shares = tier.split(CASES, GPUS)
     rows = [row for uuid in GPUS[:2] for row in of_gpu(uuid, shares.of(uuid))]
     found = judge(dataset.frame(rows), shares)
     assert found.problems[0] == "GPU-c: lost: not measured; --resume continues"

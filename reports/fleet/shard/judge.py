@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from peakgate.common.text import counted
 from peakgate.reports.fleet import dataset
-from peakgate.reports.fleet.shard.split import Shares
+from peakgate.reports.fleet.shard.tier import Shares
 from peakgate.reports.fleet.store import SHARD
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode
 

@@ -23,7 +23,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.fleet.simulated import draw, rates
+from peakgate.reports.fleet.simulated import rates
 from peakgate.reports.ladder.markers import fill_page, percent, table
 from peakgate.reports.render.console import say
 from peakgate.reports.selftest.resample import rate_at_most
@@ -50,9 +50,9 @@ TRIALS = {8: 600, 64: 200, 1000: 200, 10_000: 200}
 
 def simulate(record: Path, runs: Path) -> None:
     """Write the record."""
-    known = draw.known(runs)
+    known = rates.known(runs)
     rng = np.random.default_rng(SEED)
-    bank = draw.Bank(known, rng)
+    bank = rates.Bank(known, rng)
     groups = known.cases.groupby("group")
     about = pd.DataFrame(
         {
