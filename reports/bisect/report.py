@@ -9,6 +9,7 @@ from typing import Any
 
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
+from peakgate.reports.ab.report import reported
 from peakgate.reports.bisect.history import SHORT, Commit, Group
 from peakgate.reports.bisect.search import End, Outcome
 from peakgate.verdict import ExitCode
@@ -112,20 +113,13 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def size(decision: Decision) -> str:
-    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``."""
-    low, high = (100 * math.expm1(bound) for bound in decision.estimate.interval())
-    shift = 100 * math.expm1(decision.estimate.shift)
-    return f"{shift:+.2f} % over {counted(decision.estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
-
-
 def _found(report: Report, outcome: Outcome) -> list[str]:
     assert outcome.border is not None
     word = "slower" if outcome.border.direction > 0 else "faster"
     *others, named = report.suspects
     lines = [
         f"{named.commit[:SHORT]} made {report.case} {word}: {named.subject}",
-        f"{size(outcome.border)}; from GOOD to BAD {size(outcome.ends)}",
+        f"{reported(outcome.border.estimate)}; from GOOD to BAD {reported(outcome.ends.estimate)}",
     ]
     if others:
         listed = ", ".join(commit.commit[:SHORT] for commit in others)
@@ -143,15 +137,15 @@ def _same(report: Report, outcome: Outcome) -> list[str]:
     return [
         (
             f"{report.case}: no commit is the cause: measured alternately on this GPU, GOOD and BAD do not differ: "
-            f"{size(outcome.ends)}; from {least:.2g} % on a change would have been flagged; driver, GPU or clocks may "
-            "have changed between the runs that differed"
+            f"{reported(outcome.ends.estimate)}; from {least:.2g} % on a change would have been flagged; driver, GPU "
+            "or clocks may have changed between the runs that differed"
         )
     ]
 
 
 def _undecided(report: Report, outcome: Outcome) -> list[str]:
     suspects = report.suspects
-    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {size(outcome.ends)}"]
+    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends.estimate)}"]
     if suspects:
         lines.append(
             f"{counted(len(suspects), 'commit')} left: {', '.join(commit.commit[:SHORT] for commit in suspects[:8])}"

@@ -19,7 +19,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.reports.bisect.search import Effort, End, search
 from peakgate.reports.injected.record import Experiment, read_times
 from peakgate.reports.injected.resample import Medians, Pairing, medians, unchanged
-from peakgate.reports.ladder.markers import fill_page, table
+from peakgate.reports.ladder.markers import open_page, table
 from peakgate.verdict import ExitCode
 
 
@@ -109,12 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")
     options = parser.parse_args(arguments)
     try:
-        text = simulated(medians(read_times(options.record, Experiment.SAME)))
-        if options.page:
-            fill_page(options.page, {BLOCK: text})
+        page = open_page(options.page)
+        page({BLOCK: simulated(medians(read_times(options.record, Experiment.SAME)))})
     except PeakgateError as error:
         return refused(error)
-    sys.stdout.write(f"{options.page}: written\n" if options.page else f"{text}\n")
     return ExitCode.OK
 
 

@@ -106,7 +106,7 @@ def compare(
     return Comparison(
         base=base,
         new=new,
-        rows=tuple(sorted(rows, key=_badness)),
+        rows=tuple(sorted(rows, key=badness)),
         suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
         differences=differences(base.runs, new.runs),
         notes=(*_notes(base, new, rules, residuals, df), *scope, *remarks),
@@ -312,7 +312,7 @@ def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -
     )
 
 
-def _badness(row: Row) -> tuple[float, float, str]:
+def badness(row: Row) -> tuple[float, float, str]:
     """Worst verdict first; within it the shift that is surest to be large."""
     lower_bound = row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0
     return WORST_FIRST.index(row.verdict), -lower_bound, row.case

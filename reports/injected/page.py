@@ -19,8 +19,7 @@ from peakgate.reports.ab.schedule import ALPHA
 from peakgate.reports.injected import coverage, limits, rates
 from peakgate.reports.injected.record import MUTANTS, Cell, Experiment, Gate, read_facts, read_json, read_times
 from peakgate.reports.injected.resample import Pairing, medians
-from peakgate.reports.ladder.markers import fill_page, inside, percent, read_document, table
-from peakgate.reports.render.console import say
+from peakgate.reports.ladder.markers import open_page, percent, table
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
 
@@ -161,14 +160,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
-        if options.page:
-            inside(read_document(options.page), options.page)  # a bad page is found before minutes of resampling
-        found = tables(options.record, options.gates)
-        if options.page:
-            fill_page(options.page, found)
+        page = open_page(options.page)  # a bad page is found before minutes of resampling
+        page(tables(options.record, options.gates))
     except PeakgateError as error:
         return refused(error)
-    say(f"{options.page}: written\n" if options.page else "\n\n".join(found.values()) + "\n")
     return ExitCode.OK
 
 

@@ -24,8 +24,7 @@ from matplotlib.figure import Figure
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.reports.fleet.simulated import rates
-from peakgate.reports.ladder.markers import fill_page, percent, table
-from peakgate.reports.render.console import say
+from peakgate.reports.ladder.markers import open_page, percent, table
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode
 
@@ -232,13 +231,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.simulate:
             simulate(options.record, options.simulate)
-        found = tables(options.record)
+        open_page(options.page)(tables(options.record))
         if options.page:
-            fill_page(options.page, found)
             write_whole(options.page.parent / "simulated" / PICTURE, picture(options.record))
     except PeakgateError as error:
         return refused(error)
-    say(f"{options.page}: written\n" if options.page else "\n\n".join(found.values()) + "\n")
     return ExitCode.OK
 
 
