@@ -211,7 +211,7 @@ def _notes(record: Record) -> list[str]:
         notes.append(f"{record.stopped}: what was not decided by then is INCONCLUSIVE")
     if refused := _run_nowhere(record):
         left = counted(len(refused), "case")
-        notes.append(f"{left} left out, which this GPU cannot run on either side: {refused[0]} first")
+        notes.append(f"{left} left out: this GPU cannot run them on either side, {refused[0]} first")
     if plan.unchanged:
         same = counted(len(plan.unchanged), "case")
         notes.append(f"{same} unchanged (machine code, launch, inputs, reference) and not measured")

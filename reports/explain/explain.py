@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.git import ask
 from peakgate.counters import ncu
 from peakgate.reports.explain.causes import Code, Finding, Side, findings
 
@@ -248,11 +250,11 @@ def place(folder: Path, base: str | None, head: str | None) -> Place | None:
     if head is None or not Path(head).is_relative_to(folder):
         return None
     inside = Path(head).relative_to(folder)
-    done = subprocess.run(
-        ["git", "rev-parse", "--show-prefix"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    prefix = ""
+    with suppress(PeakgateError):  # outside git
+        prefix = ask(folder, "rev-parse", "--show-prefix").decode().strip()
     texts = [_text(Path(name)) if name else "" for name in (base, head)]
-    return Place(f"{done.stdout.strip()}{inside.as_posix()}", changed_line(*texts))
+    return Place(f"{prefix}{inside.as_posix()}", changed_line(*texts))
 
 
 def changed_line(before: str, after: str) -> int:

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import distributed
 from peakgate.common.errors import CannotDecide
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import Archive
 from peakgate.reports.fleet.engine import Engine
@@ -131,7 +131,8 @@ def run_pass(
     final = {gate["uuid"] for gate in store.gates() if gate["mode"] == mode and gate["outcome"] in FINAL}
     left = [each for each in where if each.uuid not in final]
     shares = store.shares()
-    reported = _Reported(left, mode, together=mode in AT_ONCE, progress=progress)
+    together, began = mode in AT_ONCE, time.monotonic()
+    outcomes: Counter[str] = Counter()
 
     def job(each: Place) -> task.Job:
         cases = shares.of(each.uuid) if shares else ()
@@ -139,32 +140,13 @@ def run_pass(
 
     def finished(result: dict[str, Any]) -> None:
         store.add_gate(result)
-        reported.count(result)
+        outcomes[result["outcome"]] += 1
+        done, counts = outcomes.total(), ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        left_s = None if together else (time.monotonic() - began) / done * (len(left) - done)
+        progress.show(f"{mode}: {done} of {counted(len(left), 'gate')}: {counts}", left_s)
 
-    found.measure(left, job, packed.data, together=mode in AT_ONCE, finished=finished)
+    found.measure(left, job, packed.data, together=together, finished=finished)
     progress.clear()
-
-
-class _Reported:
-    """How far a pass is: gates by outcome, and the time that the node with most of them still takes."""
-
-    def __init__(self, left: Sequence[Place], mode: str, *, together: bool, progress: Progress) -> None:
-        self._left = Counter(each.node for each in left)
-        self._total, self._mode, self._together, self._progress = len(left), mode, together, progress
-        self._outcomes: Counter[str] = Counter()
-        self._walls: list[float] = []
-        self._began = time.monotonic()
-
-    def count(self, result: dict[str, Any]) -> None:
-        self._left[result["node"]] -= 1
-        self._outcomes[result["outcome"]] += 1
-        self._walls += [result["wall_s"]] if result.get("wall_s") else []
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in self._outcomes.items())
-        usual = median(self._walls) if self._walls else None
-        gone = time.monotonic() - self._began if self._together else 0.0
-        rounds = 1 if self._together else max(self._left.values())
-        eta = None if usual is None else max(rounds * usual - gone, 0.0)
-        self._progress.show(f"{self._mode}: {sum(self._outcomes.values())} of {self._total} gates: {counts}", eta)
 
 
 def _workers_here(device: str, inventory: Mapping[str, Any]) -> int:
