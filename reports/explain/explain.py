@@ -19,6 +19,7 @@ from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import ask
+from peakgate.common.text import counted
 from peakgate.counters import ncu
 from peakgate.reports.explain.causes import Code, Finding, Side, findings
 
@@ -140,7 +141,7 @@ def explain(
     Counters are read on GPU ``index``, and not at all where a ``capability`` is named.
     """
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
-    notes = [f"{len(cases) - len(chosen)} more cases are not explained"] if len(cases) > len(chosen) else []
+    notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
     if program is None:
         notes.append(NO_NCU)

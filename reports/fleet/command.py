@@ -43,9 +43,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             store = _measure(options, for_bench, root, phases)
     else:
         store = Store(options.report) if options.report != Path() else stores.newest(root)
-    from peakgate.reports.fleet import conclude  # noqa: PLC0415  (pandas is imported while the gates run)
+    from peakgate.reports.fleet import report  # noqa: PLC0415  (pandas is imported while the gates run)
 
-    return conclude.conclude(store, options.past, phases)
+    return report.conclude(store, options.past, phases)
 
 
 def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, phases: Phases) -> Store:
@@ -72,7 +72,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
             _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
         store.begin(plan, places.values())
         phases.ends("workers")
-        imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.conclude")
+        imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.report")
         run_pass = partial(
             measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -20,10 +20,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from peakgate.common.text import counted
 from peakgate.reports.fleet.analysis import Analysis, Status
-from peakgate.reports.fleet.report import MISSING, Report
 from peakgate.reports.fleet.statistics import ALL
 from peakgate.reports.render.template import environment
 
+MISSING = "–"
 MOST_GPUS, MOST_CASES = 2000, 400
 """Rows and columns of the heat map; of more GPUs the slowest are shown, and the page says so."""
 
@@ -32,8 +32,8 @@ SCALE = 0.05
 """The heat map's colours end at 5 % slower and faster."""
 
 
-def page(found: Analysis, report: Report) -> str:
-    """The whole page as text."""
+def page(found: Analysis, headline: str, lines: Sequence[str], commands: Sequence[str]) -> str:
+    """The whole page as text; ``commands`` take nodes out of service."""
     slowest = found.gpus.sort_values("effect_percent", ascending=False)
     bad = found.gpus[found.gpus["status"] != Status.OK]
     rows = pd.concat([bad, slowest.drop(bad.index).head(max(200 - len(bad), 50))])
@@ -41,15 +41,15 @@ def page(found: Analysis, report: Report) -> str:
         environment()
         .get_template("fleet.html")
         .render(
-            title=f"Peakgate fleet: {report.headline}",
+            title=f"Peakgate fleet: {headline}",
             found=found,
-            lines=[*report.sentences, *report.notes],
+            lines=lines,
             rows=list(rows.itertuples()),
             total=len(found.gpus),
             heat=_heat_map(found),
             dots=_spread(found),
             nodes=_nodes(found),
-            commands=report.commands,
+            commands=commands,
             number=_number,
         )
     )

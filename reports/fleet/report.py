@@ -1,4 +1,4 @@
-"""A judged fleet or sharded tier on the terminal and as Markdown, CSV and JSON; none of them decides anything."""
+"""Judge a fleet that was measured; its reports on the terminal and as Markdown, CSV and JSON decide nothing."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from peakgate.common.files import write_whole
 from peakgate.common.text import cell, counted, one_line
+from peakgate.reports.fleet import analysis, dataset, page
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
+from peakgate.reports.fleet.page import MISSING
 from peakgate.reports.fleet.paired import Change
-from peakgate.reports.fleet.shard.judge import EQUAL_WITHIN, Sharded
+from peakgate.reports.fleet.shard.judge import EQUAL_WITHIN, Sharded, judge
+from peakgate.reports.fleet.store import MEASURED, Phases, Store, in_words
 from peakgate.reports.ladder.markers import table
+from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.terminal import line
 from peakgate.verdict import Verdict, counts
@@ -24,11 +30,57 @@ from rich.text import Text
 SCHEMA = 1
 MOST_ROWS, MOST_CASES = 20, 5
 STYLES = {Status.OK: "green"} | dict.fromkeys((Status.UNFIT, Status.LOST, Status.UNDECIDED), "yellow")
-MISSING = "–"
 GPU_COLUMNS = (
     *("status", "reason", "node", "rack", "slug", "driver", "vbios", "group", "effect_percent", "p"),
     *("threshold_percent", "cases", "below_floor", "faults", "wall_s", "temperature_after_c"),
 )
+
+
+def suspects(store: Store) -> list[str]:
+    """The GPUs of a fleet to measure again."""
+    return analysis.suspects(analysis.analyse(dataset.of_store(store)))
+
+
+def conclude(store: Store, past: Sequence[Path], phases: Phases) -> int:
+    """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
+    table, shares = dataset.of_store(store), store.shares()
+    dataset.write(table, store.folder / dataset.FILE)
+    found = judge(table, shares) if shares else analysis.analyse(table, _earlier(store, past))
+    written, files = write(found, store.folder)
+    phases.ends("report")
+    if MEASURED in phases.seconds:
+        store.add_wall(phases.seconds)
+    console = VerdictConsole()
+    show(written, console)
+    if wall := store.wall():
+        line(console, in_words(wall), "dim")
+    files = sorted([store.folder / dataset.FILE, *files])
+    console.print(f"exit {int(found.exit_code)}; {', '.join(map(str, files))}", soft_wrap=True)
+    return found.exit_code
+
+
+def write(found: Analysis | Sharded, folder: Path) -> tuple[Report, list[Path]]:
+    """Write every output of a judged fleet or tier; its report, and the paths."""
+    if isinstance(found, Sharded):
+        written, texts = of_tier(found), {}
+    else:
+        written = of_fleet(found)
+        texts = {
+            "fleet.html": page.page(found, written.headline, [*written.sentences, *written.notes], written.commands)
+        }
+    stem = "shard" if isinstance(found, Sharded) else "fleet"
+    texts |= {f"{stem}{ending}": text(written) for ending, text in WRITERS.items()}
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    return written, [folder / name for name in texts]
+
+
+def _earlier(store: Store, past: Sequence[Path]) -> pd.DataFrame | None:
+    """The data sets of ``past`` and of the earlier fleets beside this one; None where there is none."""
+    beside = [path for path in store.folder.parent.glob(f"*/{dataset.FILE}") if path.parent.name < store.name]
+    named = [path / dataset.FILE if path.is_dir() else path for path in past]
+    tables = [dataset.read(path) for path in [*named, *sorted(beside)]]
+    return pd.concat(tables, ignore_index=True) if tables else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.fleet import analysis, conclude, dataset, page, report
+from peakgate.reports.fleet import analysis, dataset, report
 from peakgate.reports.fleet.analysis import Status
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Plan, Store, newest
@@ -154,7 +154,7 @@ def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path):
     assert document["gpus"][0]["uuid"] == "GPU-3"
     assert report.csv(written).splitlines()[1].startswith("GPU-3,OUTLIER")
     assert "`GPU-3`" in report.markdown(written)
-    html = page.page(found, written)
+    html = report.write(found, tmp_path)[1][0].read_text()
     assert html.index("GPU-3") < html.index("GPU-1<")
     assert html.count("data:image/png") == 2
     assert "scontrol update NodeName=node0 State=DRAIN" in written.commands[0]
@@ -171,7 +171,7 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     store = Store(tmp_path / "f")
     plan = Plan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
     store.begin(plan, [])
-    conclude.write(analysis.analyse(fleet(1)), store.folder)
+    report.write(analysis.analyse(fleet(1)), store.folder)
     assert newest(tmp_path).read() == (plan, {})
 
 
