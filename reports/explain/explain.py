@@ -23,7 +23,7 @@ from peakgate.common.text import counted
 from peakgate.counters import ncu
 from peakgate.reports.explain.causes import Code, Finding, Side, findings
 
-MOST_CASES = 12
+MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES = "sides.json"
@@ -127,19 +127,8 @@ class Explained:
         }
 
 
-def explain(
-    projects: tuple[Project, Project],
-    cases: Sequence[str],
-    out: Path,
-    *,
-    index: int = 0,
-    capability: str | None = None,
-    limit_s: float = 300.0,
-) -> Explained:
-    """Explain the first MOST_CASES of the cases; what ncu prints is left in ``out``, a folder per side.
-
-    Counters are read on GPU ``index``, and not at all where a ``capability`` is named.
-    """
+def explain(projects: tuple[Project, Project], cases: Sequence[str], out: Path, *, index: int = 0) -> Explained:
+    """Explain the first MOST_CASES of the cases; what ncu prints on GPU ``index`` is left in ``out``."""
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
@@ -149,11 +138,11 @@ def explain(
         notes.append(NO_DISASSEMBLER)
     sides = []
     for which, project in zip(SIDE_NAMES, projects, strict=True):
-        facts = _described(project, chosen, capability)
+        facts = _described(project, chosen)
         counters: dict[str, ncu.Counters] = {}
-        if program is not None and capability is None and chosen:
+        if program is not None and chosen:
             counters, problem = ncu.profile(
-                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=limit_s
+                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=LIMIT_S
             )
             notes += [f"{which}: {problem}"] if problem else []
         sides.append((facts, counters))
@@ -228,13 +217,12 @@ def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
     return lines
 
 
-def _described(project: Project, cases: Sequence[str], capability: str | None) -> dict[str, Any]:
+def _described(project: Project, cases: Sequence[str]) -> dict[str, Any]:
     """What ``peakgate.counters.code`` prints in the project's folder; every case has its problem where it fails."""
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
         command = [sys.executable, "-P", "-m", "peakgate.counters.code", str(listed)]
-        command += ["--capability", capability] if capability else []
         done = subprocess.run(
             command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False
         )

@@ -146,15 +146,8 @@ KINDS = (MEMORY, ALL, NODE)
 SLOW_SHARE = 0.002
 """Of a large fleet so many GPUs are slowed at once, which hardly moves what they are compared with."""
 
-SUPERBENCH, GEMM_Z2, GEMM_Z3, MAD, OURS = (
-    "5 % of the mean, any case",
-    "z > 2, one GEMM",
-    "z > 3, one GEMM",
-    "3 MAD",
-    "peakgate",
-)
 GEMM = "sgemm.cublas-4096"
-RULES = (SUPERBENCH, GEMM_Z2, GEMM_Z3, MAD, OURS)
+RULES = ("5 % of the mean, any case", "z > 2, one GEMM", "z > 3, one GEMM", "3 MAD", "peakgate")
 
 
 def healthy(bank: Bank, size: int, spread: Spread, fleets: int) -> dict[str, float | str]:
@@ -178,17 +171,14 @@ def detected(
     hits = total = 0
     while total < trials:
         table = bank.fleet(USUAL, size)
-        slowed = (
-            rng.choice(np.unique(where[0]), count, replace=False)
-            if kind == NODE
-            else rng.choice(size, count, replace=False)
-        )
-        rows = where[0].isin(slowed).to_numpy() if kind == NODE else np.isin(np.arange(size), slowed)
+        units = where[0] if kind == NODE else pd.Series(range(size))
+        slowed = rng.choice(np.unique(units), count, replace=False)
+        rows = units.isin(slowed).to_numpy()
         columns = [statistics.ALL, "memory"] if kind == MEMORY else list(table.columns)
         table.loc[rows, columns] += math.log1p(slowdown)
         found = statistics.fleet(table, *where)
-        units = found["node" if kind == NODE else "gpu"]["named"]
-        hits += int(units.reindex(slowed).fillna(False).astype(bool).sum())
+        named = found["node" if kind == NODE else "gpu"]["named"]
+        hits += int(named.reindex(slowed).fillna(False).astype(bool).sum())
         total += count
     return hits, total
 
@@ -211,19 +201,18 @@ def best(known: Known, size: int, kind: str, slowdown: float) -> float:
 
 def peers(known: Known, size: int, fleets: int, rng: np.random.Generator) -> Iterator[dict[str, float | str]]:
     """The peers' rules on the same fleets: healthy ones that name a GPU, and 5 % slow GPUs that are named."""
-    named, hits, false = (dict.fromkeys(RULES, 0) for _ in range(3))
+    columns = ("healthy_fleets_named", "healthy_gpus_named", "slow_named")
+    counts = {rule: dict.fromkeys(columns, 0) for rule in RULES}
     for _ in range(fleets):
         table = log_times(known, USUAL, size, rng)
-        for rule, flags in _judged(known, table).items():
-            named[rule] += bool(flags.any())
-            false[rule] += int(flags.sum())
+        healthy = _judged(known, table)
         memory = known.cases.index[known.cases["group"] == "memory"]
         table.iloc[0] += np.where(table.columns.isin(memory), math.log1p(0.05), 0.0)
         for rule, flags in _judged(known, table).items():
-            hits[rule] += bool(flags[0])
-    for rule in RULES:
-        counted = {"healthy_fleets_named": named[rule], "healthy_gpus_named": false[rule], "slow_named": hits[rule]}
-        yield {"gpus": size, "rule": rule, "fleets": fleets, **counted}
+            seen = (bool(healthy[rule].any()), int(healthy[rule].sum()), bool(flags[0]))
+            counts[rule] = {name: counts[rule][name] + count for name, count in zip(columns, seen, strict=True)}
+    for rule, found in counts.items():
+        yield {"gpus": size, "rule": rule, "fleets": fleets, **found}
 
 
 def _judged(known: Known, table: pd.DataFrame) -> dict[str, Matrix]:
@@ -235,21 +224,16 @@ def _judged(known: Known, table: pd.DataFrame) -> dict[str, Matrix]:
     everything = effects[statistics.ALL].to_numpy()
     away = np.abs(everything - np.median(everything))
     ours = statistics.fleet(effects, *nodes(len(table)))["gpu"]["named"].to_numpy(bool)
-    return {
-        SUPERBENCH: _beyond_mean(times),
-        GEMM_Z2: z > 2,
-        GEMM_Z3: z > 3,
-        MAD: (everything > np.median(everything)) & (away > 3 * 1.4826 * np.median(away)),
-        OURS: ours,
-    }
+    mad = (everything > np.median(everything)) & (away > 3 * 1.4826 * np.median(away))
+    return dict(zip(RULES, (_beyond_mean(times), z > 2, z > 3, mad, ours), strict=True))
 
 
-def _beyond_mean(times: Matrix, limit: float = 0.05) -> Matrix:
+def _beyond_mean(times: Matrix) -> Matrix:
     """GPUs more than 5 % above the mean of a case, the mean taken again without them until none is left out."""
     kept = np.ones(times.shape, bool)
     while True:
-        means = np.nanmean(np.where(kept, times, np.nan), axis=0)
-        within = np.abs(times / means - 1) <= limit
+        away = times / np.nanmean(np.where(kept, times, np.nan), axis=0) - 1
+        within = np.abs(away) <= 0.05
         if (within | ~kept).all():
-            return np.asarray((times / means - 1 > limit).any(axis=1))
+            return np.asarray((away > 0.05).any(axis=1))
         kept &= within
