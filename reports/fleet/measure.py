@@ -80,9 +80,7 @@ def _engine(
     cluster: Cluster, store: Store, progress: Progress, address: str, answers: Mapping[str, Any] | None = None
 ) -> Iterator[Engine]:
     def connect() -> distributed.Client:
-        client = distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
-        client.subscribe_topic(task.TOPIC, lambda event: store.add_case(event[1]))
-        return client
+        return distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
 
     def say(text: str) -> None:
         progress.clear()

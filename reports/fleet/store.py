@@ -1,8 +1,8 @@
-"""What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
+"""What a fleet leaves on disk while it runs: every finished gate, where it was measured, and what was lost.
 
-A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
-as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files),
-``wall.json`` (where the command's wall time went), and of a sharded tier ``shares.json`` (which GPU measures what).
+A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``events.txt`` (what was
+lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files), ``wall.json`` (where the command's wall time
+went), and of a sharded tier ``shares.json`` (which GPU measures what).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
 
 FACTS = "plan.json"
-CASES = "cases.jsonl"
 EVENTS = "events.txt"
 WALL = "wall.json"
 SHARES = "shares.json"
@@ -93,19 +92,12 @@ class Store:
             raise PeakgateError(f"{path}: no fleet ({error}); name a folder that `peakgate fleet` wrote") from None
         return plan, places
 
-    def add_case(self, message: Mapping[str, Any]) -> None:
-        """Keep one finished case."""
-        self._append(CASES, json.dumps(message))
-
     def add_event(self, text: str) -> None:
         """Keep what happened to workers and scheduler."""
-        self._append(EVENTS, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}")
-
-    def _append(self, name: str, line: str) -> None:
-        path = self.folder / name
+        path = self.folder / EVENTS
         try:
             with path.open("a", encoding="utf-8") as file:
-                file.write(f"{line}\n")
+                file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
         except OSError as error:
             raise unwritable(path, error) from None
 
@@ -126,8 +118,7 @@ class Store:
 
     def wall(self) -> dict[str, float]:
         """What was kept of it; empty where the command was interrupted or of an earlier version."""
-        path = self.folder / WALL
-        found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        found: dict[str, float] = self._read(WALL) or {}
         return found
 
     def add_shares(self, shares: Shares) -> None:
@@ -136,12 +127,13 @@ class Store:
 
     def shares(self) -> Shares | None:
         """Which GPU measures which cases; None where they were not assigned yet."""
-        path = self.folder / SHARES
-        if not path.is_file():
+        if (document := self._read(SHARES)) is None:
             return None
-        document = json.loads(path.read_text(encoding="utf-8"))
-        own = {str(uuid): tuple(cases) for uuid, cases in document["own"].items()}
-        return Shares(tuple(document["common"]), own)
+        return Shares(tuple(document["common"]), {uuid: tuple(cases) for uuid, cases in document["own"].items()})
+
+    def _read(self, name: str) -> Any:
+        path = self.folder / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""

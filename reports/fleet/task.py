@@ -35,8 +35,8 @@ from peakgate.run import journal
 from peakgate.run.publish import VERDICT_FILE
 from peakgate.verdict import ExitCode
 
-TOPIC = "peakgate-fleet"
-"""Dask events: a message per finished case, ``{"gate", "case", "verdict", "time_us"}``."""
+CASE_MARK = f'"{journal.CASE}": '.encode()
+"""What the journal's record of a finished case holds."""
 
 POLL_S = 0.1
 SETTLE_S = 30.0
@@ -140,7 +140,7 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, resume: bool) -> int:
-    """Run ``peakgate bench`` to its end and report each finished case; its exit code.
+    """Run ``peakgate bench`` to its end; its exit code.
 
     To ``phases`` its seconds are added: until the first case is finished, from there to the last, and to its end.
     """
@@ -170,14 +170,13 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
             stderr=log,
             start_new_session=True,
         )
-        read = 0
-        marks = [time.monotonic()]
+        read, marks = 0, [time.monotonic()]
         while process.poll() is None:
             time.sleep(POLL_S)
-            for record, end in _new_cases(folder / journal.NAME, read):
-                read = end
+            lines = _lines(folder / journal.NAME, read)
+            read += len(lines)
+            if CASE_MARK in lines:
                 marks.append(time.monotonic())
-                worker.log_event(TOPIC, {"gate": job.gate, **record})
             if worker.status.name in CLOSING:
                 end_group(process)
                 raise RuntimeError(f"{job.uuid}: its worker is closing")
@@ -187,21 +186,15 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
     return process.returncode
 
 
-def _new_cases(path: Path, offset: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """The finished cases that a journal holds from a byte offset on, each with the offset behind it."""
+def _lines(path: Path, offset: int) -> bytes:
+    """The whole lines of a journal from a byte offset on; nothing where there is no journal."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
-            lines = file.read().split(b"\n")[:-1]
+            found = file.read()
     except OSError:
-        return
-    for line in lines:
-        offset += len(line) + 1
-        record = json.loads(line)
-        if journal.CASE in record:
-            info = record.get("extra_info") or record
-            about = {"case": record[journal.CASE], "verdict": info.get("verdict"), "time_us": info.get("time_us")}
-            yield about, offset
+        return b""
+    return found[: found.rfind(b"\n") + 1]
 
 
 def _may_resume(job: Job, folder: Path) -> bool:

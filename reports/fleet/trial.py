@@ -32,7 +32,9 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
 from peakgate.reports.fleet import dataset, place
-from peakgate.reports.fleet.store import AGAIN, CASES, newest
+from peakgate.reports.fleet.store import AGAIN, newest
+from peakgate.reports.fleet.task import CASE_MARK
+from peakgate.run import journal
 from peakgate.verdict import ExitCode
 
 LIMIT_S = 600.0
@@ -171,9 +173,10 @@ class _Trial:
         return sorted((self._folder / "fleets" / "fleet").glob("*"))
 
     def _finished(self, earlier: Collection[Path]) -> int:
-        """How many cases the fleet at hand, which is none of the earlier ones, has finished."""
-        files = [path / CASES for path in self._fleets() if path not in earlier]
-        return sum(path.read_bytes().count(b"\n") for path in files if path.exists())
+        """How many cases have the journals of the fleet at hand, which is none of the earlier ones."""
+        names = [path.name for path in self._fleets() if path not in earlier]
+        journals = [path for name in names for path in (self._folder / "work" / "gates" / name).rglob(journal.NAME)]
+        return sum(path.read_bytes().count(CASE_MARK) for path in journals)
 
     def _until(self, finished: int, earlier: Collection[Path], process: Process) -> None:
         """Wait until so many cases are finished; a PeakgateError where the fleet ends or it takes too long."""
