@@ -80,12 +80,8 @@ def lines(report: Report) -> list[str]:
     """The answer, the most important line first."""
     outcome = report.outcome
     if outcome is None:
-        return [
-            (
-                f"{report.case}: no commit is the cause: machine code and launch are equal at both ends; what else is "
-                "part of its time are driver, GPU, clocks and libraries: see `peakgate compare`"
-            )
-        ]
+        why = "machine code and launch are equal at both ends; what else is part of its time are driver, GPU, clocks"
+        return [f"{report.case}: no commit is the cause: {why} and libraries: see `peakgate compare`"]
     found = {End.FOUND: _found, End.SAME: _same, End.UNDECIDED: _undecided}[outcome.end](report, outcome)
     spent = f"{report.measured} of {len(report.history)} commits measured, {counted(report.pairs, 'pair')}"
     skipped = [f"{report.history[report.groups[at].first].commit[:SHORT]}: {why}" for at, why in outcome.unusable]
@@ -133,23 +129,19 @@ def _found(report: Report, outcome: Outcome) -> list[str]:
 
 
 def _same(report: Report, outcome: Outcome) -> list[str]:
-    least = 100 * math.expm1(outcome.ends.resolvable)
-    return [
-        (
-            f"{report.case}: no commit is the cause: measured alternately on this GPU, GOOD and BAD do not differ: "
-            f"{reported(outcome.ends.estimate)}; from {least:.2g} % on a change would have been flagged; driver, GPU "
-            "or clocks may have changed between the runs that differed"
-        )
-    ]
+    ends = reported(outcome.ends.estimate)
+    least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
+    why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
+    others = "driver, GPU or clocks may have changed between the runs that differed"
+    return [f"{report.case}: no commit is the cause: {why}; {others}"]
 
 
 def _undecided(report: Report, outcome: Outcome) -> list[str]:
     suspects = report.suspects
     lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends.estimate)}"]
     if suspects:
-        lines.append(
-            f"{counted(len(suspects), 'commit')} left: {', '.join(commit.commit[:SHORT] for commit in suspects[:8])}"
-        )
+        listed = ", ".join(commit.commit[:SHORT] for commit in suspects[:8])
+        lines.append(f"{counted(len(suspects), 'commit')} left: {listed}")
     lines.append("raise --most or --confirm-pairs, and go on with --resume")
     return lines
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -131,30 +131,31 @@ def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object
     """
     note("comparing the ends")
     ends, values = compare(pairs, 0, last, effort)
+    if ends.status is Status.OPEN:
+        return Outcome(End.UNDECIDED, ends, "the ends are suspected to differ, more pairs would decide")
     if ends.status is not Status.CALLED:
-        end, why = (
-            (End.UNDECIDED, "the ends are suspected to differ, more pairs would decide")
-            if ends.status is Status.OPEN
-            else (End.SAME, "the ends do not differ by more than can be resolved")
-        )
-        return Outcome(end, ends, why)
+        return Outcome(End.SAME, ends, "the ends do not differ by more than can be resolved")
     state = _State(last, {last: list(values)}, {}, [])
     undecided = _narrow(state, pairs, effort, note)
-    beliefs = state.beliefs()
-    candidates = tuple(sorted(beliefs.items(), key=lambda item: -item[1]))
-    unusable, between = tuple(state.unusable.items()), tuple(state.between)
+    candidates = tuple(sorted(state.beliefs().items(), key=lambda item: -item[1]))
+    found = Outcome(
+        *(End.UNDECIDED, ends, undecided or ""),
+        candidates=candidates,
+        unusable=tuple(state.unusable.items()),
+        between=tuple(state.between),
+    )
     if undecided:
-        return Outcome(End.UNDECIDED, ends, undecided, None, None, None, candidates, unusable, between)
+        return found
     group = candidates[0][0]
     before = max(each for each in range(group) if each not in state.unusable)
-    if (before, group) == (0, last):
-        return Outcome(End.FOUND, ends, "", group, before, ends, candidates, unusable, between)
-    note("comparing both sides of the border")
-    border, _ = compare(pairs, before, group, effort)
+    border = ends
+    if (before, group) != (0, last):
+        note("comparing both sides of the border")
+        border, _ = compare(pairs, before, group, effort)
     if border.status is Status.CALLED and border.direction == ends.direction:
-        return Outcome(End.FOUND, ends, "", group, before, border, candidates, unusable, between)
+        return replace(found, end=End.FOUND, group=group, before=before, border=border)
     why = "the two sides of the likeliest border, compared directly, are not flagged"
-    return Outcome(End.UNDECIDED, ends, why, None, before, border, candidates, unusable, between)
+    return replace(found, reason=why, before=before, border=border)
 
 
 def compare(pairs: Pairs, base: int, head: int, effort: Effort) -> tuple[Decision, list[float]]:

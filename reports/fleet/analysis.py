@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -223,28 +224,22 @@ def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[Status, str]]:
 
 
 def _with_status(gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[Status, str]]) -> pd.DataFrame:
-    gpus = gpus.copy()
-    gpus["faults"] = [len(faults.get(uuid, [])) for uuid in gpus.index]
-    statuses, reasons = [], []
-    for row in gpus.itertuples():
-        status, reason = _OUTCOMES.get(str(row.outcome), Status.OK), str(row.reason or "")
-        own = faults.get(row.Index)
-        if status is Status.OK and own:
-            wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in own)
-            status = Status.OUTLIER if wrong else Status.CRASHED
-            reason = f"{'; '.join(own[:MOST_WORDS])}; other GPUs run it"
-        elif status is Status.OK and row.named:
-            status, reason = Status.OUTLIER, f"{_slower(row)}, measured twice"
-        elif status is Status.OK and str(row.Index) in gates:
-            status, reason = gates[str(row.Index)]
-        elif status is Status.OK and row.open:
-            reason = f"{_slower(row)}: a suspect, not measured again; --resume does"
-        statuses.append(status)
-        reasons.append(reason)
-    gpus["status"], gpus["reason"] = statuses, reasons
-    return gpus
+    gpus = gpus.assign(faults=[len(faults.get(uuid, [])) for uuid in gpus.index])
+    judged = [_status(row, faults.get(row.Index), gates) for row in gpus.itertuples()]
+    return gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
 
 
-def _slower(row: object) -> str:
-    group, effect, threshold = (getattr(row, name) for name in ("group", "effect_percent", "threshold_percent"))
-    return f"{effect:.1f} % slower than the fleet's median in {group} (named from {threshold:.1f} %)"
+def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[Status, str]]) -> tuple[Status, str]:
+    slower = f"{row.effect_percent:.1f} % slower than the fleet's median in {row.group}"
+    slower += f" (named from {row.threshold_percent:.1f} %)"
+    if row.outcome in _OUTCOMES:
+        return _OUTCOMES[row.outcome], str(row.reason or "")
+    if faults:
+        wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in faults)
+        words = "; ".join(faults[:MOST_WORDS])
+        return Status.OUTLIER if wrong else Status.CRASHED, f"{words}; other GPUs run it"
+    if row.named:
+        return Status.OUTLIER, f"{slower}, measured twice"
+    if row.Index in gates:
+        return gates[row.Index]
+    return Status.OK, f"{slower}: a suspect, not measured again; --resume does" if row.open else str(row.reason or "")
