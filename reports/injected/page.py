@@ -109,32 +109,26 @@ def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
         slower, counted = cases[0]["change_percent"] or 0.0, f"{flagged} of {len(mutant['cases'])}"
         rows.append((slower, (mutant["name"], mutant["reason"], cases[0]["case"], f"{slower:.1f} %", counted)))
     rows.sort(key=lambda row: row[0], reverse=True)
-    return table(
-        ("mutant", "what it is", "most slowed case", "slower by", "cases flagged"),
-        (row for _, row in rows),
-    )
+    return table(("mutant", "what it is", "most slowed case", "slower by", "cases flagged"), (row for _, row in rows))
 
 
 def explained(record: Path) -> str:
     """The mutants that were measured with ``--explain``: the injected cause, what was named first and its sentence."""
-    cases = read_json(record / EXPLAINED, list)
     rows = [
         (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
-        for each in cases
+        for each in read_json(record / EXPLAINED, list)
     ]
     return table(("mutant", "injected", "named first", "first sentence"), rows)
 
 
 def walls(gates: Iterable[Gate]) -> str:
     """The wall time of whole runs of ``ab``."""
-    return table(
-        ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds"),
-        (
-            (HEADS[gate.experiment], *map(str, counts), f"{gate.seconds:.0f}")
-            for gate in gates
-            for counts in [(gate.cases, gate.screening_pairs, gate.confirming_pairs)]
-        ),
-    )
+    head = ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds")
+    counts = ("cases", "screening_pairs", "confirming_pairs")
+    rows = [
+        (HEADS[gate.experiment], *(getattr(gate, name) for name in counts), f"{gate.seconds:.0f}") for gate in gates
+    ]
+    return table(head, rows)
 
 
 def _by_cell(texts: Mapping[Cell, str]) -> str:
