@@ -24,7 +24,7 @@ from peakgate.reports.options import add_baselines, add_run_names, named_runs, v
 from peakgate.reports.render.console import say
 from peakgate.reports.render.words import one_line
 from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.runfile import CaseResult, Run, Unmeasured
+from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
 
 FEWEST_SESSIONS = 2
@@ -110,10 +110,8 @@ def propose(runs: Sequence[Run], present: Floors) -> Proposals:
 
 def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
     """What the sessions say of each case that can have a floor; a run without a GPU's uuid counts as one more GPU."""
-    judged: list[CaseResult | Unmeasured] = [
-        each for run in runs for each in (*run.unmeasured.values(), *run.cases.values())
-    ]
-    wrong = {each.case for each in judged if each.verdict in FAULTY}
+    wrong = {case for run in runs for case, each in run.unmeasured.items() if each.verdict in FAULTY}
+    wrong |= {case for run in runs for case, each in run.cases.items() if each.verdict in FAULTY}
     decided: dict[str, list[tuple[str, CaseResult]]] = {}
     for run in runs:
         for case, result in run.cases.items():

@@ -95,6 +95,7 @@ def _begun(
     options: argparse.Namespace, for_bench: Sequence[str], root: Path, packed: archive.Archive
 ) -> tuple[Store, Plan, dict[str, Place]]:
     """A new fleet, or with ``--resume`` the newest one: its folder, its plan and the places that it knows."""
+    arguments = (*([f"--tier={options.tier}"] if options.tier else []), *for_bench)
     if not options.resume:
         store = stores.new(root)
         plan = Plan(
@@ -103,7 +104,7 @@ def _begun(
             inside=packed.inside,
             commit=str(packed.commit),
             dirty=packed.dirty,
-            arguments=(*_tier(options), *for_bench),
+            arguments=arguments,
             device=options.device,
             together=options.together,
             harness=inputs.harness(),
@@ -113,13 +114,9 @@ def _begun(
     store = stores.newest(root)
     plan, places = store.read()
     _refuse_changed(plan, packed, store)
-    if for_bench := [*_tier(options), *for_bench]:
-        raise PeakgateError(f"--resume with {for_bench[0]}: the fleet continues with its own options; leave them out")
+    if arguments:
+        raise PeakgateError(f"--resume with {arguments[0]}: the fleet continues with its own options; leave them out")
     return store, plan, places
-
-
-def _tier(options: argparse.Namespace) -> list[str]:
-    return [f"--tier={options.tier}"] if options.tier else []
 
 
 def _slug(places: Mapping[str, Place]) -> str | None:
@@ -142,13 +139,12 @@ def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
     for option in for_bench:
         if option.partition("=")[0] in OURS:
             raise PeakgateError(f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out")
-    if options.shard:
-        for option in for_bench:
-            if option.startswith(SELECTING):
-                raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
-        if options.together:
-            raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
-        options.tier = options.tier or (None if options.resume else Tier.FULL.value)
+        if options.shard and option.startswith(SELECTING):
+            raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
+    if options.shard and options.together:
+        raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
+    if options.shard and not options.resume:
+        options.tier = options.tier or Tier.FULL.value
     if options.workers is not None and options.workers < 1:
         raise PeakgateError(f"--workers {options.workers}: expected 1 or more")
 

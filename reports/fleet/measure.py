@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,30 +55,7 @@ def engine(
 
     Workers of this machine are threads: what could end a process is in the gates' own.
     """
-    if cluster.scheduler is not None:
-        with _engine(cluster, store, progress, cluster.scheduler) as found:
-            yield found
-        return
-    answers = place.answer(inventory)
-    with (
-        distributed.LocalCluster(
-            n_workers=cluster.workers or _workers_here(cluster.device, inventory),
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address=LOOPBACK,
-            worker_dashboard_address=LOOPBACK,
-            memory_limit=0,
-            silence_logs=40,
-        ) as local,
-        _engine(cluster, store, progress, local.scheduler_address, answers) as found,
-    ):
-        yield found
 
-
-@contextmanager
-def _engine(
-    cluster: Cluster, store: Store, progress: Progress, address: str, answers: Mapping[str, Any] | None = None
-) -> Iterator[Engine]:
     def connect() -> distributed.Client:
         return distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
 
@@ -87,17 +64,23 @@ def _engine(
         sys.stderr.write(f"{text}\n")
         store.add_event(text)
 
-    try:
-        found = Engine(connect, cluster.wait_s, say, answers)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise CannotDecide(
-            f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
-        ) from None
-    try:
+    with ExitStack() as stack:
+        address, answers = cluster.scheduler, None
+        if address is None:
+            count = cluster.workers or _workers_here(cluster.device, inventory)
+            servers = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), LOOPBACK)
+            started = {"n_workers": count, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
+            local = stack.enter_context(distributed.LocalCluster(**started, **servers, silence_logs=40))
+            address, answers = local.scheduler_address, place.answer(inventory)
+        try:
+            found = Engine(connect, cluster.wait_s, say, answers)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise CannotDecide(
+                f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
+            ) from None
+        stack.callback(found.close)
         found.wait_for_workers(cluster.workers or 1)
         yield found
-    finally:
-        found.close()
 
 
 def places(found: Engine, device: str) -> dict[str, Place]:
