@@ -9,7 +9,6 @@ from pathlib import Path
 from peakgate.project import config
 from peakgate.reports.runs.find import Archive, find_side, without_copies
 from peakgate.reports.runs.runfile import Run
-from peakgate.run.lock import add_lock_options
 
 GATE_EXIT_CODES = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide"
 
@@ -64,29 +63,6 @@ def at_least(least: int) -> Callable[[str], int]:
         return number
 
     return count
-
-
-def add_pairs_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``ab`` and ``bisect`` measure: pairs, budget, device, tier, and waiting for the GPU."""
-    parser.add_argument("--pairs", type=at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
-    parser.add_argument(
-        "--confirm-pairs",
-        type=at_least(2),
-        default=20,
-        metavar="N",
-        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
-    )
-    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
-    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
-    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
-    add_lock_options(parser)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
-    return seconds
 
 
 def add_verdict_options(parser: argparse.ArgumentParser) -> None:

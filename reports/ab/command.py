@@ -25,9 +25,9 @@ from peakgate.reports.ab.plan import plan, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Settings, load_record
-from peakgate.reports.options import GATE_EXIT_CODES, add_pairs_options, add_verdict_options, at_least, verb_parser
+from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.find import Archive
-from peakgate.run.lock import device_uuid, locked
+from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode
 
 OUTCOME = "peakgate.reports.ab.outcome"
@@ -77,6 +77,29 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     )
     add_verdict_options(parser)
     return parser
+
+
+def add_pairs_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``ab`` and ``bisect`` measure: pairs, budget, device, tier, and waiting for the GPU."""
+    parser.add_argument("--pairs", type=at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    parser.add_argument(
+        "--confirm-pairs",
+        type=at_least(2),
+        default=20,
+        metavar="N",
+        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
+    )
+    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    add_lock_options(parser)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
+    return seconds
 
 
 def _decide_parser(verb: str) -> argparse.ArgumentParser:

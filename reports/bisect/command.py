@@ -16,6 +16,7 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
+from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, side_environment
@@ -37,7 +38,7 @@ from peakgate.reports.bisect.history import (
 from peakgate.reports.bisect.rig import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.explain.explain import Project, explain
-from peakgate.reports.options import GATE_EXIT_CODES, add_out, add_pairs_options, at_least, verb_parser
+from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.run.lock import device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
