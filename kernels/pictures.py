@@ -9,7 +9,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.project.catalogue import module_at
 from peakgate.reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, is_empty
 from peakgate.reports.ladder.documents import machine
-from peakgate.reports.ladder.stages import Shown, Timed, rate, shape
+from peakgate.reports.ladder.tables import Shown, Timed, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
 
 access = module_at(Path(__file__).parent / "access" / "family.py")

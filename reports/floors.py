@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,20 +112,21 @@ def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
     """What the sessions say of each case that can have a floor; a run without a GPU's uuid counts as one more GPU."""
     wrong = {case for run in runs for case, each in run.unmeasured.items() if each.verdict in FAULTY}
     wrong |= {case for run in runs for case, each in run.cases.items() if each.verdict in FAULTY}
-    decided: dict[str, list[tuple[Run, CaseResult]]] = {}
+    decided: dict[str, list[tuple[str, CaseResult]]] = {}
     for run in runs:
         for case, result in run.cases.items():
             if case not in wrong and _usable(result):
-                decided.setdefault(case, []).append((run, result))
-    return {
-        case: margins.Evidence(
-            time_us=float(np.median([result.time_us for _, result in found])),
-            library=found[-1][1].library,
-            by_gpu=_by_gpu(found),
-        )
-        for case, found in decided.items()
-        if len(found) >= FEWEST_SESSIONS
-    }
+                decided.setdefault(case, []).append((run.uuid or "unknown", result))
+    return {case: _evidence(found) for case, found in decided.items() if len(found) >= FEWEST_SESSIONS}
+
+
+def _evidence(found: Sequence[tuple[str, CaseResult]]) -> margins.Evidence:
+    """Of one case, by the GPU of each session and what it measured."""
+    by_gpu: dict[str, list[float]] = {}
+    for gpu, result in found:
+        by_gpu.setdefault(gpu, []).append(float(result.peak_fraction or 0))
+    time_us = float(np.median([result.time_us for _, result in found]))
+    return margins.Evidence(time_us, found[-1][1].library, by_gpu)
 
 
 def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
@@ -160,9 +161,8 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
     if proposals.lowered:
         count = f"{counted(len(proposals.lowered), 'floor')} would be lower"
         lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
-        lines += [
-            f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in _falling(proposals)[:most]
-        ]
+        falling = sorted(proposals.lowered, key=lambda each: each.floor / (each.present or each.floor))
+        lines += [f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in falling[:most]]
         lines += _rest(len(proposals.lowered), most)
     if proposals.skipped:
         lines.append(f"no floor for {counted(len(proposals.skipped), 'case')}: {', '.join(proposals.skipped[:most])}")
@@ -197,11 +197,6 @@ def check_enough(sessions: int) -> None:
         )
 
 
-def _falling(proposals: Proposals) -> list[Proposal]:
-    """Proposals lower than today's floor, by how much they are, the largest fall first."""
-    return sorted(proposals.lowered, key=lambda each: each.floor / (each.present or each.floor))
-
-
 def _rest(count: int, most: int | None) -> list[str]:
     return [] if most is None or count <= most else [f"  and {count - most} more; --all names them"]
 
@@ -225,13 +220,6 @@ def _usable(result: CaseResult) -> bool:
     if result.bound == NOT_GATED or result.verdict is Verdict.INCONCLUSIVE:
         return False
     return result.peak_fraction is not None and result.peak_fraction > 0
-
-
-def _by_gpu(found: Iterable[tuple[Run, CaseResult]]) -> Mapping[str, Sequence[float]]:
-    by_gpu: dict[str, list[float]] = {}
-    for run, result in found:
-        by_gpu.setdefault(run.uuid or "unknown", []).append(float(result.peak_fraction or 0))
-    return by_gpu
 
 
 def _origins(evidence: Mapping[str, margins.Evidence], runs: Sequence[Run]) -> Mapping[str, Origin]:

@@ -133,7 +133,7 @@ def _state(benchmark: str, state: Mapping[str, Any], folder: Path) -> Measured:
         median_s=middle,
         rounds=len(samples) or (None if size is None else int(size)),
         samples_s=samples,
-        iqr_s=_iqr(samples) if len(samples) > 1 else iqr,
+        iqr_s=iqr if len(samples) < 2 else _iqr(samples),
         bytes_per_s=_number(values, "nv/cold/bw/global/bytes_per_second"),
         peak_fraction=_number(values, "nv/cold/bw/global/utilization"),
         sm_clock_hz=_number(values, "nv/cold/sm_clock_rate/mean"),

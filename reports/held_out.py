@@ -17,7 +17,7 @@ import itertools
 import re
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.ladder.markers import table as markdown_table
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 
 PAGE = Path("lab", "floors.md")
@@ -48,12 +49,15 @@ Rule = Callable[[Mapping[str, margins.Evidence]], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Floors of one rule from ``known`` GPUs on ``runs`` runs of other GPUs: how many runs failed, and which cases."""
+    """Floors of one rule from ``known`` GPUs on ``runs`` runs of other GPUs: how many runs failed, and which cases.
+
+    ``again`` are those that fail after remeasuring too.
+    """
 
     known: int
     runs: int
     failed: int
-    failed_remeasured: int
+    again: int
     cases: tuple[str, ...]
 
 
@@ -82,39 +86,28 @@ def held_out(runs: Sequence[Run], rule: Rule) -> list[Tried]:
     gpus = sorted({str(run.uuid) for run in runs})
     found = []
     for count in range(1, len(gpus)):
-        splits = [
-            tried(
-                [run for run in runs if str(run.uuid) in known],
-                [run for run in runs if str(run.uuid) not in known],
-                rule,
-            )
-            for known in itertools.combinations(gpus, count)
-        ]
-        found.append(
-            Tried(
-                known=count,
-                runs=sum(split.runs for split in splits),
-                failed=sum(split.failed for split in splits),
-                failed_remeasured=sum(split.failed_remeasured for split in splits),
-                cases=tuple(sorted({case for split in splits for case in split.cases})),
-            )
-        )
+        splits = [tried(runs, set(known), rule) for known in itertools.combinations(gpus, count)]
+        numbers = {name: sum(getattr(split, name) for split in splits) for name in ("runs", "failed", "again")}
+        found.append(Tried(count, **numbers, cases=tuple(sorted({case for split in splits for case in split.cases}))))
     return found
 
 
-def tried(known: Sequence[Run], others: Sequence[Run], rule: Rule) -> Tried:
-    """Floors from the runs ``known``, tried on ``others``."""
-    floors = rule(evidence_of(known))
-    failed, failed_remeasured, cases = 0, 0, set()
-    for gpu in sorted({str(run.uuid) for run in others}):
-        sessions = sorted((run for run in others if str(run.uuid) == gpu), key=lambda run: run.taken)
+def tried(runs: Sequence[Run], known: Collection[str], rule: Rule) -> Tried:
+    """Floors from the runs of the known GPUs, tried on the others."""
+    floors = rule(evidence_of([run for run in runs if str(run.uuid) in known]))
+    others: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.taken):
+        if str(run.uuid) not in known:
+            others.setdefault(str(run.uuid), []).append(run)
+    failed, again, cases = 0, 0, set()
+    for sessions in others.values():
         for index in range(len(sessions)):
             following = [sessions[(index + step) % len(sessions)] for step in range(PROCESSES)]
             below = [case for case, floor in floors.items() if _below(following[:1], case, floor)]
             failed += bool(below)
-            failed_remeasured += any(_below(following, case, floors[case]) for case in below)
+            again += any(_below(following, case, floors[case]) for case in below)
             cases |= set(below)
-    return Tried(len({run.uuid for run in known}), len(others), failed, failed_remeasured, tuple(sorted(cases)))
+    return Tried(len(known), sum(map(len, others.values())), failed, again, tuple(sorted(cases)))
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -123,8 +116,8 @@ def table(runs: Sequence[Run]) -> str:
     rows, notes = [], []
     for name, rule in (("previous", previous_rule), ("present", present_rule)):
         for each in held_out(runs, rule):
-            limit = 100 * margins.upper_limit(each.failed_remeasured, each.runs)
-            rows.append((name, each.known, each.runs, each.failed, each.failed_remeasured, f"{limit:.1f} %"))
+            limit = 100 * rate_at_most(each.again / each.runs, each.runs)
+            rows.append((name, each.known, each.runs, each.failed, each.again, f"{limit:.1f} %"))
             if each.cases:
                 more = len(each.cases) - MOST_NAMED
                 named = ", ".join(each.cases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -213,7 +206,7 @@ def page(baselines: Path) -> str:
 def _gates_section(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
     now = gates([rejudged(run, floors) for run in runs], floors)
     then = gates(runs, {})
-    limit = 100 * margins.upper_limit(now.failed, now.runs)
+    limit = 100 * rate_at_most(now.failed / now.runs, now.runs)
     named = f" ({', '.join(then.cases)})" if then.cases else ""
     return (
         "\n## Gates of unchanged code by the committed floors\n\n"
@@ -226,19 +219,14 @@ def _gates_section(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
 
 def left_out(runs: Sequence[Run]) -> list[Tried]:
     """Each GPU in turn: floors by the present rule from all the others, tried on its runs."""
-    gpus = sorted({str(run.uuid) for run in runs})
-    return [
-        tried(
-            [run for run in runs if str(run.uuid) != gpu], [run for run in runs if str(run.uuid) == gpu], present_rule
-        )
-        for gpu in gpus
-    ]
+    gpus = {str(run.uuid) for run in runs}
+    return [tried(runs, gpus - {gpu}, present_rule) for gpu in sorted(gpus)]
 
 
 def _left_out_section(runs: Sequence[Run]) -> str:
     found = left_out(runs)
-    failed = [each for each in found if each.failed_remeasured]
-    limit = 100 * margins.upper_limit(len(failed), len(found))
+    failed = [each for each in found if each.again]
+    limit = 100 * rate_at_most(len(failed) / len(found), len(found))
     return (
         "\n## Each GPU left out in turn\n\n"
         f"Floors by the present rule from the other {len(found) - 1} GPUs, tried on all {len(runs)} gates: "

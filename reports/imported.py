@@ -166,14 +166,10 @@ def judge(measured: Measured, floor: float | None) -> Judgement:
 def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
     assert measured.median_s is not None
     info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS, "bytes", "flops"))
+    info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}
     info |= {
-        "case": measured.case,
-        "family": measured.family,
-        "stage": measured.stage,
-        "size": measured.size,
         "time_us": measured.median_s * 1e6,
         "gbs": None if measured.bytes_per_s is None else measured.bytes_per_s / 1e9,
-        "peak_fraction": measured.peak_fraction,
         "bound": None if measured.peak_fraction is None else "memory",
         "floor": floors.get(measured.case),
         "sm_clock_mhz": None if measured.sm_clock_hz is None else measured.sm_clock_hz / 1e6,
@@ -184,13 +180,8 @@ def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict
     stats: dict[str, Any] = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
     if measured.samples_s:
         stats |= {"data": list(measured.samples_s), "min": min(measured.samples_s), "max": max(measured.samples_s)}
-    return {
-        "name": measured.case,
-        "fullname": f"peakgate::{measured.case}",
-        "group": measured.family,
-        "extra_info": info,
-        "stats": stats,
-    }
+    names = {"name": measured.case, "fullname": f"peakgate::{measured.case}", "group": measured.family}
+    return names | {"extra_info": info, "stats": stats}
 
 
 def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetime, str]:

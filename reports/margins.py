@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from peakgate.reports.comparison import noise
-from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FALSE_FAILURE_P = 5e-5
 LEAST_MARGIN = 0.05
@@ -100,11 +99,6 @@ def room(floor: float, fractions: Sequence[float]) -> float:
 def with_host_offset(fraction: float, time_us: float) -> float:
     """The fraction of peak that is left when a host adds HOST_OFFSET_US to ``time_us``."""
     return fraction / (1 + HOST_OFFSET_US / time_us)
-
-
-def upper_limit(failures: int, runs: int, confidence: float = 0.95) -> float:
-    """Upper confidence limit of a failure rate, of independent runs (Clopper and Pearson, 1934)."""
-    return 1.0 if failures >= runs else float(special.betaincinv(failures + 1, runs - failures, confidence))
 
 
 def _bound(known: Evidence, within_sd: float, within_df: float, between_sd: float) -> Bound:

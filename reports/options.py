@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from peakgate.project import config
@@ -50,6 +51,18 @@ def add_baselines(parser: argparse.ArgumentParser) -> None:
     """Add ``--baselines``, the folder of floors and reference runs; by default the project's."""
     default = config.near(config.current().baselines)
     parser.add_argument("--baselines", type=Path, default=default, metavar="DIR", help="holds <gpu>/floors.toml")
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A whole number, this or more, for argparse."""
+
+    def count(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text}: expected {least} or more")
+        return number
+
+    return count
 
 
 def add_verdict_options(parser: argparse.ArgumentParser) -> None:

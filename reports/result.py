@@ -186,6 +186,12 @@ class Comparison:
         return next((verdict for verdict in WORST_FIRST if verdict in self.verdicts() & counted), Verdict.PASS)
 
 
+def shift_cells(shift: Shift | None) -> dict[str, float | None]:
+    """The columns of a frame that a shift fills, missing values where there is none."""
+    figures = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else (None, None, None)
+    return dict(zip(("change_percent", "smallest_detectable_change_percent", "p_value"), figures, strict=True))
+
+
 def _cells(row: Row) -> dict[str, object]:
     known = row.new or row.base
     cells: dict[str, object] = {
@@ -193,9 +199,7 @@ def _cells(row: Row) -> dict[str, object]:
         "verdict": row.verdict.value,
         "reason": row.reason,
         **{name: getattr(known, name, None) for name in LABELS},
-        "change_percent": row.shift.percent if row.shift else None,
-        "smallest_detectable_change_percent": row.shift.resolvable_percent if row.shift else None,
-        "p_value": row.shift.p_value if row.shift else None,
+        **shift_cells(row.shift),
         **{name: getattr(row, name) for name in ("base_time_us", "new_time_us", "base_sessions", "new_sessions")},
         "floor": getattr(row.new, "floor", None),
     }

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import NO_GPU_HERE, read_codes
 from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
@@ -25,7 +25,7 @@ from peakgate.reports.ab.plan import plan, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import FOLDER, MANIFEST, Settings, load_record
-from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
+from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.find import Archive
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode
@@ -53,19 +53,9 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
     parser.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
     parser.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
-    parser.add_argument("--pairs", type=_at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    add_pairs_options(parser)
     parser.add_argument(
-        "--confirm-pairs",
-        type=_at_least(2),
-        default=20,
-        metavar="N",
-        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
-    )
-    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
-    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
-    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
-    parser.add_argument(
-        "--sentinels", type=_at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
+        "--sentinels", type=at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
     )
     parser.add_argument(
         "--measure-unchanged", action="store_true", help="measure and judge cases of unchanged machine code too"
@@ -88,9 +78,31 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--explain", action="store_true", help="say why each slower case is: machine code, and hardware counters by ncu"
     )
-    add_lock_options(parser)
     add_verdict_options(parser)
     return parser
+
+
+def add_pairs_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``ab`` and ``bisect`` measure: pairs, budget, device, tier, and waiting for the GPU."""
+    parser.add_argument("--pairs", type=at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    parser.add_argument(
+        "--confirm-pairs",
+        type=at_least(2),
+        default=20,
+        metavar="N",
+        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
+    )
+    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    add_lock_options(parser)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
+    return seconds
 
 
 def _decide_parser(verb: str) -> argparse.ArgumentParser:
@@ -155,10 +167,8 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     for case, reason in reasons(planned, *codes).items():
         say(f"{case}: {reason}\n")
     pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
-    say(
-        f"{len(planned.measured)} cases to measure, {len(planned.sentinels)} sentinels, "
-        f"{len(planned.unchanged or {})} unchanged and not measured: {pairs}\n"
-    )
+    cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
+    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}\n")
     return ExitCode.OK
 
 
@@ -212,21 +222,3 @@ def _empty(out: Path) -> Path:
     except OSError as error:
         raise PeakgateError(f"--out {out}: cannot be written ({error.strerror}); free it or name another") from None
     return raw.resolve()
-
-
-def _at_least(least: int) -> Any:
-    def count(text: str) -> int:
-        number = int(text)
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text}: expected {least} or more")
-        return number
-
-    count.__name__ = "count"
-    return count
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
-    return seconds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peakgate.common.files import write_whole
 from peakgate.common.progress import Progress
-from peakgate.common.text import as_json
+from peakgate.common.text import as_json, counted
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.process import SideBroken, side_environment
@@ -27,7 +27,7 @@ def explained(placed: tuple[Folder, Folder], record: Record, options: argparse.N
     slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
     if not slower or interrupted(record):
         return None
-    Progress(sys.stderr).show(f"explaining {len(slower)} cases")
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
     index = int(options.device.partition(":")[2] or 0)
     base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
     return explain((base, head), slower, (options.out / "explain").resolve(), index=index)

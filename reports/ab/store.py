@@ -32,6 +32,9 @@ class Settings:
     confirm_pairs: int
 
 
+SETTINGS = {"tier": str, "device": str, "pairs": int, "confirm_pairs": int}
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One process, in the order they ran: what for, in which pair (from 0), on which side.
@@ -103,7 +106,7 @@ def load_record(folder: Path) -> Record:
         record = Record(
             base=_folder(document["base"], path),
             head=_folder(document["head"], path),
-            settings=_settings(document["settings"]),
+            settings=Settings(**{name: _of(kind, document["settings"][name]) for name, kind in SETTINGS.items()}),
             plan=_plan(document["plan"]),
             processes=[_process(entry) for entry in document["processes"]],
             notes=[_of(str, note) for note in _of(list, document["notes"])],
@@ -132,11 +135,6 @@ def _refuse_contradictions(path: Path, record: Record) -> None:
 
 def _folder(entry: Mapping[str, Any], path: Path) -> Folder:
     return Folder(_of(str, entry["label"]), path.parent, _of(str | None, entry["commit"]))
-
-
-def _settings(entry: Mapping[str, Any]) -> Settings:
-    kinds = {"tier": str, "device": str, "pairs": int, "confirm_pairs": int}
-    return Settings(**{name: _of(kinds[name], value) for name, value in entry.items()})
 
 
 def _plan(entry: Mapping[str, Any]) -> Plan:

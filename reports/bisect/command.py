@@ -16,20 +16,31 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
+from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Settings
 from peakgate.reports.bisect import report as text
-from peakgate.reports.bisect.groups import FILE, Commit, Question, State, groups, narrowed, resumed
-from peakgate.reports.bisect.history import Target, build_all, listed
+from peakgate.reports.bisect.history import (
+    FILE,
+    Commit,
+    Question,
+    State,
+    Target,
+    build_all,
+    groups,
+    listed,
+    narrowed,
+    resumed,
+)
 from peakgate.reports.bisect.rig import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.explain.explain import Project, explain
-from peakgate.reports.options import GATE_EXIT_CODES, add_out, verb_parser
+from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
 from peakgate.reports.render.console import say
-from peakgate.run.lock import add_lock_options, device_uuid, locked
+from peakgate.run.lock import device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 
 FOLDER = "bisect"
@@ -86,16 +97,13 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         metavar="SHARE",
         help="the share of whole bisects that may name a wrong commit (default: 0.05)",
     )
-    parser.add_argument("--pairs", type=int, default=USUAL.screen, metavar="N", help="screening pairs (default: 10)")
-    parser.add_argument("--confirm-pairs", type=int, default=USUAL.confirm, metavar="N", help="as of ab (default: 20)")
-    parser.add_argument("--most", type=int, default=USUAL.most, metavar="N", help="pairs at one commit (default: 40)")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop cleanly after so long")
-    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
-    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    add_pairs_options(parser)
+    parser.add_argument(
+        "--most", type=at_least(USUAL.batch), default=40, metavar="N", help="pairs at one commit (default: 40)"
+    )
     parser.add_argument("--plan", action="store_true", help="print the groups; measures nothing")
     parser.add_argument("--capability", metavar="9.0", help="compute capability for --plan (default: of the GPU)")
     parser.add_argument("--resume", action="store_true", help="go on with the bisect that is in the output folder")
-    add_lock_options(parser)
     add_out(parser)
     return parser
 
@@ -107,9 +115,6 @@ def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], u
         compiler = nvrtc.version()
     except ImportError as error:
         raise PeakgateError(f"{error.name or 'NVRTC'} is not installed: pip install 'peakgate[nvrtc]'") from None
-    effort = (options.error, options.pairs, options.confirm_pairs)
-    if min(effort[1:]) < 2 or options.most < USUAL.batch:
-        raise PeakgateError(f"--pairs and --confirm-pairs need 2 or more, --most {USUAL.batch} or more")
     return Question(
         good=commits[0][0],
         bad=commits[-1][0],

@@ -9,8 +9,8 @@ from typing import Any
 
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
-from peakgate.reports.bisect.groups import Commit, Group
-from peakgate.reports.bisect.history import SHORT
+from peakgate.reports.ab.report import reported
+from peakgate.reports.bisect.history import SHORT, Commit, Group
 from peakgate.reports.bisect.search import End, Outcome
 from peakgate.verdict import ExitCode
 
@@ -80,12 +80,8 @@ def lines(report: Report) -> list[str]:
     """The answer, the most important line first."""
     outcome = report.outcome
     if outcome is None:
-        return [
-            (
-                f"{report.case}: no commit is the cause: machine code and launch are equal at both ends; what else is "
-                "part of its time are driver, GPU, clocks and libraries: see `peakgate compare`"
-            )
-        ]
+        why = "machine code and launch are equal at both ends; what else is part of its time are driver, GPU, clocks"
+        return [f"{report.case}: no commit is the cause: {why} and libraries: see `peakgate compare`"]
     found = {End.FOUND: _found, End.SAME: _same, End.UNDECIDED: _undecided}[outcome.end](report, outcome)
     spent = f"{report.measured} of {len(report.history)} commits measured, {counted(report.pairs, 'pair')}"
     skipped = [f"{report.history[report.groups[at].first].commit[:SHORT]}: {why}" for at, why in outcome.unusable]
@@ -113,20 +109,13 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def size(decision: Decision) -> str:
-    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``."""
-    low, high = (100 * math.expm1(bound) for bound in decision.estimate.interval())
-    shift = 100 * math.expm1(decision.estimate.shift)
-    return f"{shift:+.2f} % over {counted(decision.estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
-
-
 def _found(report: Report, outcome: Outcome) -> list[str]:
     assert outcome.border is not None
     word = "slower" if outcome.border.direction > 0 else "faster"
     *others, named = report.suspects
     lines = [
         f"{named.commit[:SHORT]} made {report.case} {word}: {named.subject}",
-        f"{size(outcome.border)}; from GOOD to BAD {size(outcome.ends)}",
+        f"{reported(outcome.border.estimate)}; from GOOD to BAD {reported(outcome.ends.estimate)}",
     ]
     if others:
         listed = ", ".join(commit.commit[:SHORT] for commit in others)
@@ -140,23 +129,19 @@ def _found(report: Report, outcome: Outcome) -> list[str]:
 
 
 def _same(report: Report, outcome: Outcome) -> list[str]:
-    least = 100 * math.expm1(outcome.ends.resolvable)
-    return [
-        (
-            f"{report.case}: no commit is the cause: measured alternately on this GPU, GOOD and BAD do not differ: "
-            f"{size(outcome.ends)}; from {least:.2g} % on a change would have been flagged; driver, GPU or clocks may "
-            "have changed between the runs that differed"
-        )
-    ]
+    ends = reported(outcome.ends.estimate)
+    least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
+    why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
+    others = "driver, GPU or clocks may have changed between the runs that differed"
+    return [f"{report.case}: no commit is the cause: {why}; {others}"]
 
 
 def _undecided(report: Report, outcome: Outcome) -> list[str]:
     suspects = report.suspects
-    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {size(outcome.ends)}"]
+    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends.estimate)}"]
     if suspects:
-        lines.append(
-            f"{counted(len(suspects), 'commit')} left: {', '.join(commit.commit[:SHORT] for commit in suspects[:8])}"
-        )
+        listed = ", ".join(commit.commit[:SHORT] for commit in suspects[:8])
+        lines.append(f"{counted(len(suspects), 'commit')} left: {listed}")
     lines.append("raise --most or --confirm-pairs, and go on with --resume")
     return lines
 

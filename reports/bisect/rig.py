@@ -25,21 +25,15 @@ from peakgate.reports.bisect.search import Unusable
 from peakgate.verdict import FAULTY, Verdict
 
 
-class Rig:
+class Rig(ExitStack):
     """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
 
     def __init__(self, commits: Sequence[str], case: str, settings: Settings, means: Means) -> None:
+        super().__init__()
         self._commits, self._case, self._settings, self._means = commits, case, settings, means
-        self._stack = ExitStack()
         self._folders: dict[str, Folder] = {}
         self._records: dict[tuple[str, str], Record] = {}
         self._given: dict[tuple[str, str], int] = {}
-
-    def __enter__(self) -> Rig:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._stack.close()
 
     @property
     def measured(self) -> set[str]:
@@ -80,7 +74,7 @@ class Rig:
         """The commit's worktree, with the project's own build run in it."""
         if commit not in self._folders:
             name = commit[:SHORT]
-            folder = self._stack.enter_context(placed(name, Wanted(commit)))
+            folder = self.enter_context(placed(name, Wanted(commit)))
             build_side(name, folder.path, side_environment(folder.path), self._means.out / f"{name}-build.log")
             self._folders[commit] = folder
         return self._folders[commit]

@@ -11,37 +11,16 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.reports.bisect.search import Effort, End, search
 from peakgate.reports.injected.record import Experiment, read_times
 from peakgate.reports.injected.resample import Medians, Pairing, medians, unchanged
-from peakgate.reports.ladder.markers import fill_page, table
+from peakgate.reports.ladder.markers import open_page, table
 from peakgate.verdict import ExitCode
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """One history: the kernel whose noise it has, the slow commit, and what the search named and measured."""
-
-    case: str
-    time_us: float
-    slow: int
-    end: str
-    named: int | None
-    commits: int
-    pairs: int
-
-    @property
-    def right(self) -> bool:
-        return self.named == self.slow
-
-    @property
-    def wrong(self) -> bool:
-        return self.named is not None and self.named != self.slow
 
 
 class SimulatedPairs:
@@ -64,8 +43,12 @@ class SimulatedPairs:
 
 def simulate(
     measured: Medians, histories: int, commits: int, slowdown: float, *, effort: Effort, seed: int
-) -> list[Simulated]:
-    """So many histories; their kernels are spread evenly over the record's, by duration."""
+) -> pd.DataFrame:
+    """So many histories, a row each; their kernels are spread evenly over the record's, by duration.
+
+    ``slow`` is the commit that slows the kernel, ``named`` what the search named, -1 where nothing; ``commits`` and
+    ``pairs`` are how many it measured.
+    """
     rng = np.random.default_rng(seed)
     by_time = np.argsort(measured.log_time)
     found = []
@@ -74,10 +57,9 @@ def simulate(
         slow = int(rng.integers(1, commits))
         pairs = SimulatedPairs(measured, row, slow, math.log1p(slowdown), rng)
         outcome = search(commits - 1, pairs, effort)
-        named = outcome.group if outcome.end is End.FOUND else None
-        time_us = math.exp(float(measured.log_time[row]))
-        found.append(Simulated(measured.cases[row], time_us, slow, outcome.end, named, len(pairs.commits), pairs.taken))
-    return found
+        named = outcome.group if outcome.end is End.FOUND else -1
+        found.append((measured.cases[row], slow, named, len(pairs.commits), pairs.taken))
+    return pd.DataFrame(found, columns=["case", "slow", "named", "commits", "pairs"])
 
 
 ROWS = ((0.01, 40), (0.01, 300), (0.004, 300))
@@ -94,10 +76,10 @@ def simulated(measured: Medians) -> str:
     rows = []
     for slowdown, histories in ROWS:
         found = simulate(measured, histories, COMMITS, slowdown, effort=Effort(), seed=SEED)
-        right, wrong = sum(each.right for each in found), sum(each.wrong for each in found)
-        middle = [f"{np.median([getattr(each, name) for each in found]):g}" for name in ("commits", "pairs")]
-        cells = [f"{100 * slowdown:g} %", histories, f"{right} ({100 * right / histories:.1f} %)", wrong]
-        rows.append([*cells, histories - right - wrong, *middle])
+        right, none = int((found["named"] == found["slow"]).sum()), int((found["named"] < 0).sum())
+        middle = [f"{found[name].median():g}" for name in ("commits", "pairs")]
+        cells = [f"{100 * slowdown:g} %", histories, f"{right} ({100 * right / histories:.1f} %)"]
+        rows.append([*cells, histories - right - none, none, *middle])
     head = ("slowdown", "histories", "right commit", "wrong commit", "none named", "median commits measured")
     return table((*head, "median pairs"), rows)
 
@@ -109,12 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")
     options = parser.parse_args(arguments)
     try:
-        text = simulated(medians(read_times(options.record, Experiment.SAME)))
-        if options.page:
-            fill_page(options.page, {BLOCK: text})
+        page = open_page(options.page)
+        page({BLOCK: simulated(medians(read_times(options.record, Experiment.SAME)))})
     except PeakgateError as error:
         return refused(error)
-    sys.stdout.write(f"{options.page}: written\n" if options.page else f"{text}\n")
     return ExitCode.OK
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.common.git import ask
 from peakgate.verdict import ExitCode
 
 CASE = "chain.chain-4194304"
@@ -100,20 +101,15 @@ def repository(folder: Path) -> list[str]:
     (folder / "peakgate.toml").write_text('kernels = "kernels"\n', encoding="utf-8")
     (folder / ".gitignore").write_text(".cache\n.peakgate\n.benchmarks\n__pycache__\n", encoding="utf-8")
     (family / "family.py").write_text(FAMILY, encoding="utf-8")
-    _git(folder, "init", "--quiet")
+    ask(folder, "init", "--quiet")
     commits = []
     for number, (subject, version) in enumerate(VERSIONS):
         (family / "chain.cu").write_text(KERNEL.format(**vars(version)), encoding="utf-8")
         (folder / "README.md").write_text(f"A chain, version {number}.\n", encoding="utf-8")
-        _git(folder, "add", "--all")
-        _git(folder, "-c", "user.name=Trial", "-c", "user.email=trial@example.org", "commit", "--quiet", "-m", subject)
-        commits.append(_git(folder, "rev-parse", "HEAD"))
+        ask(folder, "add", "--all")
+        ask(folder, "-c", "user.name=Trial", "-c", "user.email=trial@example.org", "commit", "--quiet", "-m", subject)
+        commits.append(ask(folder, "rev-parse", "HEAD").decode().strip())
     return commits
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

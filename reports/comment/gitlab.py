@@ -11,7 +11,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -166,7 +166,7 @@ class Project:
 
     def _own_note(self, number: int) -> dict[str, Any] | None:
         """The note with the marker that the token's own user wrote: anybody can write the marker."""
-        for note in self._pages(f"merge_requests/{number}/notes?sort=asc"):
+        for note in self._all(f"merge_requests/{number}/notes?sort=asc"):
             author = note.get("author")
             if (
                 isinstance(author, dict)
@@ -177,16 +177,15 @@ class Project:
         return None
 
     def _all(self, path: str) -> list[dict[str, Any]]:
-        return list(self._pages(path))
-
-    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
+        """The entries of every page of a list."""
+        found: list[dict[str, Any]] = []
         joined = "&" if "?" in path else "?"
         for page in range(1, MOST_PAGES + 1):
-            address = f"{self._of_project}/{path}{joined}per_page={PAGE}&page={page}"
-            entries = _listed(self._api("GET", address))
-            yield from entries
+            entries = _listed(self._api("GET", f"{self._of_project}/{path}{joined}per_page={PAGE}&page={page}"))
+            found += entries
             if len(entries) < PAGE:
-                return
+                break
+        return found
 
 
 def _listed(answer: Any) -> list[dict[str, Any]]:

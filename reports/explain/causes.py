@@ -89,16 +89,9 @@ def findings(base: Side, head: Side) -> list[Finding]:
 
 def _spills(base: Side, head: Side) -> Iterator[Finding]:
     before, after = base.resources.spill_bytes, head.resources.spill_bytes
-    sectors = [
-        _sum(
-            side.counters,
-            "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
-            "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum",
-        )
-        for side in (base, head)
-    ]
     if after <= before:
         return
+    sectors = _sums(base, head, *(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{way}.sum" for way in ("ld", "st")))
     text = f"Registers are spilled: {before} to {after} bytes per thread"
     if sectors[1] > sectors[0]:
         text += f", {_count(sectors[0])} to {_count(sectors[1])} sectors of local memory"
@@ -108,9 +101,9 @@ def _spills(base: Side, head: Side) -> Iterator[Finding]:
 
 def _bank_conflicts(base: Side, head: Side) -> Iterator[Finding]:
     names = [f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{way}.sum" for way in ("ld", "st")]
-    before, after = (_sum(side.counters, *names) for side in (base, head))
+    before, after = _sums(base, head, *names)
     waves = [f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{way}.sum" for way in ("ld", "st")]
-    wavefronts = [_sum(side.counters, *waves) for side in (base, head)]
+    wavefronts = _sums(base, head, *waves)
     extra = after - before
     if extra <= NOTABLE * max(wavefronts[0], before, 1.0):
         return
@@ -122,24 +115,17 @@ def _bank_conflicts(base: Side, head: Side) -> Iterator[Finding]:
 
 
 def _sectors(base: Side, head: Side) -> Iterator[Finding]:
-    for way, what in (("ld", "load"), ("st", "store")):
-        per_request = [
-            _ratio(
-                side.counters,
-                f"l1tex__t_sectors_pipe_lsu_mem_global_op_{way}.sum",
-                f"l1tex__t_requests_pipe_lsu_mem_global_op_{way}.sum",
-            )
-            for side in (base, head)
-        ]
-        before, after = per_request
-        if before is None or after is None:
+    for way, access in (("ld", "load"), ("st", "store")):
+        names = [f"l1tex__t_{what}_pipe_lsu_mem_global_op_{way}.sum" for what in ("sectors", "requests")]
+        if not all(side.counters.get(names[1]) and names[0] in side.counters for side in (base, head)):
             continue
-        sectors = [side.counters[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{way}.sum"] for side in (base, head)]
+        sectors, requests = (_sums(base, head, name) for name in names)
+        before, after = (count / asked for count, asked in zip(sectors, requests, strict=True))
         if after <= (1 + NOTABLE) * before and sectors[1] <= (1 + NOTABLE) * sectors[0]:
             continue
         share = _share(base, head, SECTOR_CYCLES * (sectors[1] - sectors[0]))
         text = (
-            f"Global {what}s are less coalesced: {before:.3g} to {after:.3g} sectors per request, "
+            f"Global {access}s are less coalesced: {before:.3g} to {after:.3g} sectors per request, "
             f"{_count(sectors[0])} to {_count(sectors[1])} sectors."
         )
         yield Finding(Cause.SECTORS, text, _rank(share), share)
@@ -187,9 +173,8 @@ def _fp64(base: Side, head: Side) -> Iterator[Finding]:
 
 def _barriers(base: Side, head: Side) -> Iterator[Finding]:
     name = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
-    before, after = (side.counters.get(name, 0.0) for side in (base, head))
-    stalled = before + after > 0 and after > 2 * before and after > 1
-    if stalled:
+    before, after = _sums(base, head, name)
+    if after > 2 * before and after > 1:
         text = f"Warps wait at barriers: {before:.3g} to {after:.3g} warps stalled there per issued instruction."
         yield Finding(Cause.BARRIERS, text, 2, math.log(after / max(before, 0.1)))
 
@@ -204,7 +189,7 @@ def _occupancy(base: Side, head: Side) -> Iterator[Finding]:
 
 
 def _memory(base: Side, head: Side) -> Iterator[Finding]:
-    before, after = (_sum(side.counters, "dram__bytes_read.sum", "dram__bytes_write.sum") for side in (base, head))
+    before, after = _sums(base, head, "dram__bytes_read.sum", "dram__bytes_write.sum")
     if before and after > (1 + NOTABLE) * before:
         text = f"More device memory traffic: {_bytes(before)} to {_bytes(after)}."
         yield Finding(Cause.DRAM, text, 1, math.log(after / before))
@@ -223,7 +208,7 @@ def _symptoms(base: Side, head: Side) -> Iterator[Finding]:
     grown = []
     for stall in STALLS:
         metric = f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio"
-        values = [side.counters.get(metric, 0.0) for side in (base, head)]
+        values = _sums(base, head, metric)
         if stall != "selected" and values[1] - values[0] > max(NOTABLE * values[0], 0.1):
             grown.append((values[1] - values[0], stall, values))
     for more, stall, values in sorted(grown, reverse=True)[:2]:
@@ -247,7 +232,7 @@ _FINDERS: tuple[Callable[[Side, Side], Iterator[Finding]], ...] = (
 
 def _share(base: Side, head: Side, cycles: float) -> float:
     """Cycles as a share of those that head takes more than base; 1 at most, and 0 where head takes no more."""
-    before, after = (side.counters.get("sm__cycles_active.sum", 0.0) for side in (base, head))
+    before, after = _sums(base, head, "sm__cycles_active.sum")
     return min(1.0, max(0.0, cycles / (after - before))) if after > before else 0.0
 
 
@@ -265,12 +250,10 @@ def _classes(base: Side, head: Side) -> str:
     return f"; in the code {listed}" if listed else ""
 
 
-def _sum(counters: Counters, *names: str) -> float:
-    return sum(counters.get(name, 0.0) for name in names)
-
-
-def _ratio(counters: Counters, above: str, below: str) -> float | None:
-    return counters[above] / counters[below] if counters.get(below) and above in counters else None
+def _sums(base: Side, head: Side, *names: str) -> tuple[float, float]:
+    """The sum of these counters on both sides; one that was not read counts as 0."""
+    before, after = (sum(side.counters.get(name, 0.0) for name in names) for side in (base, head))
+    return before, after
 
 
 def _listed(sizes: tuple[int, ...]) -> str:

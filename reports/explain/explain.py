@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.git import ask
+from peakgate.common.text import counted
 from peakgate.counters import ncu
 from peakgate.reports.explain.causes import Code, Finding, Side, findings
 
-MOST_CASES = 12
+MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES = "sides.json"
@@ -124,21 +127,10 @@ class Explained:
         }
 
 
-def explain(
-    projects: tuple[Project, Project],
-    cases: Sequence[str],
-    out: Path,
-    *,
-    index: int = 0,
-    capability: str | None = None,
-    limit_s: float = 300.0,
-) -> Explained:
-    """Explain the first MOST_CASES of the cases; what ncu prints is left in ``out``, a folder per side.
-
-    Counters are read on GPU ``index``, and not at all where a ``capability`` is named.
-    """
+def explain(projects: tuple[Project, Project], cases: Sequence[str], out: Path, *, index: int = 0) -> Explained:
+    """Explain the first MOST_CASES of the cases; what ncu prints on GPU ``index`` is left in ``out``."""
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
-    notes = [f"{len(cases) - len(chosen)} more cases are not explained"] if len(cases) > len(chosen) else []
+    notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
     if program is None:
         notes.append(NO_NCU)
@@ -146,11 +138,11 @@ def explain(
         notes.append(NO_DISASSEMBLER)
     sides = []
     for which, project in zip(SIDE_NAMES, projects, strict=True):
-        facts = _described(project, chosen, capability)
+        facts = _described(project, chosen)
         counters: dict[str, ncu.Counters] = {}
-        if program is not None and capability is None and chosen:
+        if program is not None and chosen:
             counters, problem = ncu.profile(
-                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=limit_s
+                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=LIMIT_S
             )
             notes += [f"{which}: {problem}"] if problem else []
         sides.append((facts, counters))
@@ -225,13 +217,12 @@ def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
     return lines
 
 
-def _described(project: Project, cases: Sequence[str], capability: str | None) -> dict[str, Any]:
+def _described(project: Project, cases: Sequence[str]) -> dict[str, Any]:
     """What ``run.identity --built`` prints in the project's folder; every case has its problem where it fails."""
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
         command = [sys.executable, "-P", "-m", "peakgate.run.identity", "--built", str(listed)]
-        command += ["--capability", capability] if capability else []
         done = subprocess.run(
             command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False
         )
@@ -248,11 +239,11 @@ def place(folder: Path, base: str | None, head: str | None) -> Place | None:
     if head is None or not Path(head).is_relative_to(folder):
         return None
     inside = Path(head).relative_to(folder)
-    done = subprocess.run(
-        ["git", "rev-parse", "--show-prefix"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    prefix = ""
+    with suppress(PeakgateError):  # outside git
+        prefix = ask(folder, "rev-parse", "--show-prefix").decode().strip()
     texts = [_text(Path(name)) if name else "" for name in (base, head)]
-    return Place(f"{done.stdout.strip()}{inside.as_posix()}", changed_line(*texts))
+    return Place(f"{prefix}{inside.as_posix()}", changed_line(*texts))
 
 
 def changed_line(before: str, after: str) -> int:

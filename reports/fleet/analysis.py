@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from peakgate.common.text import counted
 from peakgate.reports.fleet import dataset, paired, statistics
 from peakgate.reports.fleet.store import AGAIN, EXCLUSIVE, TOGETHER
 from peakgate.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
@@ -94,35 +96,35 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     """Judge the newest pass of a fleet's table (``dataset.COLUMNS``); ``past`` are tables of earlier fleets."""
     mode = next((each for each in reversed(FIRST) if (table["mode"] == each).any()), FIRST[0])
     first, again = table[table["mode"] == mode], table[table["mode"] == AGAIN]
+    gates, real = pd.concat([first, again]), dataset.of_gpus(first)
     gpus = _gpus(first)
-    parts = [_judged(cell, again) for cell in _cells(first)]
+    cells = real[real["outcome"] == "measured"].groupby(["slug", "driver"], observed=True, dropna=False)
+    parts = [_judged(cell, again) for _, cell in cells]
     for part in parts:
         gpus.loc[part.gpus.index, part.gpus.columns] = part.gpus
     gpus["group"] = gpus["group"].where(gpus["group"].notna(), None)
-    gates = pd.concat([first, again])
-    gpus = _with_status(gpus, _faults(first), _gate_words(gates))
-    notes = [note for part in parts for note in part.notes]
-    empty = statistics.fleet(pd.DataFrame(), pd.Series(dtype=str), pd.Series(dtype=str))["node"]
-    real = first[~first["emulated"].fillna(value=False).to_numpy(bool)]  # the emulator's times are no GPU's
+    own, everywhere = _faults(first)
+    gpus = _with_status(gpus, own, _gate_words(gates))
     past = past if len(real) else None
     changes = paired.against_past(real, past) if past is not None else ()
-    for change in changes:
-        for uuid, why in change.named.items():
-            gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
+    for uuid, why in [item for change in changes for item in change.named.items()]:
+        gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
     order = gpus["status"].map({each: rank for rank, each in enumerate(Status)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
+    nothing = statistics.nothing()
+    parts = parts or [_Cell(gpus, nothing, nothing, pd.DataFrame(), pd.DataFrame(), ())]
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,
         gpus=gpus.drop(columns="_order"),
-        nodes=pd.concat([part.nodes for part in parts]) if parts else empty,
-        racks=pd.concat([part.racks for part in parts]) if parts else empty,
-        effects=pd.concat([part.effects for part in parts]) if parts else pd.DataFrame(),
-        deviations=pd.concat([part.deviations for part in parts]) if parts else pd.DataFrame(),
+        nodes=pd.concat([part.nodes for part in parts]),
+        racks=pd.concat([part.racks for part in parts]),
+        effects=pd.concat([part.effects for part in parts]),
+        deviations=pd.concat([part.deviations for part in parts]),
         groups=dataset.groups(first),
         failing=_failing(gates),
-        notes=tuple(notes),
-        faulty=tuple(_faulty_everywhere(first)),
+        notes=tuple(note for part in parts for note in part.notes),
+        faulty=everywhere,
         together=paired.together(real, past) if past is not None and mode == TOGETHER else None,
         changes=changes,
     )
@@ -134,13 +136,6 @@ def suspects(found: Analysis) -> list[str]:
     nodes = set(found.nodes.index[found.nodes["suspect"].to_numpy(bool)])
     chosen = gpus["suspect"].to_numpy(bool) | gpus["node"].isin(nodes).to_numpy(bool)
     return [str(uuid) for uuid in gpus.index[chosen & (gpus["cases"] > 0).to_numpy(bool)]]
-
-
-def _cells(first: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The measured rows of each GPU model and driver."""
-    measured = first[(first["outcome"] == "measured") & ~first["emulated"].fillna(False).to_numpy(bool)]
-    for _, cell in measured.groupby(["slug", "driver"], observed=True, dropna=False):
-        yield cell
 
 
 def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
@@ -168,9 +163,9 @@ def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
         final[level] = final[level].assign(slug=str(about["slug"].iloc[0]), driver=str(about["driver"].iloc[0]))
     notes = []
     if len(times) < statistics.FEWEST:
-        notes.append(f"{label}: {len(times)} GPUs are too few to name one; at least {statistics.FEWEST} are compared")
-    polished = statistics.polish(final_times.to_numpy())[1]
-    deviations = final_times - polished
+        few = f"{label}: {counted(len(times), 'GPU')}, too few to name one"
+        notes.append(f"{few}; at least {statistics.FEWEST} are compared")
+    deviations = final_times - statistics.polish(final_times.to_numpy())[1]
     return _Cell(judged, final["node"], final["rack"], final_effects, deviations, tuple(notes))
 
 
@@ -182,31 +177,29 @@ def _gpus(first: pd.DataFrame) -> pd.DataFrame:
     gpus = known.where(known.notna(), None).set_axis(once["uuid"].astype(str), axis="index")
     below = first["verdict"] == Verdict.BELOW_FLOOR.value
     for name, flags in (("cases", first["time_us"].notna()), ("below_floor", below)):
-        counted = flags.groupby(first["uuid"], observed=True).sum()
-        gpus[name] = counted.set_axis(counted.index.astype(str)).reindex(gpus.index)
+        numbers = flags.groupby(first["uuid"], observed=True).sum()
+        gpus[name] = numbers.set_axis(numbers.index.astype(str)).reindex(gpus.index)
     gpus[["group", "effect_percent", "p", "threshold_percent"]] = [None, np.nan, np.nan, np.nan]
     gpus["group"] = gpus["group"].astype(object)
     gpus[["named", "suspect", "open"]] = False
     return gpus
 
 
-def _faults(first: pd.DataFrame) -> pd.Series:
-    """By uuid the faulty cases, in words, that most other GPUs run without a fault."""
+def _faults(first: pd.DataFrame) -> tuple[pd.Series, tuple[str, ...]]:
+    """By uuid the faulty cases, in words, that most other GPUs run without a fault; and the other faulty cases."""
     faulty = first[first["verdict"].isin([each.value for each in FAULTY])]
+    faulty = faulty.assign(case=faulty["case"].astype(str), verdict=faulty["verdict"].astype(str))
     measured = first.loc[first["outcome"] == "measured", "uuid"].nunique()
-    share = faulty.groupby(faulty["case"].astype(str))["uuid"].nunique() / max(measured, 1)
-    own = faulty[faulty["case"].astype(str).map(share) < 0.5]
-    words = own["case"].astype(str) + ": " + own["verdict"].astype(str)
-    return words.groupby(own["uuid"].astype(str)).agg(list)
-
-
-def _faulty_everywhere(first: pd.DataFrame) -> Iterator[str]:
-    faulty = first[first["verdict"].isin([each.value for each in FAULTY])]
-    measured = first.loc[first["outcome"] == "measured", "uuid"].nunique()
-    for case, rows in faulty.groupby(faulty["case"].astype(str)):
-        if (count := rows["uuid"].nunique()) >= 0.5 * measured:
-            verdicts = ", ".join(sorted(set(rows["verdict"].astype(str))))
-            yield f"{case}: {verdicts} on {count} of {measured} GPUs: the kernel's fault, not a GPU's"
+    counts = faulty.groupby("case")["uuid"].nunique()
+    own = faulty[faulty["case"].map(counts) < 0.5 * measured]
+    words = (own["case"] + ": " + own["verdict"]).groupby(own["uuid"].astype(str)).agg(list)
+    verdicts = faulty.groupby("case")["verdict"].unique()
+    everywhere = [
+        f"{case}: {', '.join(sorted(verdicts[str(case)]))} on {count} of {counted(measured, 'GPU')}: "
+        "the kernel's fault, not a GPU's"
+        for case, count in counts[counts >= 0.5 * measured].items()
+    ]
+    return words, tuple(everywhere)
 
 
 def _failing(gates: pd.DataFrame) -> pd.Series:
@@ -231,28 +224,22 @@ def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[Status, str]]:
 
 
 def _with_status(gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[Status, str]]) -> pd.DataFrame:
-    gpus = gpus.copy()
-    gpus["faults"] = [len(faults.get(uuid, [])) for uuid in gpus.index]
-    statuses, reasons = [], []
-    for row in gpus.itertuples():
-        status, reason = _OUTCOMES.get(str(row.outcome), Status.OK), str(row.reason or "")
-        own = faults.get(row.Index)
-        if status is Status.OK and own:
-            wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in own)
-            status = Status.OUTLIER if wrong else Status.CRASHED
-            reason = f"{'; '.join(own[:MOST_WORDS])}; other GPUs run it"
-        elif status is Status.OK and row.named:
-            status, reason = Status.OUTLIER, f"{_slower(row)}, measured twice"
-        elif status is Status.OK and str(row.Index) in gates:
-            status, reason = gates[str(row.Index)]
-        elif status is Status.OK and row.open:
-            reason = f"{_slower(row)}: a suspect, not measured again; --resume does"
-        statuses.append(status)
-        reasons.append(reason)
-    gpus["status"], gpus["reason"] = statuses, reasons
-    return gpus
+    gpus = gpus.assign(faults=[len(faults.get(uuid, [])) for uuid in gpus.index])
+    judged = [_status(row, faults.get(row.Index), gates) for row in gpus.itertuples()]
+    return gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
 
 
-def _slower(row: object) -> str:
-    group, effect, threshold = (getattr(row, name) for name in ("group", "effect_percent", "threshold_percent"))
-    return f"{effect:.1f} % slower than the fleet's median in {group} (named from {threshold:.1f} %)"
+def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[Status, str]]) -> tuple[Status, str]:
+    slower = f"{row.effect_percent:.1f} % slower than the fleet's median in {row.group}"
+    slower += f" (named from {row.threshold_percent:.1f} %)"
+    if row.outcome in _OUTCOMES:
+        return _OUTCOMES[row.outcome], str(row.reason or "")
+    if faults:
+        wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in faults)
+        words = "; ".join(faults[:MOST_WORDS])
+        return Status.OUTLIER if wrong else Status.CRASHED, f"{words}; other GPUs run it"
+    if row.named:
+        return Status.OUTLIER, f"{slower}, measured twice"
+    if row.Index in gates:
+        return gates[row.Index]
+    return Status.OK, f"{slower}: a suspect, not measured again; --resume does" if row.open else str(row.reason or "")

@@ -146,12 +146,9 @@ def _files(top: Path, project: Project) -> Iterator[Path]:
         names = {top / os.fsdecode(name) for name in listed.split(b"\0") if name}
     except PeakgateError:
         names = {path for path in top.rglob("*") if not NEVER & set(path.relative_to(top).parts)}
-    saved = (project.runs, project.out)
+    saved = (project.runs, project.out, *project.baselines.glob("*/runs"))
     for path in sorted(names):
-        below_baselines = (
-            path.is_relative_to(project.baselines) and "runs" in path.relative_to(project.baselines).parts[1:2]
-        )
-        if (path.is_symlink() or path.is_file()) and not below_baselines and not any(map(path.is_relative_to, saved)):
+        if (path.is_symlink() or path.is_file()) and not any(map(path.is_relative_to, saved)):
             yield path
 
 

@@ -14,12 +14,13 @@ from peakgate.case import Scale, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.project import config
-from peakgate.reports.fleet import archive, place, shard, tier
+from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
-from peakgate.reports.fleet.phases import MEASURED, Phases
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import AGAIN, Plan, Store
+from peakgate.reports.fleet.shard import tier
+from peakgate.reports.fleet.store import AGAIN, MEASURED, Phases, Plan, Store
 from peakgate.reports.options import add_out
 from peakgate.run import inputs
 from peakgate.run.lock import seconds
@@ -42,9 +43,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             store = _measure(options, for_bench, root, phases)
     else:
         store = Store(options.report) if options.report != Path() else stores.newest(root)
-    from peakgate.reports.fleet import conclude  # noqa: PLC0415  (pandas is imported while the gates run)
+    from peakgate.reports.fleet import report  # noqa: PLC0415  (pandas is imported while the gates run)
 
-    return conclude.conclude(store, options.past, phases)
+    return report.conclude(store, options.past, phases)
 
 
 def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, phases: Phases) -> Store:
@@ -71,7 +72,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
             _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
         store.begin(plan, places.values())
         phases.ends("workers")
-        imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.conclude")
+        imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.report")
         run_pass = partial(
             measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
         )
@@ -83,7 +84,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         suspects = imported.result().suspects(store)
         phases.ends("analysis")
         if suspects:
-            sys.stderr.write(f"{len(suspects)} suspects are measured again\n")
+            sys.stderr.write(f"{counted(len(suspects), 'suspect')} to measure again\n")
             run_pass(where=[places[uuid] for uuid in suspects], mode=AGAIN)
             phases.ends("suspects")
     phases.ends("end of workers")
@@ -94,6 +95,7 @@ def _begun(
     options: argparse.Namespace, for_bench: Sequence[str], root: Path, packed: archive.Archive
 ) -> tuple[Store, Plan, dict[str, Place]]:
     """A new fleet, or with ``--resume`` the newest one: its folder, its plan and the places that it knows."""
+    arguments = (*([f"--tier={options.tier}"] if options.tier else []), *for_bench)
     if not options.resume:
         store = stores.new(root)
         plan = Plan(
@@ -102,7 +104,7 @@ def _begun(
             inside=packed.inside,
             commit=str(packed.commit),
             dirty=packed.dirty,
-            arguments=(*_tier(options), *for_bench),
+            arguments=arguments,
             device=options.device,
             together=options.together,
             harness=inputs.harness(),
@@ -112,13 +114,9 @@ def _begun(
     store = stores.newest(root)
     plan, places = store.read()
     _refuse_changed(plan, packed, store)
-    if for_bench := [*_tier(options), *for_bench]:
-        raise PeakgateError(f"--resume with {for_bench[0]}: the fleet continues with its own options; leave them out")
+    if arguments:
+        raise PeakgateError(f"--resume with {arguments[0]}: the fleet continues with its own options; leave them out")
     return store, plan, places
-
-
-def _tier(options: argparse.Namespace) -> list[str]:
-    return [f"--tier={options.tier}"] if options.tier else []
 
 
 def _slug(places: Mapping[str, Place]) -> str | None:
@@ -131,35 +129,30 @@ def _slug(places: Mapping[str, Place]) -> str | None:
 
 
 def _share(store: Store, places: Mapping[str, Place], cases: Sequence[tier.Expected]) -> None:
-    shares = shard.split(cases, list(places))
+    shares = tier.split(cases, list(places))
     store.add_shares(shares)
-    sys.stderr.write(f"{len(cases)} cases on {len(places)} GPUs, {len(shares.common)} of them on each\n")
+    spread = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
+    sys.stderr.write(f"{spread}, {len(shares.common)} of them on each\n")
 
 
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
     for option in for_bench:
         if option.partition("=")[0] in OURS:
             raise PeakgateError(f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out")
-    if options.shard:
-        for option in for_bench:
-            if option.startswith(SELECTING):
-                raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
-        if options.together:
-            raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
-        options.tier = options.tier or (None if options.resume else Tier.FULL.value)
+        if options.shard and option.startswith(SELECTING):
+            raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
+    if options.shard and options.together:
+        raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
+    if options.shard and not options.resume:
+        options.tier = options.tier or Tier.FULL.value
     if options.workers is not None and options.workers < 1:
         raise PeakgateError(f"--workers {options.workers}: expected 1 or more")
 
 
 def _refuse_changed(plan: Plan, packed: archive.Archive, store: Store) -> None:
-    if plan.digest != packed.digest:
-        raise PeakgateError(
-            f"{store.folder}: --resume needs the same project, and its files changed; measure anew without it"
-        )
-    if plan.harness != inputs.harness():
-        raise PeakgateError(
-            f"{store.folder}: --resume needs the same Peakgate, and it changed; measure anew without it"
-        )
+    same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
+    for what in [name for name, kept in same.items() if not kept]:
+        raise PeakgateError(f"{store.folder}: --resume needs the same {what}, and it changed; measure anew without it")
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:

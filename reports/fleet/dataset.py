@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow
-import pyarrow.parquet
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Store
-from peakgate.reports.runs.runfile import CaseResult, load_run
+from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import FAULTY, Verdict
 
 FILE = "fleet.parquet"
@@ -28,50 +27,22 @@ NOT_MEASURED = {"outcome": "lost", "reason": "not measured; --resume continues"}
 TEXT, NUMBER, FLAG = "category", "float64", "boolean"
 
 GPU_COLUMNS: Mapping[str, str] = {
-    "uuid": TEXT,
-    "serial": TEXT,
-    "node": TEXT,
-    "rack": TEXT,
-    "name": TEXT,
-    "slug": TEXT,
-    "driver": TEXT,
-    "vbios": TEXT,
-    "pci_bus_id": TEXT,
+    **dict.fromkeys(("uuid", "serial", "node", "rack", "name", "slug", "driver", "vbios", "pci_bus_id"), TEXT),
     "ecc": FLAG,
-    "ecc_corrected": NUMBER,
-    "ecc_uncorrected": NUMBER,
-    "remapped_rows_corrected": NUMBER,
-    "remapped_rows_uncorrected": NUMBER,
-    "pcie_generation": NUMBER,
-    "pcie_lanes": NUMBER,
-    "power_limit_w": NUMBER,
+    **dict.fromkeys(("ecc_corrected", "ecc_uncorrected"), NUMBER),
+    **dict.fromkeys(("remapped_rows_corrected", "remapped_rows_uncorrected"), NUMBER),
+    **dict.fromkeys(("pcie_generation", "pcie_lanes", "power_limit_w"), NUMBER),
 }
 GATE_COLUMNS: Mapping[str, str] = {
-    "fleet": TEXT,
-    "mode": TEXT,
-    "started": TEXT,
-    "outcome": TEXT,
-    "reason": TEXT,
+    **dict.fromkeys(("fleet", "mode", "started", "outcome", "reason"), TEXT),
     "exit_code": NUMBER,
     "emulated": FLAG,
-    "wall_s": NUMBER,
-    "temperature_before_c": NUMBER,
-    "temperature_after_c": NUMBER,
-    "power_before_w": NUMBER,
-    "power_after_w": NUMBER,
+    **dict.fromkeys(("wall_s", "temperature_before_c", "temperature_after_c"), NUMBER),
+    **dict.fromkeys(("power_before_w", "power_after_w"), NUMBER),
 }
 CASE_COLUMNS: Mapping[str, str] = {
-    "case": TEXT,
-    "family": TEXT,
-    "bound": TEXT,
-    "verdict": TEXT,
-    "time_us": NUMBER,
-    "sampling_error": NUMBER,
-    "gbs": NUMBER,
-    "tflops": NUMBER,
-    "peak_fraction": NUMBER,
-    "floor": NUMBER,
-    "sm_clock_mhz": NUMBER,
+    **dict.fromkeys(("case", "family", "bound", "verdict"), TEXT),
+    **dict.fromkeys(("time_us", "sampling_error", "gbs", "tflops", "peak_fraction", "floor", "sm_clock_mhz"), NUMBER),
     "fingerprint": TEXT,
 }
 COLUMNS: Mapping[str, str] = {**GPU_COLUMNS, **GATE_COLUMNS, **CASE_COLUMNS}
@@ -92,8 +63,12 @@ def of_store(store: Store) -> pd.DataFrame:
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as the documented table; what a row lacks is missing."""
-    found = pd.DataFrame.from_records(list(rows), columns=list(COLUMNS))
-    return _typed(found)
+    return pd.DataFrame.from_records(list(rows), columns=list(COLUMNS)).astype(dict(COLUMNS))
+
+
+def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of real GPUs: the emulator's times are none."""
+    return table[~table["emulated"].fillna(value=False).to_numpy(bool)]
 
 
 def log_times(table: pd.DataFrame) -> pd.DataFrame:
@@ -114,33 +89,18 @@ def groups(table: pd.DataFrame) -> pd.Series:
 def write(table: pd.DataFrame, path: Path) -> None:
     """Write the table as Parquet, whole or not at all."""
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(
-        pyarrow.Table.from_pandas(table[list(COLUMNS)], preserve_index=False), buffer, compression="zstd"
-    )
+    table[list(COLUMNS)].to_parquet(buffer, index=False, compression="zstd")
     write_whole(path, buffer.getvalue())
 
 
 def read(path: Path) -> pd.DataFrame:
     """A table that was written; a PeakgateError where the file is none. Earlier versions wrote no ``exit_code``."""
     try:
-        found = pyarrow.parquet.read_table(path).to_pandas()
-        return _typed(found.assign(exit_code=found.get("exit_code", np.nan))[list(COLUMNS)])
-    except (OSError, KeyError, pyarrow.ArrowException) as error:
+        found = pd.read_parquet(path)
+        return found.assign(exit_code=found.get("exit_code", np.nan))[list(COLUMNS)].astype(dict(COLUMNS))
+    except (OSError, KeyError, ValueError, TypeError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {FILE}") from None
-
-
-def _typed(found: pd.DataFrame) -> pd.DataFrame:
-    typed: dict[str, pd.Series] = {}
-    for name, dtype in COLUMNS.items():
-        values = found[name]
-        if dtype == TEXT:
-            typed[name] = values.astype("category")
-        elif dtype == NUMBER:
-            typed[name] = pd.to_numeric(values, errors="coerce").astype(np.float64)
-        else:
-            typed[name] = values.astype("boolean")
-    return pd.DataFrame(typed)
 
 
 def _about(where: Place, gate: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,11 +120,6 @@ def _cases(store: Store, gate: Mapping[str, Any]) -> list[dict[str, Any]]:
     if gate["outcome"] != "measured":
         return []
     run = load_run(store.run_file(gate["uuid"], gate["mode"]))
-    rows = [_case(result) for result in run.cases.values()]
-    missing = [each for each in run.unmeasured.values() if each.case not in run.cases]
-    return rows + [{"case": each.case, "verdict": each.verdict.value} for each in missing]
-
-
-def _case(result: CaseResult) -> dict[str, Any]:
-    found = {name: getattr(result, name) for name in CASE_COLUMNS if name != "verdict"}
-    return found | {"verdict": None if result.verdict is None else result.verdict.value}
+    results = {**run.unmeasured, **run.cases}
+    rows = [{name: getattr(result, name, None) for name in CASE_COLUMNS} for result in results.values()]
+    return [row | {"verdict": row["verdict"] and str(row["verdict"])} for row in rows]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import distributed
@@ -30,41 +30,28 @@ REFRESH_S = 2.0
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait, in seconds: for a scheduler that is gone, and for a worker that reaches a GPU."""
-
-    scheduler_s: float = 120.0
-    worker_s: float = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    future: Any
-    address: str
-
-
 class Engine:
     """The workers of one cluster, and the gates that run on them.
 
     ``connect`` makes a client of the cluster's scheduler; it is called again when the scheduler was gone. ``answers``
-    is what every worker says of itself (``place.answer``) where that is known; without it they are asked.
+    is what every worker says of itself (``place.answer``) where that is known; without it they are asked. It waits
+    ``wait_s`` for a scheduler that is gone, and as long for a worker that reaches a GPU.
     """
 
     def __init__(
         self,
         connect: Callable[[], distributed.Client],
-        patience: Patience,
+        wait_s: float,
         say: Callable[[str], object],
         answers: Mapping[str, Any] | None = None,
     ) -> None:
-        self._connect, self._patience, self._say, self._answers = connect, patience, say, answers
+        self._connect, self._wait_s, self._say, self._answers = connect, wait_s, say, answers
         self._client = connect()
         self._harness = inputs.harness()
         self._known: dict[str, Worker] = {}
         self._capacity: dict[str, int] = {}
         self._refreshed = float("-inf")
-        self._served: set[tuple[str, str]] = set()
+        self._served: set[str] = set()
 
     def close(self) -> None:
         """Leave the cluster; what still runs there ends by itself."""
@@ -73,19 +60,18 @@ class Engine:
     def wait_for_workers(self, count: int) -> None:
         """Wait until so many workers are there; CannotDecide when they do not come."""
         try:
-            self._client.wait_for_workers(count, timeout=self._patience.worker_s)
+            self._client.wait_for_workers(count, timeout=self._wait_s)
         except TimeoutError:
             there = len(self._client.nthreads())
             raise CannotDecide(
-                f"fleet: {there} of {count} workers in {self._patience.worker_s:.0f} s; start more: dask worker ADDRESS"
+                f"fleet: {there} of {count} workers in {self._wait_s:.0f} s; start more: dask worker ADDRESS"
             ) from None
 
     def workers(self) -> list[Worker]:
         """The workers that are there now; new ones are asked what they see."""
         if time.monotonic() - self._refreshed >= REFRESH_S:
             self._capacity = dict(self._client.nthreads())
-            new = [address for address in self._capacity if address not in self._known]
-            if new:
+            if new := [address for address in self._capacity if address not in self._known]:
                 for address, answered in self._ask(new).items():
                     if isinstance(answered, Mapping):
                         self._known[address] = place.worker(address, answered, self._harness)
@@ -101,7 +87,7 @@ class Engine:
     def _reconnect(self, why: Exception | None) -> None:
         """A client of the scheduler that is back; CannotDecide when it does not come back."""
         self._say(f"the scheduler is gone{f' ({why})' if why else ''}; waiting for it")
-        until = time.monotonic() + self._patience.scheduler_s
+        until = time.monotonic() + self._wait_s
         self._client.close(timeout=1)
         while True:
             try:
@@ -109,7 +95,7 @@ class Engine:
             except (OSError, TimeoutError):
                 if time.monotonic() >= until:
                     raise CannotDecide(
-                        f"the scheduler is gone for {self._patience.scheduler_s:.0f} s; start it again, "
+                        f"the scheduler is gone for {self._wait_s:.0f} s; start it again, "
                         "then `peakgate fleet --resume`"
                     ) from None
                 time.sleep(POLL_S)
@@ -143,8 +129,8 @@ class Engine:
                     gates.submit_again()
                 time.sleep(POLL_S)
         finally:
-            for each in gates.running.values():
-                each.future.cancel()
+            for future, _ in gates.running.values():
+                future.cancel()
 
     def _step(self, gates: _Gates, archive: bytes, *, together: bool) -> None:
         before = self._refreshed
@@ -152,22 +138,23 @@ class Engine:
         for each in self.workers():
             by_node.setdefault(each.node, []).append(each)
         addresses = set(self._capacity)
-        for uuid, running in list(gates.running.items()):
-            found = _taken(running, addresses)
+        for uuid, (future, address) in list(gates.running.items()):
+            found = _taken(future, there=address in addresses)
             if found is not None:
-                gates.ended(uuid, found, worker_lost=running.address not in addresses, say=self._say)
+                gates.ended(uuid, found, worker_lost=address not in addresses, say=self._say)
         self._submit(gates, by_node, archive, together=together)
         if self._refreshed != before:
             for uuid, where in list(gates.pending.items()):
                 if any(place.reaches(each, where) for each in by_node.get(where.node, ())):
                     gates.reached[uuid] = time.monotonic()
-                elif time.monotonic() - gates.reached[uuid] >= self._patience.worker_s:
-                    why = _problem(self._known.values(), where) or "no worker reaches it"
-                    gates.lost(uuid, f"{why}, for {self._patience.worker_s:.0f} s")
+                elif time.monotonic() - gates.reached[uuid] >= self._wait_s:
+                    problems = (each.problem for each in self._known.values() if each.node == where.node)
+                    why = next(filter(None, problems), "no worker reaches it")
+                    gates.lost(uuid, f"{why}, for {self._wait_s:.0f} s")
 
     def _submit(self, gates: _Gates, by_node: Mapping[str, list[Worker]], archive: bytes, *, together: bool) -> None:
         """Submit what the workers have room for."""
-        load = Counter(each.address for each in gates.running.values())
+        load = Counter(address for _, address in gates.running.values())
         busy = {gates.places[uuid].node for uuid in gates.running}
         for uuid, where in list(gates.pending.items()):
             if where.node in busy and not together:
@@ -182,19 +169,19 @@ class Engine:
             future = self._client.submit(
                 task.gate, wanted, workers=[chosen.address], allow_other_workers=False, pure=False, retries=0
             )
-            gates.running[uuid] = _Running(future, chosen.address)
+            gates.running[uuid] = future, chosen.address
             del gates.pending[uuid]
             load[chosen.address] += 1
             busy.add(where.node)
 
     def _serve(self, worker: Worker, job: task.Job, archive: bytes) -> None:
         """See to it that a worker's node has the project."""
-        if (worker.address, job.digest) in self._served:
+        if worker.address in self._served:
             return
-        here = [worker.address]
-        if not self._client.run(task.has_archive, job.work, job.digest, workers=here)[worker.address]:
-            self._client.run(task.receive, job.work, job.digest, archive, workers=here)
-        self._served.add((worker.address, job.digest))
+        here, digest = [worker.address], job.plan.digest
+        if not self._client.run(task.has_archive, job.work, digest, workers=here)[worker.address]:
+            self._client.run(task.receive, job.work, digest, archive, workers=here)
+        self._served.add(worker.address)
 
 
 class _Gates:
@@ -205,7 +192,8 @@ class _Gates:
     ) -> None:
         self.places, self.job, self._finished = places, job, finished
         self.pending = dict(places)
-        self.running: dict[str, _Running] = {}
+        self.running: dict[str, tuple[Any, str]] = {}
+        """By uuid the gate's future and the address of its worker."""
         self.reached = dict.fromkeys(places, time.monotonic())
         self._deaths: Counter[str] = Counter()
 
@@ -245,17 +233,18 @@ class _Gates:
         self._finished(found | about)
 
 
-def _taken(running: _Running, addresses: set[str]) -> Result | None:
-    """What a gate that ended left: its result, or nothing (empty) where it has to be measured again; None: it runs."""
-    status = running.future.status
-    if status == "pending":
-        if running.address in addresses:
-            return None
-        running.future.cancel()  # the task would wait for this very worker for ever
-        return {}
-    if status == "finished":
-        return dict(running.future.result(timeout=60))
-    error = running.future.exception(timeout=60) if status == "error" else None
+def _taken(future: Any, *, there: bool) -> Result | None:
+    """What a gate that ended left: its result, or nothing (empty) where it has to be measured again; None: it runs.
+
+    ``there`` is whether its worker still is.
+    """
+    if future.status == "pending" and there:
+        return None
+    if future.status == "pending":
+        future.cancel()  # the task would wait for this very worker for ever
+    if future.status == "finished":
+        return dict(future.result(timeout=60))
+    error = future.exception(timeout=60) if future.status == "error" else None
     if isinstance(error, PeakgateError):
         return {"outcome": "refused", "reason": str(error)}
     if error is not None and not isinstance(error, RuntimeError | distributed.KilledWorker):
@@ -267,7 +256,3 @@ def _seen(worker: Worker, where: Place) -> Mapping[str, Any] | None:
     """What a worker said of a GPU a moment ago; None where that is too long ago."""
     fresh = time.monotonic() - worker.asked_s <= FRESH_S
     return next((dict(facts) for facts in worker.gpus if fresh and facts["uuid"] == where.uuid), None)
-
-
-def _problem(workers: Iterable[Worker], where: Place) -> str | None:
-    return next((each.problem for each in workers if each.node == where.node and each.problem), None)

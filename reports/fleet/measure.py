@@ -6,22 +6,25 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import distributed
 from peakgate.common.errors import CannotDecide
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import Archive
-from peakgate.reports.fleet.engine import Engine, Patience
+from peakgate.reports.fleet.engine import Engine
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import SHARD, TOGETHER, Plan, Store
 
 AT_ONCE = (TOGETHER, SHARD)
 """Passes that load all GPUs of a node at the same time."""
+
+FINAL = ("measured", "crashed", "refused")
+"""What becomes of a gate that is not measured again."""
 
 START_LIMIT_S = 60
 LOOPBACK = "127.0.0.1:0"
@@ -52,51 +55,32 @@ def engine(
 
     Workers of this machine are threads: what could end a process is in the gates' own.
     """
-    if cluster.scheduler is not None:
-        with _engine(cluster, store, progress, cluster.scheduler) as found:
-            yield found
-        return
-    answers = place.answer(inventory)
-    with (
-        distributed.LocalCluster(
-            n_workers=cluster.workers or _workers_here(cluster.device, inventory),
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address=LOOPBACK,
-            worker_dashboard_address=LOOPBACK,
-            memory_limit=0,
-            silence_logs=40,
-        ) as local,
-        _engine(cluster, store, progress, local.scheduler_address, answers) as found,
-    ):
-        yield found
 
-
-@contextmanager
-def _engine(
-    cluster: Cluster, store: Store, progress: Progress, address: str, answers: Mapping[str, Any] | None = None
-) -> Iterator[Engine]:
     def connect() -> distributed.Client:
-        client = distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
-        client.subscribe_topic(task.TOPIC, lambda event: store.add_case(event[1]))
-        return client
+        return distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
 
     def say(text: str) -> None:
         progress.clear()
         sys.stderr.write(f"{text}\n")
         store.add_event(text)
 
-    try:
-        found = Engine(connect, Patience(cluster.wait_s, cluster.wait_s), say, answers)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise CannotDecide(
-            f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
-        ) from None
-    try:
+    with ExitStack() as stack:
+        address, answers = cluster.scheduler, None
+        if address is None:
+            count = cluster.workers or _workers_here(cluster.device, inventory)
+            servers = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), LOOPBACK)
+            started = {"n_workers": count, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
+            local = stack.enter_context(distributed.LocalCluster(**started, **servers, silence_logs=40))
+            address, answers = local.scheduler_address, place.answer(inventory)
+        try:
+            found = Engine(connect, cluster.wait_s, say, answers)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise CannotDecide(
+                f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
+            ) from None
+        stack.callback(found.close)
         found.wait_for_workers(cluster.workers or 1)
         yield found
-    finally:
-        found.close()
 
 
 def places(found: Engine, device: str) -> dict[str, Place]:
@@ -125,59 +109,25 @@ def run_pass(
     progress: Progress,
 ) -> None:
     """Measure one pass at the places that have no result of it yet, and keep each result as it comes."""
-    done = {
-        gate["uuid"]
-        for gate in store.gates()
-        if gate["mode"] == mode and gate["outcome"] in ("measured", "crashed", "refused")
-    }
-    left = [each for each in where if each.uuid not in done]
+    final = {gate["uuid"] for gate in store.gates() if gate["mode"] == mode and gate["outcome"] in FINAL}
+    left = [each for each in where if each.uuid not in final]
     shares = store.shares()
-    reported = _Reported(left, mode, together=mode in AT_ONCE, progress=progress)
+    together, began = mode in AT_ONCE, time.monotonic()
+    outcomes: Counter[str] = Counter()
 
     def job(each: Place) -> task.Job:
-        return task.Job(
-            fleet=plan.fleet,
-            uuid=each.uuid,
-            mode=mode,
-            emulated=each.emulated,
-            digest=plan.digest,
-            inside=plan.inside,
-            commit=plan.commit,
-            dirty=plan.dirty,
-            work=cluster.work,
-            arguments=plan.arguments,
-            wait_s=cluster.wait_s,
-            cases=shares.of(each.uuid) if shares else (),
-        )
+        cases = shares.of(each.uuid) if shares else ()
+        return task.Job(plan, each.uuid, mode, each.emulated, cluster.work, cluster.wait_s, cases=cases)
 
     def finished(result: dict[str, Any]) -> None:
         store.add_gate(result)
-        reported.count(result)
+        outcomes[result["outcome"]] += 1
+        done, counts = outcomes.total(), ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        left_s = None if together else (time.monotonic() - began) / done * (len(left) - done)
+        progress.show(f"{mode}: {done} of {counted(len(left), 'gate')}: {counts}", left_s)
 
-    found.measure(left, job, packed.data, together=mode in AT_ONCE, finished=finished)
+    found.measure(left, job, packed.data, together=together, finished=finished)
     progress.clear()
-
-
-class _Reported:
-    """How far a pass is: gates by outcome, and the time that the node with most of them still takes."""
-
-    def __init__(self, left: Sequence[Place], mode: str, *, together: bool, progress: Progress) -> None:
-        self._left = Counter(each.node for each in left)
-        self._total, self._mode, self._together, self._progress = len(left), mode, together, progress
-        self._outcomes: Counter[str] = Counter()
-        self._walls: list[float] = []
-        self._began = time.monotonic()
-
-    def count(self, result: dict[str, Any]) -> None:
-        self._left[result["node"]] -= 1
-        self._outcomes[result["outcome"]] += 1
-        self._walls += [result["wall_s"]] if result.get("wall_s") else []
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in self._outcomes.items())
-        usual = median(self._walls) if self._walls else None
-        gone = time.monotonic() - self._began if self._together else 0.0
-        rounds = 1 if self._together else max(self._left.values())
-        eta = None if usual is None else max(rounds * usual - gone, 0.0)
-        self._progress.show(f"{self._mode}: {sum(self._outcomes.values())} of {self._total} gates: {counts}", eta)
 
 
 def _workers_here(device: str, inventory: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from pathlib import Path
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -18,48 +18,52 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from peakgate.reports.fleet import report
+from peakgate.common.text import counted
 from peakgate.reports.fleet.analysis import Analysis, Status
+from peakgate.reports.fleet.statistics import ALL
 from peakgate.reports.render.template import environment
 
-TEMPLATES = Path(__file__).with_name("templates")
+MISSING = "–"
 MOST_GPUS, MOST_CASES = 2000, 400
 """Rows and columns of the heat map; of more GPUs the slowest are shown, and the page says so."""
 
-MOST_DOTS = 400_000
+MOST_DOTS, MOST_NODES = 400_000, 200
 SCALE = 0.05
 """The heat map's colours end at 5 % slower and faster."""
 
 
-def page(found: Analysis) -> str:
-    """The whole page as text."""
+def page(found: Analysis, headline: str, lines: Sequence[str], commands: Sequence[str]) -> str:
+    """The whole page as text; ``commands`` take nodes out of service."""
     slowest = found.gpus.sort_values("effect_percent", ascending=False)
     bad = found.gpus[found.gpus["status"] != Status.OK]
     rows = pd.concat([bad, slowest.drop(bad.index).head(max(200 - len(bad), 50))])
-    template = environment(TEMPLATES).get_template("fleet.html")
-    return template.render(
-        title=f"Peakgate fleet: {report.counts(found)}",
-        found=found,
-        lines=[*report.units(found), *report.sentences(found), *found.faulty, *found.notes],
-        rows=list(rows.itertuples()),
-        total=len(found.gpus),
-        heat=_heat_map(found),
-        dots=_spread(found),
-        nodes=_nodes(found),
-        commands=report.drain(found),
-        number=_number,
+    return (
+        environment()
+        .get_template("fleet.html")
+        .render(
+            title=f"Peakgate fleet: {headline}",
+            found=found,
+            lines=lines,
+            rows=list(rows.itertuples()),
+            total=len(found.gpus),
+            heat=_heat_map(found),
+            dots=_spread(found),
+            nodes=_nodes(found),
+            commands=commands,
+            number=_number,
+        )
     )
 
 
 def _number(value: Any, digits: int = 1) -> str:
-    return report.MISSING if value is None or math.isnan(value) else f"{value:.{digits}f}"
+    return MISSING if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _ordered(found: Analysis) -> pd.DataFrame:
     """Deviations with the cases group by group, node by node; of very many GPUs the slowest."""
     table = found.deviations
     if len(table) > MOST_GPUS:
-        table = table.loc[found.effects["all cases"].nlargest(MOST_GPUS).index]
+        table = table.loc[found.effects[ALL].nlargest(MOST_GPUS).index]
     groups = found.groups.reindex(table.columns).fillna("").astype(str)
     cases = sorted(table.columns, key=lambda case: (groups[case], case))[:MOST_CASES]
     nodes = found.gpus["node"].astype(str).reindex(table.index)
@@ -71,23 +75,16 @@ def _heat_map(found: Analysis) -> dict[str, Any] | None:
         return None
     table = _ordered(found)
     figure, axes = _figure(11, min(max(1.2 + 0.16 * len(table), 2.5), 14))
-    picture = axes.imshow(
-        np.expm1(table.to_numpy()) * 100,
-        aspect="auto",
-        cmap="RdBu_r",
-        vmin=-100 * SCALE,
-        vmax=100 * SCALE,
-        interpolation="nearest",
-    )
+    ends = {"vmin": -100 * SCALE, "vmax": 100 * SCALE}
+    slower = np.expm1(table.to_numpy()) * 100
+    picture = axes.imshow(slower, aspect="auto", cmap="RdBu_r", interpolation="nearest", **ends)
     figure.colorbar(picture, ax=axes, label="slower than the fleet's median (%)", pad=0.01)
-    axes.set_xlabel(
-        f"{table.shape[1]} cases, by group: {', '.join(dict.fromkeys(str(found.groups.get(case)) for case in table))}"
-    )
+    groups = ", ".join(dict.fromkeys(str(found.groups.get(case)) for case in table))
+    axes.set_xlabel(f"{counted(table.shape[1], 'case')}, by group: {groups}")
     axes.set_xticks([])
     if len(table) <= 40:
-        axes.set_yticks(
-            range(len(table)), [f"{found.gpus['node'].get(uuid)} {uuid[:12]}" for uuid in table.index], fontsize=7
-        )
+        names = [f"{found.gpus['node'].get(uuid)} {uuid[:12]}" for uuid in table.index]
+        axes.set_yticks(range(len(table)), names, fontsize=7)
     else:
         axes.set_ylabel(f"{len(table)} GPUs, by node")
     return {"picture": _png(figure), "shown": len(table), "of": len(found.deviations)}
@@ -115,30 +112,28 @@ def _spread(found: Analysis) -> Markup | None:
     return _png(figure)
 
 
-def _nodes(found: Analysis) -> list[dict[str, Any]]:
+def _nodes(found: Analysis) -> list[dict[Hashable, Any]]:
     """Per node, slowest first: GPUs by status, median effect of all cases, hottest GPU."""
-    gpus = found.gpus.join(
-        found.effects[["all cases"]] if not found.effects.empty else pd.DataFrame(index=found.gpus.index)
+    gpus = found.gpus.assign(
+        node=found.gpus["node"].astype(str),
+        rack=found.gpus["rack"].fillna(""),
+        bad=found.gpus["status"] != Status.OK,
+        effect=found.effects[ALL] if len(found.effects) else math.nan,
+        celsius=pd.to_numeric(found.gpus["temperature_after_c"]),
     )
-    if "all cases" not in gpus:
-        gpus["all cases"] = np.nan
-    named = set(found.nodes.index[found.nodes["named"].to_numpy(bool)])
-    rows = [
+    by_node = gpus.groupby("node")
+    nodes = pd.DataFrame(
         {
-            "node": str(node),
-            "rack": str(part["rack"].iloc[0] or ""),
-            "gpus": len(part),
-            "bad": int((part["status"] != Status.OK).sum()),
-            "named": str(node) in named,
-            "effect_percent": 100 * math.expm1(part["all cases"].median())
-            if part["all cases"].notna().any()
-            else math.nan,
-            "hottest_c": pd.to_numeric(part["temperature_after_c"]).max(),
+            "rack": by_node["rack"].first(),
+            "gpus": by_node.size(),
+            "bad": by_node["bad"].sum(),
+            "effect_percent": 100 * np.expm1(by_node["effect"].median()),
+            "hottest_c": by_node["celsius"].max(),
         }
-        for node, part in gpus.groupby(gpus["node"].astype(str))
-    ]
-    rows.sort(key=lambda row: (not row["named"], -row["bad"], -np.nan_to_num(row["effect_percent"], nan=-math.inf)))
-    return rows[:200]
+    )
+    nodes["named"] = nodes.index.isin(found.nodes.index[found.nodes["named"].to_numpy(bool)])
+    order = nodes.sort_values(["named", "bad", "effect_percent"], ascending=False, kind="stable")
+    return order.head(MOST_NODES).reset_index().to_dict("records")
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Any]:

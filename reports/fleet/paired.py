@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from peakgate.reports.comparison import noise
 from peakgate.reports.fleet import dataset, statistics
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no type information
 
@@ -49,10 +50,8 @@ def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[Change, ...]:
         old, new = _fact(before, fact), _fact(now, fact)
         moved = [uuid for uuid in new.index.intersection(old.index) if pd.notna(old[uuid]) and old[uuid] != new[uuid]]
         change = _newest(now[now["uuid"].isin(moved)], before, f"{fact} roll-out") if moved else None
-        if change is not None:
-            found.append(change)
-    unmoved = _newest(now, before, "the GPUs' own past")
-    if unmoved is not None:
+        found += [change] if change else []
+    if unmoved := _newest(now, before, "the GPUs' own past"):
         found.append(_named(unmoved))
     return tuple(found)
 
@@ -72,9 +71,7 @@ def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> Change | None
     old, new = dataset.log_times(before), dataset.log_times(now)
     uuids, cases = old.index.intersection(new.index), _same_code(before, now, old.columns.intersection(new.columns))
     shift = new.loc[uuids, cases] - old.loc[uuids, cases]
-    if shift.empty:
-        return None
-    return _change(what, shift, dataset.groups(now))
+    return None if shift.empty else _change(what, shift, dataset.groups(now))
 
 
 def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> Change:
@@ -85,19 +82,10 @@ def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> Change:
             gpus[group] = shift[chosen].median(axis=1)
     table = pd.DataFrame(gpus)
     count = len(table)
-    error = (
-        table.std() / math.sqrt(count) * float(stats.t.isf(0.025, count - 1))
-        if count >= FEWEST_PAIRS
-        else table.std() * np.nan
-    )
-    summary = pd.DataFrame(
-        {
-            "shift_percent": 100 * np.expm1(table.median()),
-            "low_percent": 100 * np.expm1(table.mean() - error),
-            "high_percent": 100 * np.expm1(table.mean() + error),
-        }
-    )
-    return Change(what, count, summary, table, _moved(shift), {})
+    errors = float(stats.t.isf(0.025, count - 1)) / math.sqrt(count) if count >= FEWEST_PAIRS else math.nan
+    bounds = {"low_percent": table.mean() - errors * table.std(), "high_percent": table.mean() + errors * table.std()}
+    logs = pd.DataFrame({"shift_percent": table.median(), **bounds})
+    return Change(what, count, logs.apply(lambda column: 100 * np.expm1(column)), table, _moved(shift), {})
 
 
 def _moved(shift: pd.DataFrame) -> pd.DataFrame:
@@ -107,9 +95,8 @@ def _moved(shift: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=columns, dtype=float)
     count, sd = shift.notna().sum(), shift.std()
     p = 2 * stats.t.sf(np.abs(shift.mean() / (sd / np.sqrt(count)).clip(lower=1e-6)), count - 1)
-    found = pd.DataFrame(
-        {"shift_percent": 100 * np.expm1(shift.median()), "p": statistics.holm(np.asarray(p))}, index=shift.columns
-    )
+    adjusted = noise.holm(np.nan_to_num(p, nan=1.0))
+    found = pd.DataFrame({"shift_percent": 100 * np.expm1(shift.median()), "p": adjusted}, index=shift.columns)
     moved = (found["p"] < CASE_ALPHA) & (shift.median().abs() > SMALLEST_SHIFT)
     return found[moved].sort_values("shift_percent", ascending=False)
 
@@ -123,7 +110,7 @@ def _named(change: Change) -> Change:
         str(row.Index): f"{row.effect_percent:.1f} % slower than it was, beyond the fleet's shift, in {row.group}"
         for row in judged[judged["named"]].itertuples()
     }
-    return Change(change.what, change.pairs, change.groups, change.gpus, change.cases, named)
+    return replace(change, named=named)
 
 
 def _same_code(before: pd.DataFrame, now: pd.DataFrame, cases: pd.Index) -> list[str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +36,19 @@ class Place:
     emulated: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One Dask worker: its address, its node, the GPUs it sees, and the digest of the Peakgate it runs.
+    """One Dask worker: its address, its node and rack, and the GPUs it sees.
 
     ``problem`` says why it sees no GPU, or cannot measure; None where it can. ``asked_s`` is when it was asked, by
-    the clock of whoever asked (``time.monotonic``).
+    ``time.monotonic`` of the process that asked.
     """
 
     address: str
     node: str
     rack: str | None
     gpus: tuple[Mapping[str, Any], ...]
-    harness: str
     problem: str | None
     asked_s: float = float("-inf")
 
@@ -92,9 +88,9 @@ def worker(address: str, answered: Mapping[str, Any], harness: str) -> Worker:
     problem = answered["problem"]
     if answered["harness"] != harness:
         problem = "it runs another Peakgate than this command; install the same one on every node"
-    gpus = tuple(answered["gpus"])
-    asked_s = time.monotonic()
-    return Worker(address, answered["node"], answered["rack"], gpus, answered["harness"], problem, asked_s)
+    return Worker(
+        address, answered["node"], answered["rack"], tuple(answered["gpus"]), problem, asked_s=time.monotonic()
+    )
 
 
 def gpu_places(workers: Iterable[Worker]) -> dict[str, Place]:

@@ -21,6 +21,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from peakgate.reports.comparison import noise
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 ALPHA = 0.01
@@ -238,8 +239,9 @@ def judge(table: pd.DataFrame, alpha: float, known: Known | None = None) -> pd.D
         parts[name], threshold = _p_values(table[name].to_numpy(), known or Known(), alpha / sizes)
         thresholds[name] = max(threshold, SMALLEST_EFFECT)
     raw = pd.DataFrame(parts, index=table.index)
-    adjusted = pd.DataFrame(holm(raw.to_numpy().ravel()).reshape(raw.shape), raw.index, raw.columns)
-    adjusted = adjusted.where(table >= SMALLEST_EFFECT, 1.0).fillna(1.0)
+    p_values = raw.fillna(1.0).to_numpy()
+    adjusted = pd.DataFrame(noise.holm(p_values.ravel()).reshape(raw.shape), raw.index, raw.columns)
+    adjusted = adjusted.where(table >= SMALLEST_EFFECT, 1.0)
     # Of effects that are equally sure the first says it best: all cases before one group.
     order = raw.where(table >= SMALLEST_EFFECT, 1.0).fillna(1.0)
     worst = order.to_numpy().argmin(axis=1)
@@ -257,16 +259,6 @@ def judge(table: pd.DataFrame, alpha: float, known: Known | None = None) -> pd.D
     found["named"] = found["p"] < alpha
     found["suspect"] = found["p"] < SUSPECT * alpha
     return found
-
-
-def holm(p_values: Matrix) -> Matrix:
-    """Holm's adjusted p-values; NaN counts as 1."""
-    filled = np.where(np.isfinite(p_values), p_values, 1.0)
-    order = np.argsort(filled)
-    factors = np.arange(len(filled), 0, -1)
-    adjusted = np.empty_like(filled)
-    adjusted[order] = np.minimum(np.maximum.accumulate(filled[order] * factors), 1.0)
-    return adjusted
 
 
 def by_unit(table: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
@@ -291,17 +283,18 @@ def fleet(
     for level, units in (("rack", racks), ("node", nodes)):
         medians = by_unit(left, units)
         size = max(float(units.reindex(left.index).value_counts().median()), 1.0) if len(medians) else 1.0
-        found[level] = judge(medians, ALPHA * SHARES[level], known.of_medians(size)) if len(medians) else _nothing()
+        found[level] = judge(medians, ALPHA * SHARES[level], known.of_medians(size)) if len(medians) else nothing()
         for unit in found[level].index[found[level]["named"].to_numpy(bool)]:
             members = units.reindex(left.index) == unit
             left.loc[members] -= medians.loc[unit]
     if len(left) < FEWEST:
-        return {"gpu": _nothing(), **found}
+        return {"gpu": nothing(), **found}
     tested = left.join(partial(left))
     return {"gpu": judge(tested, ALPHA * SHARES["gpu"], known), "node": found["node"], "rack": found["rack"]}
 
 
-def _nothing() -> pd.DataFrame:
+def nothing() -> pd.DataFrame:
+    """What ``judge`` gives of no unit."""
     columns = ["group", "effect_percent", "p", "threshold_percent", "named", "suspect"]
     return pd.DataFrame({name: pd.Series(dtype=float) for name in columns}).astype({"named": bool, "suspect": bool})
 

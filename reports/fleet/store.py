@@ -1,8 +1,8 @@
-"""What a fleet leaves on disk while it runs: every finished case, every finished gate, and where it was measured.
+"""What a fleet leaves on disk while it runs: every finished gate, where it was measured, and what was lost.
 
-A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``cases.jsonl`` (each case
-as it finished), ``events.txt`` (what was lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files),
-``wall.json`` (where the command's wall time went), and of a sharded tier ``shares.json`` (which GPU measures what).
+A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``events.txt`` (what was
+lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files), ``wall.json`` (where the command's wall time
+went), and of a sharded tier ``shares.json`` (which GPU measures what).
 """
 
 from __future__ import annotations
@@ -10,26 +10,31 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
+from peakgate.common.processes import seconds_since_start_of
 from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.shard import Shares
+from peakgate.reports.fleet.shard.tier import Shares
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
 
 FACTS = "plan.json"
-CASES = "cases.jsonl"
 EVENTS = "events.txt"
 WALL = "wall.json"
 SHARES = "shares.json"
 SCHEMA = 1
+
+MEASURED = "gates"
+"""The phase that a command which only reports does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ class Store:
         """Write down what is measured and where; called again when places join."""
         document = {
             "schema": SCHEMA,
-            "plan": {name: getattr(plan, name) for name in Plan.__slots__},
-            "places": [each.as_dict() for each in places],
+            "plan": asdict(plan),
+            "places": [asdict(each) for each in places],
         }
         write_whole(self.folder / FACTS, json.dumps(document, indent=1))
 
@@ -87,19 +92,12 @@ class Store:
             raise PeakgateError(f"{path}: no fleet ({error}); name a folder that `peakgate fleet` wrote") from None
         return plan, places
 
-    def add_case(self, message: Mapping[str, Any]) -> None:
-        """Keep one finished case."""
-        self._append(CASES, json.dumps(dict(message)))
-
     def add_event(self, text: str) -> None:
         """Keep what happened to workers and scheduler."""
-        self._append(EVENTS, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}")
-
-    def _append(self, name: str, line: str) -> None:
-        path = self.folder / name
+        path = self.folder / EVENTS
         try:
             with path.open("a", encoding="utf-8") as file:
-                file.write(f"{line}\n")
+                file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
         except OSError as error:
             raise unwritable(path, error) from None
 
@@ -120,22 +118,22 @@ class Store:
 
     def wall(self) -> dict[str, float]:
         """What was kept of it; empty where the command was interrupted or of an earlier version."""
-        path = self.folder / WALL
-        found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        found: dict[str, float] = self._read(WALL) or {}
         return found
 
     def add_shares(self, shares: Shares) -> None:
         """Write down which GPU measures which cases."""
-        write_whole(self.folder / SHARES, json.dumps({"common": shares.common, "own": shares.own}, indent=1))
+        write_whole(self.folder / SHARES, json.dumps(asdict(shares), indent=1))
 
     def shares(self) -> Shares | None:
         """Which GPU measures which cases; None where they were not assigned yet."""
-        path = self.folder / SHARES
-        if not path.is_file():
+        if (document := self._read(SHARES)) is None:
             return None
-        document = json.loads(path.read_text(encoding="utf-8"))
-        own = {str(uuid): tuple(cases) for uuid, cases in document["own"].items()}
-        return Shares(tuple(document["common"]), own)
+        return Shares(tuple(document["common"]), {uuid: tuple(cases) for uuid, cases in document["own"].items()})
+
+    def _read(self, name: str) -> Any:
+        path = self.folder / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""
@@ -161,3 +159,23 @@ def newest(root: Path) -> Store:
     if not found:
         raise PeakgateError(f"{root}: no fleet here to continue or report; `peakgate fleet` measures one")
     return Store(found[-1])
+
+
+class Phases:
+    """Where the wall time of this process went, phase after phase; what came before the first mark is the first."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic() - seconds_since_start_of(os.getpid())
+        self.seconds: dict[str, float] = {}
+
+    def ends(self, name: str) -> None:
+        """The phase at hand ends now, under this name; phases of one name add up."""
+        now = time.monotonic()
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._last, 3)
+        self._last = now
+
+
+def in_words(seconds: Mapping[str, float]) -> str:
+    """``wall time 14.1 s: start 1.2, gates 12.0, ...``."""
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
+    return f"wall time {sum(seconds.values()):.1f} s: {parts}"

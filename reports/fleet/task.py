@@ -29,13 +29,14 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group
 from peakgate.reports.ab.process import last_words
 from peakgate.reports.fleet import archive, place
+from peakgate.reports.fleet.store import Plan
 from peakgate.reports.keep import trimmed
 from peakgate.run import journal
 from peakgate.run.publish import VERDICT_FILE
 from peakgate.verdict import ExitCode
 
-TOPIC = "peakgate-fleet"
-"""Dask events: a message per finished case, ``{"gate", "case", "verdict", "time_us"}``."""
+CASE_MARK = f'"{journal.CASE}": '.encode()
+"""What the journal's record of a finished case holds."""
 
 POLL_S = 0.1
 SETTLE_S = 30.0
@@ -48,22 +49,17 @@ CLOSING = frozenset({"closing", "closing_gracefully", "closed", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One gate: which fleet, GPU and pass (``exclusive``, ``together``, ``again``), and what to measure with.
+    """One gate of a fleet: which GPU and which of the store's passes.
 
-    ``work`` is a folder on the node, ``~`` for the worker's home; ``arguments`` are for ``peakgate bench``. ``seen``
-    are the GPU's facts where its worker gave them a moment ago; ``cases`` is a share of the tier, empty for all of it.
+    ``work`` is a folder on the node, ``~`` for the worker's home. ``seen`` are the GPU's facts where its worker gave
+    them a moment ago; ``cases`` is a share of the tier, empty for all of it.
     """
 
-    fleet: str
+    plan: Plan
     uuid: str
     mode: str
     emulated: bool
-    digest: str
-    inside: str
-    commit: str
-    dirty: bool
     work: str
-    arguments: tuple[str, ...]
     wait_s: float
     seen: Mapping[str, Any] | None = None
     cases: tuple[str, ...] = ()
@@ -89,7 +85,7 @@ def gate(job: Job) -> dict[str, Any]:
     ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` the run file
     without samples, compressed. A RuntimeError means that the worker is closing: the gate goes on elsewhere.
     """
-    folder = _work(job.work) / "gates" / job.fleet / job.gate
+    folder = _work(job.work) / "gates" / job.plan.fleet / job.gate
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "task.lock", job.wait_s):
         finished = folder / RESULT
@@ -103,21 +99,22 @@ def gate(job: Job) -> dict[str, Any]:
 
 
 def _measure(job: Job, folder: Path) -> dict[str, Any]:
-    project = archive.unpacked(_work(job.work) / "projects", job.digest)
+    plan = job.plan
+    project = archive.unpacked(_work(job.work) / "projects", plan.digest)
     if project is None:
-        raise PeakgateError(f"archive {job.digest[:12]}: not on this node; start the fleet again with --resume")
+        raise PeakgateError(f"archive {plan.digest[:12]}: not on this node; start the fleet again with --resume")
     begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     before = {} if job.emulated else _settled_facts(job)
     phases = {"before": time.monotonic() - begun}
     common: dict[str, Any] = {"uuid": job.uuid, "mode": job.mode, "started": started, "before": before}
     if before.get("unfit"):
         return common | {"outcome": "unfit", "reason": "; ".join(before["unfit"]), "wall_s": 0.0}
-    archive.build(project / job.inside, folder / "build.log")
+    archive.build(project / plan.inside, folder / "build.log")
     phases["build"] = time.monotonic() - begun - sum(phases.values())
-    code = _bench(job, project / job.inside, folder, phases, resume=_may_resume(job, folder))
+    code = _bench(job, project / plan.inside, folder, phases, resume=_may_resume(job, folder))
     if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
         (folder / journal.NAME).unlink()  # of another driver or harness, say: measured anew
-        code = _bench(job, project / job.inside, folder, phases, resume=False)
+        code = _bench(job, project / plan.inside, folder, phases, resume=False)
     after = {} if job.emulated else _facts(job.uuid)
     wall_s = time.monotonic() - begun
     phases["after"] = wall_s - sum(phases.values())
@@ -127,13 +124,10 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     run, verdict = folder / "run.json", folder / VERDICT_FILE
     if not (run.is_file() and verdict.is_file()):
         outcome = "refused" if code in (ExitCode.BAD_INPUT, os.EX_SOFTWARE) else "crashed"
-        return common | {
-            "outcome": outcome,
-            "reason": f"{last_words(log)} (exit code {code})",
-            "log": log[-LAST_WORDS:],
-        }
+        reason = f"{last_words(log)} (exit code {code})"
+        return common | {"outcome": outcome, "reason": reason, "log": log[-LAST_WORDS:]}
     document = json.loads(run.read_text(encoding="utf-8"))
-    document["commit_info"]["dirty"] = job.dirty
+    document["commit_info"]["dirty"] = plan.dirty
     packed = gzip.compress(trimmed(document).encode(), mtime=0)
     judged = json.loads(verdict.read_text(encoding="utf-8"))
     return common | {
@@ -146,7 +140,7 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, resume: bool) -> int:
-    """Run ``peakgate bench`` to its end and report each finished case; its exit code.
+    """Run ``peakgate bench`` to its end; its exit code.
 
     To ``phases`` its seconds are added: until the first case is finished, from there to the last, and to its end.
     """
@@ -158,13 +152,13 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
     if not job.emulated:
         environment["CUDA_VISIBLE_DEVICES"] = job.uuid
     command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.gate_process", str(os.getpid())]
-    command += [f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}", f"--commit={job.commit}"]
+    command += [f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}", f"--commit={job.plan.commit}"]
     command += [f"--benchmark-json={folder / 'run.json'}", f"--benchmark-storage={folder / 'storage'}"]
     if job.cases:
         listed = folder / "cases.txt"
         write_whole(listed, "\n".join(job.cases))
         command.append(f"--cases={listed}")
-    command += [f"--wait={job.wait_s:g}", *(["--resume"] if resume else []), *job.arguments]
+    command += [f"--wait={job.wait_s:g}", *(["--resume"] if resume else []), *job.plan.arguments]
     worker = distributed.get_worker()
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
@@ -176,47 +170,36 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
             stderr=log,
             start_new_session=True,
         )
-        read = 0
-        marks = [time.monotonic()]
+        read, marks = 0, [time.monotonic()]
         while process.poll() is None:
             time.sleep(POLL_S)
-            for record, end in _new_cases(folder / journal.NAME, read):
-                read = end
+            lines = _lines(folder / journal.NAME, read)
+            read += len(lines)
+            if CASE_MARK in lines:
                 marks.append(time.monotonic())
-                worker.log_event(TOPIC, {"gate": job.gate, **record})
             if worker.status.name in CLOSING:
                 end_group(process)
                 raise RuntimeError(f"{job.uuid}: its worker is closing")
-    first = marks[1] if len(marks) > 1 else marks[0]
-    for name, seconds in (
-        ("start", first - marks[0]),
-        ("cases", marks[-1] - first),
-        ("end", time.monotonic() - marks[-1]),
-    ):
+    first, now = marks[min(1, len(marks) - 1)], time.monotonic()
+    for name, seconds in (("start", first - marks[0]), ("cases", marks[-1] - first), ("end", now - marks[-1])):
         phases[name] = phases.get(name, 0.0) + seconds
     return process.returncode
 
 
-def _new_cases(path: Path, offset: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """The finished cases that a journal holds from a byte offset on, each with the offset behind it."""
+def _lines(path: Path, offset: int) -> bytes:
+    """The whole lines of a journal from a byte offset on; nothing where there is no journal."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
-            lines = file.read().split(b"\n")[:-1]
+            found = file.read()
     except OSError:
-        return
-    for line in lines:
-        offset += len(line) + 1
-        record = json.loads(line)
-        if journal.CASE in record:
-            info = record.get("extra_info") or record
-            about = {"case": record[journal.CASE], "verdict": info.get("verdict"), "time_us": info.get("time_us")}
-            yield about, offset
+        return b""
+    return found[: found.rfind(b"\n") + 1]
 
 
 def _may_resume(job: Job, folder: Path) -> bool:
     path = folder / journal.NAME
-    return path.is_file() and path.stat().st_size > 0 and not {"--strict-gate", "--resume"} & set(job.arguments)
+    return path.is_file() and path.stat().st_size > 0 and not {"--strict-gate", "--resume"} & set(job.plan.arguments)
 
 
 def _settled_facts(job: Job) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.detect import detect
 from peakgate.reports.history.series import History
 from peakgate.reports.ladder.markers import fill, read_document
-from peakgate.reports.margins import upper_limit
 from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import Verdict
 
 CASES, SESSIONS = 200, 35
@@ -198,7 +198,7 @@ def sentence(record: dict[str, Any]) -> str:
     """What the resampled histories showed."""
     part = record["resampled"]
     share = part["of_those_found"] / part["driver_shifts_over_3_percent"]
-    limit = upper_limit(part["blamed_on_a_commit"], part["histories"])
+    limit = rate_at_most(part["blamed_on_a_commit"] / part["histories"], part["histories"])
     return (
         f"In {part['blamed_on_a_commit']} of {part['histories']} histories resampled from the sessions of "
         f"{part['gpus']} H200s ({part['cases']} cases, {part['sessions']} sessions, the driver changed on each GPU) a "

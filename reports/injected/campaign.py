@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peakgate.case import Scale, Tier
@@ -55,27 +55,37 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
         listed = tuple(mutant for mutant in listed if mutant.name == alone)
         if not listed:
             raise PeakgateError(f"one: no mutant is named {alone!r}; give --alone NAME, one of {mutants.LIST}")
-    with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
-        base, head = (
-            copied(config.find(PROJECT) or own if copies else own, Path(scratch, side)) for side in ("base", "head")
-        )
+
+    def change(head: Path) -> None:
         if copies:
             (head / steps.MARK).touch()
         mutants.apply(head, listed, own)
-        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
-        command += ["--out", str(out), *(() if experiment is Experiment.ONE else ("--measure-unchanged",))]
-        command += [*EXTRA.get(experiment, ()), *extra]
-        start = time.monotonic()
-        done = subprocess.run(command, cwd=own.root, check=False)
-        seconds = time.monotonic() - start
-    if done.returncode in DECIDED:
-        timing = {"experiment": experiment, "exit_code": done.returncode, "seconds": round(seconds, 1)}
+
+    arguments = () if experiment is Experiment.ONE else ("--measure-unchanged",)
+    arguments += (*EXTRA.get(experiment, ()), *extra)
+    project = config.find(PROJECT) or own if copies else own
+    code, seconds = compared(project, change, out, arguments)
+    if code in DECIDED:
+        timing = {"experiment": experiment, "exit_code": code, "seconds": round(seconds, 1)}
         if listed:
             of_mutant = mutants.touched(listed, catalogue.cases(Scale.BENCH, Tier.GATE), own)
             found = mutants.judged(listed, of_mutant, read_json(out / VERDICTS, lambda content: list(content["rows"])))
             write_whole(out / MUTANTS, json.dumps({"schema": SCHEMA} | found, indent=1) + "\n")
         write_whole(out / TIMING, json.dumps(timing) + "\n")
-    return done.returncode
+    return code
+
+
+def compared(
+    project: Project, change: Callable[[Path], object], out: Path, arguments: Sequence[str]
+) -> tuple[int, float]:
+    """Run ``ab`` of two copies of a project, of which ``change`` edits the head; its exit code and wall time."""
+    with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
+        base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))
+        change(head)
+        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
+        start = time.monotonic()
+        done = subprocess.run([*command, "--out", str(out), *arguments], cwd=config.required().root, check=False)
+        return done.returncode, time.monotonic() - start
 
 
 def copied(project: Project, target: Path) -> Path:

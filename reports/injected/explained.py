@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from peakgate.project.config import Project
 from peakgate.reports.explain.causes import Cause
 from peakgate.reports.explain.explain import Explained, saved
 from peakgate.reports.injected import mutants
-from peakgate.reports.injected.campaign import copied
+from peakgate.reports.injected.campaign import compared
 from peakgate.verdict import ExitCode
 
 FIGURES = "explained.json"
@@ -62,31 +60,17 @@ def figures(
     rows: list[dict[str, object]] = []
     for name, cause in wanted.items():
         found = by_case.get(first[name])
-        named = [] if found is None else [finding.cause.value for finding in found.findings]
-        sentences = [] if found is None else found.lines
-        right = named[:1] == [cause.value]
-        rows.append(
-            {
-                "mutant": name,
-                "case": first[name],
-                "injected": cause.value,
-                "named": named,
-                "right": right,
-                "said": sentences,
-            }
-        )
+        named = [finding.cause.value for finding in found.findings] if found else []
+        row = {"mutant": name, "case": first[name], "injected": cause.value, "named": named}
+        rows.append(row | {"right": named[:1] == [cause.value], "said": found.lines if found else []})
     return rows
 
 
 def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:
     """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it has to flag."""
-    with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
-        base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))
-        mutants.apply(head, listed, project)
-        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
-        command += ["--out", str(out), "--explain", "--sentinels", "0", "--pairs", "4", "--confirm-pairs", "4"]
-        command += [word for case in cases for word in ("-k", case)]
-        code = subprocess.run(command, cwd=project.root, check=False).returncode
+    arguments = ["--explain", "--sentinels", "0", "--pairs", "4", "--confirm-pairs", "4"]
+    arguments += [word for case in cases for word in ("-k", case)]
+    code, _ = compared(project, lambda head: mutants.apply(head, listed, project), out, arguments)
     if code != ExitCode.REGRESSION:
         raise PeakgateError(f"ab exited {code}, expected {int(ExitCode.REGRESSION)}; see its message above")
 

@@ -19,8 +19,7 @@ from peakgate.reports.ab.schedule import ALPHA
 from peakgate.reports.injected import coverage, limits, rates
 from peakgate.reports.injected.record import MUTANTS, Cell, Experiment, Gate, read_facts, read_json, read_times
 from peakgate.reports.injected.resample import Pairing, medians
-from peakgate.reports.ladder.markers import fill_page, inside, percent, read_document, table
-from peakgate.reports.render.console import say
+from peakgate.reports.ladder.markers import open_page, percent, table
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
 
@@ -118,32 +117,26 @@ def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
         slower, counted = cases[0]["change_percent"] or 0.0, f"{flagged} of {len(mutant['cases'])}"
         rows.append((slower, (mutant["name"], mutant["reason"], cases[0]["case"], f"{slower:.1f} %", counted)))
     rows.sort(key=lambda row: row[0], reverse=True)
-    return table(
-        ("mutant", "what it is", "most slowed case", "slower by", "cases flagged"),
-        (row for _, row in rows),
-    )
+    return table(("mutant", "what it is", "most slowed case", "slower by", "cases flagged"), (row for _, row in rows))
 
 
 def explained(record: Path) -> str:
     """The mutants that were measured with ``--explain``: the injected cause, what was named first and its sentence."""
-    cases = read_json(record / EXPLAINED, list)
     rows = [
         (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
-        for each in cases
+        for each in read_json(record / EXPLAINED, list)
     ]
     return table(("mutant", "injected", "named first", "first sentence"), rows)
 
 
 def walls(gates: Iterable[Gate]) -> str:
     """The wall time of whole runs of ``ab``."""
-    return table(
-        ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds"),
-        (
-            (HEADS[gate.experiment], *map(str, counts), f"{gate.seconds:.0f}")
-            for gate in gates
-            for counts in [(gate.cases, gate.screening_pairs, gate.confirming_pairs)]
-        ),
-    )
+    head = ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds")
+    counts = ("cases", "screening_pairs", "confirming_pairs")
+    rows = [
+        (HEADS[gate.experiment], *(getattr(gate, name) for name in counts), f"{gate.seconds:.0f}") for gate in gates
+    ]
+    return table(head, rows)
 
 
 def _by_cell(texts: Mapping[Cell, str]) -> str:
@@ -169,14 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
-        if options.page:
-            inside(read_document(options.page), options.page)  # a bad page is found before minutes of resampling
-        found = tables(options.record, options.gates)
-        if options.page:
-            fill_page(options.page, found)
+        page = open_page(options.page)  # a bad page is found before minutes of resampling
+        page(tables(options.record, options.gates))
     except PeakgateError as error:
         return refused(error)
-    say(f"{options.page}: written\n" if options.page else "\n\n".join(found.values()) + "\n")
     return ExitCode.OK
 
 

@@ -11,12 +11,11 @@ from types import ModuleType
 from peakgate.common.files import write_whole
 from peakgate.project import config
 from peakgate.project.catalogue import families, module_at
-from peakgate.reports.ladder import draw
+from peakgate.reports.ladder import charts
 from peakgate.reports.ladder.charts import Groups, Picture
 from peakgate.reports.ladder.documents import BENCH, KERNELS, bench_run, find_run, ladder_run, naming, read_documents
 from peakgate.reports.ladder.markers import difference, fill, link
-from peakgate.reports.ladder.stages import Shown, show
-from peakgate.reports.ladder.tables import sizes, stages, terminal
+from peakgate.reports.ladder.tables import Shown, show, sizes, stages, terminal
 from peakgate.reports.options import add_runs, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.find import FORMS, Archive
@@ -92,8 +91,8 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
             found.append(Change(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():
         old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        texts[path] = draw.svg(picture) if write else old
-        if texts[path] != old or not draw.shows(old, picture):
+        texts[path] = charts.svg(picture) if write else old
+        if texts[path] != old or not charts.shows(old, picture):
             found.append(Change(path, f"{path}: {'differs' if old else 'missing'}\n"))
     if write:
         for change in found:

@@ -21,16 +21,18 @@ BENCH = "bench"
 
 def read_documents(required: Iterable[str]) -> dict[Path, str]:
     """The documents that may hold ladders; a PeakgateError unless OVERVIEW holds one of each family required."""
-    if not OVERVIEW.exists():
-        name = next(iter(required), "FAMILY")
-        markers = f"<!-- ladder:{name} --> and <!-- /ladder:{name} -->"
-        raise PeakgateError(f"{OVERVIEW}: no such file; write one with {markers} on lines of their own for each family")
-    texts = {OVERVIEW: read_document(OVERVIEW)}
-    present = inside(texts[OVERVIEW], OVERVIEW)
-    for name in required:
-        if name not in present:
-            markers = f"<!-- ladder:{name} --> and <!-- /ladder:{name} -->"
-            raise PeakgateError(f"{OVERVIEW}: no block for {name}; put {markers} on lines of their own")
+    there = OVERVIEW.exists()
+    texts = {OVERVIEW: read_document(OVERVIEW) if there else ""}
+    missing = [name for name in required if name not in inside(texts[OVERVIEW], OVERVIEW)]
+    if missing or not there:
+        name = missing[0] if missing else "FAMILY"
+        markers = f"<!-- ladder:{name} --> and <!-- /ladder:{name} --> on lines of their own"
+        what = (
+            f"no block for {name}; put {markers}"
+            if there
+            else f"no such file; write one with {markers} for each family"
+        )
+        raise PeakgateError(f"{OVERVIEW}: {what}")
     others = [*sorted(KERNELS.glob("*/README.md")), Path("README.md")]
     return texts | {path: read_document(path) for path in others if path.is_file()}
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.reports.render.console import say
 
 MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
 
@@ -76,6 +77,19 @@ def fill(text: str, path: Path, content: Callable[[str], str], known: Collection
 def fill_page(path: Path, content: Mapping[str, str]) -> None:
     """Write a document anew with these contents in its blocks, which must all be known."""
     write_whole(path, fill(read_document(path), path, content.__getitem__, content))
+
+
+def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
+    """Read a document and check its markers; what fills its blocks then, or prints them where there is no document."""
+    text = "" if path is None else read_document(path)
+    find_blocks(text, path or Path())
+
+    def show(content: Mapping[str, str]) -> None:
+        if path is not None:
+            write_whole(path, fill(text, path, content.__getitem__, content))
+        say(f"{path}: written\n" if path is not None else "\n\n".join(content.values()) + "\n")
+
+    return show
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -32,6 +32,7 @@ A ``regression`` stays as it is: it excuses a case up to ``percent`` slower sinc
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -64,14 +65,10 @@ def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
     A PeakgateError names an unknown or missing key, a date that is none, has passed or is over 90 days away, and an
     entry given twice.
     """
-    read = _entries(path, "acknowledged")
-    if read is None:
-        return []
-    file, entries = read
-    found = [_entry(file, entry, f"entry {number}", gpu, today) for number, entry in enumerate(entries, 1)]
-    keys = [each.key for each in found]
-    for each in found:
-        if keys.count(each.key) > 1:
+    found = []
+    for file, entry, where in _entries(path, "acknowledged", ENTRY_KEYS):
+        found.append(each := _entry(file, entry, where, gpu, today))
+        if each.key in {other.key for other in found[:-1]}:
             file.refuse("acknowledged", f"{each.what} is acknowledged twice; keep one entry")
     return found
 
@@ -81,32 +78,30 @@ def load_regressions(path: Path, today: date) -> list[Accepted]:
 
     A PeakgateError names an unknown or missing key, a size that is not above 0, and a date that is none or to come.
     """
-    read = _entries(path, "regression")
-    if read is None:
-        return []
-    file, entries = read
-    return [_regression(file, entry, f"regression {number}", today) for number, entry in enumerate(entries, 1)]
+    return [_regression(*read, today) for read in _entries(path, "regression", REGRESSION_KEYS)]
 
 
-def _entries(path: Path, key: str) -> tuple[TomlFile, list[Any]] | None:
-    """The file and what stands under ``[[key]]``; None without the file."""
+def _entries(path: Path, key: str, allowed: Collection[str]) -> Iterator[tuple[TomlFile, dict[str, Any], str]]:
+    """What stands under ``[[key]]``: the file, each entry and what errors call it; nothing without the file."""
     try:
         file = read_toml(path)
     except FileNotFoundError:
-        return None
+        return
     file.allow(file.table, KEYS)
     if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
         file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
     entries = file.table.get(key, [])
     if not isinstance(entries, list):
         file.refuse(key, f"{key} is not a list; write each entry under [[{key}]]")
-    return file, entries
+    for number, entry in enumerate(entries, 1):
+        where = f"{'entry' if key == 'acknowledged' else key} {number}"
+        if not isinstance(entry, dict):
+            file.refuse(key, f"{where} is not a table; write it under [[{key}]]")
+        file.allow(entry, allowed, f"in {where}: ")
+        yield file, entry, where
 
 
-def _regression(file: TomlFile, entry: Any, where: str, today: date) -> Accepted:
-    if not isinstance(entry, dict):
-        file.refuse("regression", f"{where} is not a table; write it under [[regression]]")
-    file.allow(entry, REGRESSION_KEYS, f"in {where}: ")
+def _regression(file: TomlFile, entry: dict[str, Any], where: str, today: date) -> Accepted:
     case, reason = _text(file, entry, "case", where), _text(file, entry, "reason", where)
     percent = entry.get("percent")
     number = float(percent) if isinstance(percent, int | float) and not isinstance(percent, bool) else math.nan
@@ -118,10 +113,7 @@ def _regression(file: TomlFile, entry: Any, where: str, today: date) -> Accepted
     return Accepted(case, number, reason, day)
 
 
-def _entry(file: TomlFile, entry: Any, where: str, gpu: str, today: date) -> Acknowledgement:
-    if not isinstance(entry, dict):
-        file.refuse("acknowledged", f"{where} is not a table; write it under [[acknowledged]]")
-    file.allow(entry, ENTRY_KEYS, f"in {where}: ")
+def _entry(file: TomlFile, entry: dict[str, Any], where: str, gpu: str, today: date) -> Acknowledgement:
     if ("case" in entry) == ("run" in entry):
         both = "both a case and a run" if "case" in entry else "neither case nor run"
         file.refuse("acknowledged", f"{where} names {both}; give one")

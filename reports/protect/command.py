@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,7 @@ def _benchmarks(root: Path) -> list[str]:
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
-    path = file.path.removeprefix(f"{baselines}/")
-    return changes.FileChange(file.state, path, file.link, file.before, file.after)
+    return replace(file, path=file.path.removeprefix(f"{baselines}/"))
 
 
 def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
@@ -149,9 +148,8 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.C
             load_run(folder / file.path)
         except PeakgateError as error:
             why = str(error).removeprefix(f"{folder / file.path}: ")
-            found.append(
-                changes.Change(gpu, changes.Kind.FORGED, changes.RUN, inside.removeprefix("runs/"), changes.NONE, why)
-            )
+            name = inside.removeprefix("runs/")
+            found.append(changes.Change(gpu, changes.Kind.FORGED, changes.RUN, name, NONE, why))
     return found
 
 

@@ -110,11 +110,10 @@ def _ladder(page: Page, family: str) -> Chart | None:
     for line in page.lines:
         if line.family == family and line.now and line.now.peak_fraction is not None:
             stage = line.now.stage or line.case
-            if stage not in best_of_stage or line.now.peak_fraction > (_fraction(best_of_stage[stage]) or 0.0):
-                best_of_stage[stage] = line
+            best_of_stage[stage] = max(best_of_stage.get(stage, line), line, key=lambda each: _fraction(each) or 0.0)
     if not best_of_stage:
         return None
-    of_family = [result for result in page.run.cases.values() if result.family == family]
+    of_family = (result for result in page.run.cases.values() if result.family == family)
     order = list(dict.fromkeys(result.stage or result.case for result in of_family))
     stages = sorted(best_of_stage, key=lambda stage: order.index(stage) if stage in order else len(order))
     best = [best_of_stage[stage] for stage in stages]
@@ -166,7 +165,7 @@ def _cut(text: str, longest: int = LONGEST_LABEL) -> str:
 
 
 def _points(family: str, lines: Sequence[tuple[int, Line]], order: int) -> Figure:
-    intensities, rates = [], []
+    points = []
     first, last = NO_ARITHMETIC
     for place, (_, line) in enumerate(lines):
         result = line.now
@@ -175,14 +174,13 @@ def _points(family: str, lines: Sequence[tuple[int, Line]], order: int) -> Figur
         intensity = 1e3 * (result.tflops or 0.0) / result.gbs
         if intensity <= 0:
             intensity = first * (last / first) ** ((place + 0.5) / len(lines))
-        intensities.append(intensity)
-        rates.append(result.gbs * intensity / 1e3)
+        points.append((intensity, result.gbs * intensity / 1e3))
     return {
         "type": "scatter",
         "mode": "markers",
         "name": label(family),
-        "x": [float(f"{value:.5g}") for value in intensities],
-        "y": [float(f"{value:.5g}") for value in rates],
+        "x": [float(f"{x:.5g}") for x, _ in points],
+        "y": [float(f"{y:.5g}") for _, y in points],
         "customdata": [index for index, _ in lines],
         "hovertext": [_hover(line) for _, line in lines],
         "hoverinfo": "text",

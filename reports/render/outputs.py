@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import as_json, cell
 from peakgate.reports.render import markdown, words
-from peakgate.reports.result import Comparison, Shift, change_text
+from peakgate.reports.result import Comparison, SuiteShift, change_text, shift_cells
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
@@ -66,7 +67,6 @@ def append_summary(comparison: Comparison, path: Path, *, strict: bool = False) 
 
 def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
     """Verdict, exit code, counts, sides, differences and every row, worst first."""
-    suite = comparison.suite
     detectable = comparison.detectable_percent
     document = {
         "schema": SCHEMA,
@@ -77,10 +77,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
         "counts": dict(comparison.counts),
         "without_floor": comparison.without_floor,
         "smallest_detectable_change_percent": {"median": detectable[0], "worst": detectable[1]} if detectable else None,
-        "suite_wide": None
-        if suite is None
-        else {"verdict": suite.judgement.verdict, "reason": suite.judgement.reason, "cases": suite.cases}
-        | _shift(suite.shift),
+        "suite_wide": None if comparison.suite is None else _suite(comparison.suite),
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "differences": [asdict(difference) for difference in comparison.differences],
@@ -102,23 +99,17 @@ def _side(side: Side) -> dict[str, Any]:
 def _row(row: Any) -> dict[str, Any]:
     names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
     found = {name: getattr(row, name) for name in names}
-    if row.change_percent is None:
-        return found
-    return found | {
-        "change": change_text(row.change_percent),
-        "change_percent": row.change_percent,
-        "smallest_detectable_change_percent": row.smallest_detectable_change_percent,
-        "p_value": row.p_value,
-    }
+    return found | ({} if row.change_percent is None else _changed(row))
 
 
-def _shift(shift: Shift) -> dict[str, Any]:
-    return {
-        "change": str(shift),
-        "change_percent": shift.percent,
-        "smallest_detectable_change_percent": shift.resolvable_percent,
-        "p_value": shift.p_value,
-    }
+def _changed(row: Any) -> dict[str, Any]:
+    names = ("change_percent", "smallest_detectable_change_percent", "p_value")
+    return {"change": change_text(row.change_percent)} | {name: getattr(row, name) for name in names}
+
+
+def _suite(suite: SuiteShift) -> dict[str, Any]:
+    found = {"verdict": suite.judgement.verdict, "reason": suite.judgement.reason, "cases": suite.cases}
+    return found | _changed(SimpleNamespace(**shift_cells(suite.shift)))
 
 
 def csv(comparison: Comparison) -> str:

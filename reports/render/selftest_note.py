@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,47 +17,29 @@ SCHEMA = 1
 FILE = "selftest.json"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSelftest:
-    """What a later comparison says of a saved selftest, and of which GPU model, GPU and driver that holds."""
-
-    gpu: str
-    uuid: str | None
-    driver: str | None
-    taken: datetime
-    sessions: int
-    result: str
-
-
 def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
     """The newest selftest of this side's GPU model in one line; empty if none was saved.
 
     A PeakgateError names a file that is no selftest.
     """
     run = new.runs[-1]
-    known = [found for path in places if path.is_file() and (found := _load(path)).gpu == run.slug]
+    known = [found for path in places if path.is_file() and (found := _load(path))["gpu"] == run.slug]
     if not known:
         return ()
-    found = max(known, key=lambda each: each.taken)
-    differs = [
-        what for what, same in (("GPU", found.uuid == run.uuid), ("driver", found.driver == run.driver)) if not same
-    ]
+    found = max(known, key=lambda each: each["taken"])
+    differs = [what for what, name in (("GPU", "uuid"), ("driver", "driver")) if found[name] != getattr(run, name)]
     where = f" on another {' and '.join(differs)}" if differs else ""
-    return (f"selftest of {found.sessions} sessions{where}, {found.taken:%Y-%m-%d}: {found.result}",)
+    return (f"selftest of {found['sessions']} sessions{where}, {found['taken']:%Y-%m-%d}: {found['result']}",)
 
 
-def _load(path: Path) -> SavedSelftest:
+def _load(path: Path) -> dict[str, Any]:
+    """Which GPU model, GPU and driver a saved selftest holds for, when it was taken, and its result in words."""
     try:
         record = json.loads(path.read_bytes())
         kind = record["command"], record["schema"]
-        found = SavedSelftest(
-            gpu=record["gpu"],
-            uuid=record["uuid"],
-            driver=record["driver"],
-            taken=datetime.fromisoformat(record["taken"]),
-            sessions=len(record["sessions"]),
-            result=_result(record["designs"], len(record["floors_too_tight"])),
-        )
+        found = {name: record[name] for name in ("gpu", "uuid", "driver")}
+        found |= {"taken": datetime.fromisoformat(record["taken"]), "sessions": len(record["sessions"])}
+        found["result"] = _result(record["designs"], len(record["floors_too_tight"]))
     except (OSError, RecursionError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `peakgate selftest` again") from None
     if kind != ("selftest", SCHEMA):

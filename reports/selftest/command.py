@@ -13,7 +13,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
-from peakgate.reports.options import add_baselines, add_out, add_run_names, named_runs, verb_parser
+from peakgate.reports.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
 from peakgate.reports.render.selftest_note import FILE
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import Run, load_run
@@ -30,7 +30,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if arguments and not arguments[0].startswith("-"):
         return judge(arguments)
     parser = argparse.ArgumentParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--sessions", type=_enough, default=10, metavar="N", help="how many (default: 10)")
+    parser.add_argument(
+        "--sessions", type=at_least(FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
+    )
     parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
     add_out(parser)
     options, for_bench = parser.parse_known_args(arguments)
@@ -68,13 +70,6 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
             )
         if number == 1 and load_run(run).emulated:
             raise PeakgateError("emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says")
-
-
-def _enough(text: str) -> int:
-    number = int(text)
-    if number < FEWEST_SESSIONS:
-        raise argparse.ArgumentTypeError(f"{text}: expected {FEWEST_SESSIONS} or more")
-    return number
 
 
 def judge(arguments: Sequence[str]) -> ExitCode:

@@ -46,23 +46,6 @@ class Design(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Resample:
-    """One resample, read one way: the two sides' sessions by number, and the cases falsely flagged slower.
-
-    ``suite`` says whether the suite-wide line was.
-    """
-
-    base: tuple[int, ...]
-    new: tuple[int, ...]
-    cases: tuple[str, ...]
-    suite: bool
-
-    @property
-    def flagged(self) -> bool:
-        return bool(self.cases) or self.suite
-
-
-@dataclass(frozen=True, slots=True)
 class DesignResult:
     """What one design did on unchanged code.
 
@@ -88,27 +71,32 @@ class DesignResult:
 
 def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
-    resamples: list[Resample] = []
+    gates = flagged = 0
+    cases: Counter[str] = Counter()
+    sessions: Counter[int] = Counter()
     detectable = defaultdict(list)
     for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
         others = [run for index, run in enumerate(runs) if index not in {*base, *new}]
         history = others if design is Design.WITH_HISTORY else ()
         comparison = compare(_side("base", runs, base), _side("new", runs, new), history)
-        resamples += [Resample(base, new, *_called(comparison, 1)), Resample(new, base, *_called(comparison, -1))]
+        for direction, both in ((1, (*base, *new)), (-1, (*new, *base))):
+            slower, suite = _called(comparison, direction)
+            gates += 1
+            if slower or suite:
+                flagged += 1
+                cases.update(slower)
+                sessions.update(both)
         for row in comparison.rows:
             if row.shift:
                 detectable[row.case].append(row.shift.resolvable_percent)
-    flagged = [resample for resample in resamples if resample.flagged]
     apart = 1 if design is Design.HALVES else len(runs) // 2
     return DesignResult(
         design=design,
-        gates=len(resamples),
-        flagged=len(flagged),
-        at_most=rate_at_most(len(flagged) / len(resamples), apart) if apart > 1 else None,
-        flagged_cases=dict(Counter(case for resample in flagged for case in resample.cases).most_common()),
-        flagged_sessions=dict(
-            Counter(i for resample in flagged for i in (*resample.base, *resample.new)).most_common()
-        ),
+        gates=gates,
+        flagged=flagged,
+        at_most=rate_at_most(flagged / gates, apart) if apart > 1 else None,
+        flagged_cases=dict(cases.most_common()),
+        flagged_sessions=dict(sessions.most_common()),
         detectable_percent={case: median(values) for case, values in sorted(detectable.items())},
     )
 

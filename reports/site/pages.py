@@ -60,9 +60,7 @@ def index(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
         }
         for trend, address in trends
     ]
-    return template.fill(
-        "site_index.html", styles=STYLES, title="Peakgate", scripts=template.NO_SCRIPT, models=models, notes=notes
-    )
+    return _still("site_index.html", title="Peakgate", models=models, notes=notes)
 
 
 def runs(slug: str, listed: Sequence[Listed], trail: Sequence[Address]) -> str:
@@ -81,15 +79,7 @@ def runs(slug: str, listed: Sequence[Listed], trail: Sequence[Address]) -> str:
         }
         for each in sorted(listed, key=lambda each: each.session.taken, reverse=True)
     ]
-    return template.fill(
-        "site_runs.html",
-        styles=STYLES,
-        title=f"Runs of {slug}",
-        scripts=template.NO_SCRIPT,
-        trail=trail,
-        slug=slug,
-        rows=rows,
-    )
+    return _still("site_runs.html", title=f"Runs of {slug}", trail=trail, slug=slug, rows=rows)
 
 
 def run(page: Page, links: Mapping[str, str], trail: Sequence[Address]) -> str:

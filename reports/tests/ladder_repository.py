@@ -13,10 +13,10 @@ import pytest
 from peakgate.case import Case, Scale, Tier
 from peakgate.project.catalogue import families
 from peakgate.project.config import find
-from peakgate.reports.ladder import draw
+from peakgate.reports.ladder import charts as draw
 from peakgate.reports.ladder.charts import digest
 from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.stages import Shown, show
+from peakgate.reports.ladder.tables import Shown, show
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import benchmark, document, save
 

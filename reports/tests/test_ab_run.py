@@ -53,7 +53,7 @@ def test_unchanged_machine_code_is_not_measured_but_for_the_sentinels(tmp_path: 
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--sentinels", "3") == 0
     assert all(len(cases) == 4 and PAD in cases for _, _, *cases in ran(tmp_path))
     verdict = reported(tmp_path)
-    assert "11 cases are unchanged (machine code, launch, inputs, reference) and were not measured" in verdict["notes"]
+    assert "11 cases unchanged (machine code, launch, inputs, reference) and not measured" in verdict["notes"]
     unmeasured = [row for row in verdict["rows"] if "not measured" in row["reason"]]
     assert len(unmeasured) == 11
     assert {row["verdict"] for row in unmeasured} == {"SAME"}

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from peakgate.reports.ab.code import Identity
 from peakgate.reports.ab.decide import Decision, Estimate, Status
 from peakgate.reports.bisect import report, simulate
-from peakgate.reports.bisect.groups import Commit, groups, narrowed
-from peakgate.reports.bisect.posterior import halving, posterior
-from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, search
+from peakgate.reports.bisect.history import Commit, groups, narrowed
+from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, halving, posterior, search
 from peakgate.reports.injected.resample import Medians
 
 CASE = "family.kernel-1"
@@ -146,7 +145,8 @@ def test_simulated_histories_name_the_right_commit() -> None:
     base, head = (3 + rng.normal(0, 0.001, (4, 20)) for _ in range(2))
     measured = Medians(tuple("abcd"), base, head)
     found = simulate.simulate(measured, 4, 16, 0.02, effort=Effort(), seed=1)
-    assert all(each.right and not each.wrong and each.commits <= 8 for each in found)
+    assert (found["named"] == found["slow"]).all()
+    assert (found["commits"] <= 8).all()
 
 
 def decision(percent: float, status: Status = Status.CALLED) -> Decision:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.fleet import analysis, conclude, dataset, page, report
+from peakgate.reports.fleet import analysis, dataset, report
 from peakgate.reports.fleet.analysis import Status
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.store import Plan, Store, newest
@@ -96,9 +96,10 @@ def test_a_gate_that_fails_in_either_pass_decides_the_exit_code_and_is_reported(
     assert (found.gpus.loc["GPU-2", "status"], found.exit_code) == (status, code)
     assert found.gpus.loc["GPU-2", "reason"] == ("" if status is Status.OK else f"case7: {verdict}")
     counted = f"1 {status}" if status is not Status.OK else "8 OK"
-    assert counted in report.counts(found)
-    assert ("case7 on 1 GPU" in report.markdown(found)) == (status is Status.FAILED)
-    assert report.drain(found) == []
+    written = report.of_fleet(found)
+    assert counted in written.headline
+    assert ("case7 on 1 GPU" in report.markdown(written)) == (status is Status.FAILED)
+    assert written.commands == []
 
 
 def test_a_gate_that_exits_1_fails_whatever_its_cases_are():
@@ -147,20 +148,21 @@ def test_a_gpu_that_became_slower_than_its_own_past_is_named_and_a_roll_out_is_n
 def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path):
     first = fleet(slow={3: 0.06})
     found = analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=0.06, mode="again")]))
-    document = json.loads(report.as_json(found))
+    written = report.of_fleet(found)
+    document = json.loads(report.as_json(written))
     assert document["counts"] == {"OUTLIER": 1, "OK": 15}
     assert document["gpus"][0]["uuid"] == "GPU-3"
-    assert report.csv(found).splitlines()[1].startswith("GPU-3,OUTLIER")
-    assert "`GPU-3`" in report.markdown(found)
-    html = page.page(found)
+    assert report.csv(written).splitlines()[1].startswith("GPU-3,OUTLIER")
+    assert "`GPU-3`" in report.markdown(written)
+    html = report.write(found, tmp_path)[1][0].read_text()
     assert html.index("GPU-3") < html.index("GPU-1<")
     assert html.count("data:image/png") == 2
-    assert "scontrol update NodeName=node0 State=DRAIN" in "\n".join(report.drain(found))
+    assert "scontrol update NodeName=node0 State=DRAIN" in written.commands[0]
 
 
 def test_a_figure_that_is_missing_is_a_dash_in_the_report():
     found = analysis.analyse(fleet(2, more=[lone("GPU-lost", "lost")]))
-    text = report.markdown(found)
+    text = report.markdown(report.of_fleet(found))
     assert "nan" not in text
     assert "\n| OK | `GPU-1` | node0 | – | – | 0 |" in text
 
@@ -169,7 +171,7 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     store = Store(tmp_path / "f")
     plan = Plan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
     store.begin(plan, [])
-    conclude.write(analysis.analyse(fleet(1)), store.folder)
+    report.write(analysis.analyse(fleet(1)), store.folder)
     assert newest(tmp_path).read() == (plan, {})
 
 
@@ -190,7 +192,7 @@ def test_a_fleet_that_was_interrupted_does_not_pass(tmp_path):
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
     about = lone("GPU-x", "lost") | {"node": "a; rm -rf /"}
-    assert report.drain(analysis.analyse(dataset.frame([about]))) == []
+    assert report.of_fleet(analysis.analyse(dataset.frame([about]))).commands == []
 
 
 def test_the_data_set_is_read_as_it_was_written(tmp_path):

@@ -11,10 +11,12 @@ from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.fleet import archive, dataset, measure, sharded, tier
+from peakgate.reports.fleet import archive, dataset, measure
 from peakgate.reports.fleet.place import Place, Worker, emulator_places, gpu_places, preferred, reaches
-from peakgate.reports.fleet.shard import Shares
-from peakgate.reports.fleet.store import CASES, EVENTS, Plan, Store
+from peakgate.reports.fleet.shard import tier
+from peakgate.reports.fleet.shard.judge import judge
+from peakgate.reports.fleet.shard.tier import Shares
+from peakgate.reports.fleet.store import EVENTS, Plan, Store
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
@@ -57,13 +59,13 @@ def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_p
 
 def test_a_gpu_goes_to_the_worker_whose_first_it_is_and_to_its_node_only():
     gpus = ({"uuid": "GPU-a"}, {"uuid": "GPU-b"})
-    one, two = Worker("tcp://1", "n1", None, gpus, "h", None), Worker("tcp://2", "n1", None, gpus[::-1], "h", None)
-    other = Worker("tcp://3", "n2", None, (), "h", None)
+    one, two = Worker("tcp://1", "n1", None, gpus, None), Worker("tcp://2", "n1", None, gpus[::-1], None)
+    other = Worker("tcp://3", "n2", None, (), None)
     places = gpu_places([one, two, other])
     assert list(places) == ["GPU-a", "GPU-b"]
     assert [each.address for each in preferred([one, two, other], places["GPU-b"])] == ["tcp://2", "tcp://1"]
     assert len(emulator_places([one, two, other])) == 3
-    broken = Worker("tcp://4", "n1", None, gpus, "x", "it runs another Peakgate")
+    broken = Worker("tcp://4", "n1", None, gpus, "it runs another Peakgate")
     assert not reaches(broken, Place("GPU-a", "n1", None, emulated=False))
 
 
@@ -105,11 +107,10 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     assert sorted(gate["workers_lost"] for gate in gates) == [0, 1]
     assert [gate["verdicts"] for gate in gates] == [{"NO_FLOOR": 2}] * 2
     assert "its worker was lost" in (store.folder / EVENTS).read_text()
-    assert (store.folder / CASES).read_text().count("bench_sum") >= 2
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
     assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
-    found = sharded.judge(dataset.of_store(store), store.shares(), gates)
+    found = judge(dataset.of_store(store), store.shares())
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
 

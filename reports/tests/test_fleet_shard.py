@@ -5,8 +5,10 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.fleet import dataset, shard, shard_report, sharded
-from peakgate.reports.fleet.tier import Expected
+from peakgate.reports.fleet import dataset, report
+from peakgate.reports.fleet.shard import tier
+from peakgate.reports.fleet.shard.judge import judge
+from peakgate.reports.fleet.shard.tier import Expected
 from peakgate.verdict import ExitCode, Verdict
 
 CASES = [Expected(f"copy.case{at}", "memory", 0.1) for at in range(60)]
@@ -17,6 +19,7 @@ GPUS = ("GPU-a", "GPU-b", "GPU-c")
 def of_gpu(uuid, cases, *, slow=1.0, verdicts=(), driver="580"):
     """Rows of one GPU that measured its share."""
     about = {"uuid": uuid, "mode": "shard", "fleet": "f", "slug": "nvidia-h200", "driver": driver, "emulated": False}
+    about |= {"node": "n", "outcome": "measured", "exit_code": 0, "wall_s": 9.0}
     bound = {each.case: each.bound for each in CASES}
     return [
         about
@@ -28,24 +31,23 @@ def of_gpu(uuid, cases, *, slow=1.0, verdicts=(), driver="580"):
 
 def judged(*, slow=1.0, verdicts=(), without=(), lost=None, driver="580"):
     """Three GPUs, the last of them slower in the memory-bound cases, without some cases, or lost."""
-    shares = shard.split(CASES, GPUS)
-    rows, gates = [], []
+    shares = tier.split(CASES, GPUS)
+    rows = []
     for uuid in GPUS:
         odd = uuid == GPUS[-1]
-        gates.append({"uuid": uuid, "mode": "shard", "node": "n", "outcome": "measured", "exit_code": 0, "wall_s": 9.0})
         if lost == uuid:
-            gates[-1] = {"uuid": uuid, "mode": "shard", "node": "n", "outcome": "lost", "reason": "no worker"}
+            rows.append({"uuid": uuid, "mode": "shard", "node": "n", "outcome": "lost", "reason": "no worker"})
             continue
         cases = [case for case in shares.of(uuid) if case not in without]
         rows += of_gpu(uuid, cases, slow=slow if odd else 1.0, verdicts=verdicts, driver=driver if odd else "580")
-    return sharded.judge(dataset.frame(rows), shares, gates)
+    return judge(dataset.frame(rows), shares)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=60), st.integers(1, 8))
 def test_every_case_is_measured_once_or_by_all_and_shares_differ_by_no_more_than_a_case(seconds, count):
     cases = [Expected(f"case{at}", "memory", each) for at, each in enumerate(seconds)]
-    shares = shard.split(cases, [f"GPU-{at}" for at in range(count)])
+    shares = tier.split(cases, [f"GPU-{at}" for at in range(count)])
     assert sorted(shares.cases) == sorted(each.case for each in cases)
     known = {each.case: each.seconds for each in cases}
     loads = [sum(known[case] for case in own) for own in shares.own.values()]
@@ -56,9 +58,9 @@ def test_every_case_is_measured_once_or_by_all_and_shares_differ_by_no_more_than
 
 def test_every_group_has_common_cases_and_long_ones_are_not_common():
     long = [Expected(f"naive.case{at}", "compute", 9.0) for at in range(40)]
-    common = shard.split([*CASES, *long], GPUS).common
-    assert sum(case.startswith("copy") for case in common) >= shard.FEWEST_COMMON
-    assert sum(case.startswith("sgemm") for case in common) >= shard.FEWEST_COMMON
+    common = tier.split([*CASES, *long], GPUS).common
+    assert sum(case.startswith("copy") for case in common) >= tier.FEWEST_COMMON
+    assert sum(case.startswith("sgemm") for case in common) >= tier.FEWEST_COMMON
     assert not any(case.startswith("naive") for case in common)
 
 
@@ -73,17 +75,17 @@ def test_gpus_that_are_not_equal_leave_the_tier_inconclusive():
     found = judged(slow=1.04)
     assert found.exit_code is ExitCode.UNDECIDED
     assert found.problems == ("the GPUs are not equal: up to 4.0 % apart in the common cases of memory, at most 3 %",)
-    assert shard_report.headline(found).startswith("INCONCLUSIVE: 100 cases on 3 GPUs")
+    assert report.of_tier(found).headline.startswith("INCONCLUSIVE: 100 cases on 3 GPUs")
     assert judged(slow=1.02).exit_code is ExitCode.OK
 
 
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"without": ["copy.case0"]}, "1 of 100 cases were not measured, copy.case0"),
+        ({"without": ["copy.case0"]}, "1 of 100 cases not measured, copy.case0"),
         ({"lost": "GPU-b"}, "GPU-b: lost: no worker"),
         ({"driver": "590"}, "2 models and drivers"),
-        ({"without": [f"sgemm.case{at}" for at in range(40)]}, "40 of 100 cases were not measured"),
+        ({"without": [f"sgemm.case{at}" for at in range(40)]}, "40 of 100 cases not measured"),
     ],
 )
 def test_what_is_not_whole_never_passes(changed, problem):
@@ -93,13 +95,12 @@ def test_what_is_not_whole_never_passes(changed, problem):
 
 
 def test_a_gpu_without_a_gate_is_reported_as_not_measured():
-    shares = shard.split(CASES, GPUS)
+    shares = tier.split(CASES, GPUS)
     rows = [row for uuid in GPUS[:2] for row in of_gpu(uuid, shares.of(uuid))]
-    gates = [{"uuid": uuid, "mode": "shard", "outcome": "measured", "exit_code": 0} for uuid in GPUS[:2]]
-    found = sharded.judge(dataset.frame(rows), shares, gates)
+    found = judge(dataset.frame(rows), shares)
     assert found.problems[0] == "GPU-c: lost: not measured; --resume continues"
     assert found.exit_code is ExitCode.UNDECIDED
-    assert "nan" not in shard_report.markdown(found)
+    assert "nan" not in report.markdown(report.of_tier(found))
 
 
 def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
@@ -107,9 +108,9 @@ def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
     found = judged(verdicts={case: "BELOW_FLOOR"})
     assert found.exit_code is ExitCode.REGRESSION
     assert list(found.failing.index) == [case]
-    document = json.loads(shard_report.as_json(found))
+    document = json.loads(report.as_json(report.of_tier(found)))
     row = next(each for each in document["cases"] if each["case"] == case)
     assert row["verdict"] == Verdict.BELOW_FLOOR
     assert row["uuids"] in GPUS
-    assert f"| BELOW_FLOOR | `{case}` | {row['uuids']} |" in shard_report.markdown(found)
-    assert len(shard_report.csv(found).splitlines()) == 101
+    assert f"| BELOW_FLOOR | `{case}` | {row['uuids']} |" in report.markdown(report.of_tier(found))
+    assert len(report.csv(report.of_tier(found)).splitlines()) == 101

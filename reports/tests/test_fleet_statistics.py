@@ -102,16 +102,6 @@ def test_a_heavy_tail_raises_what_is_named():
     assert thresholds[1] > 1.5 * thresholds[0]
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
-def test_adjusted_p_values_keep_the_order_and_are_never_smaller(p_values):
-    raw = np.array(p_values)
-    adjusted = statistics.holm(raw)
-    assert (adjusted >= raw).all()
-    assert (np.diff(adjusted[np.argsort(raw)]) >= 0).all()
-    assert adjusted.max() <= 1
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-3, 3), st.integers(0, 100))
 def test_effects_do_not_depend_on_the_unit_of_time(shift, seed):

@@ -4,8 +4,20 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from peakgate.reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, digest, is_empty
-from peakgate.reports.ladder.draw import COLOURS, rendered, shows, svg
+from peakgate.reports.ladder.charts import (
+    COLOURS,
+    Bar,
+    Bars,
+    Curve,
+    Curves,
+    Groups,
+    Picture,
+    digest,
+    is_empty,
+    rendered,
+    shows,
+    svg,
+)
 
 CURVES = Curves(
     title="Strided access",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, lay_out, whole_run
 from peakgate.cli import main
-from peakgate.reports.ladder import draw
+from peakgate.reports.ladder import charts as draw
 from peakgate.reports.ladder.command import FOLDER as PICTURES
 from peakgate.reports.ladder.documents import OVERVIEW
 from peakgate.reports.ladder.markers import find_blocks, inside

@@ -20,7 +20,6 @@ from peakgate.reports.margins import (
     Evidence,
     bounds,
     room,
-    upper_limit,
     with_host_offset,
 )
 from peakgate.reports.runs.runfile import Run, load_run
@@ -112,11 +111,6 @@ def test_simulated_gpus_of_the_expected_spread_stay_above_the_floor() -> None:
         floor = bounds({"a": case(*gpus[:2].tolist())})["a"].floor
         failures += bool((gpus[2] < floor).any())
     assert failures == 0
-
-
-def test_the_upper_limit_of_no_failures_is_that_of_clopper_and_pearson() -> None:
-    assert upper_limit(0, 31) == pytest.approx(1 - 0.05 ** (1 / 31))
-    assert upper_limit(5, 5) == 1.0
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.fleet.simulated import draw, rates
-from peakgate.reports.ladder.markers import fill_page, percent, table
-from peakgate.reports.render.console import say
+from peakgate.reports.fleet.simulated import rates
+from peakgate.reports.ladder.markers import open_page, percent, table
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode
 
@@ -49,9 +49,9 @@ TRIALS = {8: 600, 64: 200, 1000: 200, 10_000: 200}
 
 def simulate(record: Path, runs: Path) -> None:
     """Write the record."""
-    known = draw.known(runs)
+    known = rates.known(runs)
     rng = np.random.default_rng(SEED)
-    bank = draw.Bank(known, rng)
+    bank = rates.Bank(known, rng)
     groups = known.cases.groupby("group")
     about = pd.DataFrame(
         {
@@ -67,112 +67,68 @@ def simulate(record: Path, runs: Path) -> None:
     _write(record / KNOWN, about)
     rows = [rates.healthy(bank, size, spread, FLEETS[size]) for size in rates.SIZES for spread in rates.SPREADS]
     _write(record / HEALTHY, pd.DataFrame(rows))
-    _write(
-        record / PEERS,
-        pd.DataFrame(
-            [row for size in PEER_SIZES for row in rates.peers(known, size, round(min(20, 4000 / size)), rng)]
-        ),
-    )
+    compared = [row for size in PEER_SIZES for row in rates.peers(known, size, round(min(20, 4000 / size)), rng)]
+    _write(record / PEERS, pd.DataFrame(compared))
     powers = []
-    for size in rates.SIZES:
-        for kind in rates.KINDS:
-            if kind == rates.NODE and size < 64:
-                continue
-            for slowdown in rates.SLOWDOWNS:
-                hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS[size], rng=rng)
-                ideal = rates.best(known, size, kind, slowdown)
-                powers.append(
-                    {
-                        "gpus": size,
-                        "slow": kind,
-                        "slowdown_percent": 100 * slowdown,
-                        "named": hits,
-                        "of": total,
-                        "best": ideal,
-                    }
-                )
-    _write(record / POWER, pd.DataFrame(powers))
+    for size, kind, slowdown in itertools.product(rates.SIZES, rates.KINDS, rates.SLOWDOWNS):
+        if kind != rates.NODE or size >= 64:
+            hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS[size], rng=rng)
+            ideal = rates.best(known, size, kind, slowdown)
+            powers.append((size, kind, 100 * slowdown, hits, total, ideal))
+    columns = ["gpus", "slow", "slowdown_percent", "named", "of", "best"]
+    _write(record / POWER, pd.DataFrame(powers, columns=columns))
 
 
 def tables(record: Path) -> dict[str, str]:
     """The page's blocks by name."""
     healthy, power, peers, known = (_read(record / name) for name in (HEALTHY, POWER, PEERS, KNOWN))
     first = known.iloc[0]
-    lines = [
-        (
-            str(row.group),
-            str(row.cases),
-            f"{row.loading:.2f}",
-            *(f"{value:.2f} %" for value in (row.gpu_case_sd_percent, row.session_sd_percent)),
-        )
-        for row in _rows(known)
-    ]
     source = (
         f"{int(first.sessions)} gate sessions of {len(first.main_effects_percent.split(','))} GPUs, main effects "
         f"{first.main_effects_percent} %, two GPUs at most {first.largest_percent:.1f} % apart in a case."
     )
+    groups = {
+        "group": known["group"],
+        "cases": known["cases"],
+        "loading": known["loading"].map("{:.2f}".format),
+        "SD between GPUs in a case": known["gpu_case_sd_percent"].map("{:.2f} %".format),
+        "between sessions": known["session_sd_percent"].map("{:.2f} %".format),
+    }
+    named = healthy["any"] / healthy["fleets"]
+    rates_of_healthy: dict[str, Iterable[object]] = {
+        "GPUs": healthy["gpus"],
+        "assumed main effect": healthy["spread"],
+        "fleets": healthy["fleets"],
+        "named a GPU": healthy["gpu"],
+        "a node": healthy["node"],
+        "a rack": healthy["rack"],
+        "anything": healthy["any"].astype(str) + " (" + named.map(percent) + ")",
+        "true rate at most (95 %)": list(map(percent, map(rate_at_most, named, healthy["fleets"]))),
+    }
+    detected = power.assign(
+        text=(power["named"] / power["of"]).map(percent) + " (" + power["best"].map(percent) + ")",
+        slowdown=power["slowdown_percent"].map("{:g} %".format),
+    )
+    rows = [(*unit, *found["text"]) for unit, found in detected.groupby(["gpus", "slow"], sort=False)]
+    rules = {
+        "GPUs": peers["gpus"],
+        "rule": peers["rule"],
+        "fleets": peers["fleets"],
+        "healthy fleets that name a GPU": (peers["healthy_fleets_named"] / peers["fleets"]).map(percent),
+        "healthy GPUs named, per fleet": (peers["healthy_gpus_named"] / peers["fleets"]).map("{:.3g}".format),
+        "5 % slow GPU named": (peers["slow_named"] / peers["fleets"]).map(percent),
+    }
     return {
         "fleet-trial": trials(record),
-        "fleet-known": f"{source}\n\n"
-        + table(("group", "cases", "loading", "SD between GPUs in a case", "between sessions"), lines),
-        "fleet-healthy": table(
-            (
-                "GPUs",
-                "assumed main effect",
-                "fleets",
-                "named a GPU",
-                "a node",
-                "a rack",
-                "anything",
-                "true rate at most (95 %)",
-            ),
-            [
-                (
-                    str(row.gpus),
-                    row.spread,
-                    str(row.fleets),
-                    str(row.gpu),
-                    str(row.node),
-                    str(row.rack),
-                    f"{row.any} ({percent(row.any / row.fleets)})",
-                    percent(rate_at_most(row.any / row.fleets, row.fleets)),
-                )
-                for row in _rows(healthy)
-            ],
-        ),
-        "fleet-detected": table(
-            ("GPUs", "slow", *(f"{100 * each:g} %" for each in rates.SLOWDOWNS)),
-            [
-                (
-                    str(size),
-                    str(kind),
-                    *(f"{percent(row.named / row.of)} ({percent(row.best)})" for row in _rows(rows)),
-                )
-                for (size, kind), rows in power.groupby(["gpus", "slow"], sort=False)
-            ],
-        ),
-        "fleet-peers": table(
-            (
-                "GPUs",
-                "rule",
-                "fleets",
-                "healthy fleets that name a GPU",
-                "healthy GPUs named, per fleet",
-                "5 % slow GPU named",
-            ),
-            [
-                (
-                    str(row.gpus),
-                    row.rule,
-                    str(row.fleets),
-                    percent(row.healthy_fleets_named / row.fleets),
-                    f"{row.healthy_gpus_named / row.fleets:.3g}",
-                    percent(row.slow_named / row.fleets),
-                )
-                for row in _rows(peers)
-            ],
-        ),
+        "fleet-known": f"{source}\n\n{_table(groups)}",
+        "fleet-healthy": _table(rates_of_healthy),
+        "fleet-detected": table(("GPUs", "slow", *detected["slowdown"].unique()), rows),
+        "fleet-peers": _table(rules),
     }
+
+
+def _table(columns: Mapping[str, Iterable[object]]) -> str:
+    return table(list(columns), zip(*columns.values(), strict=True))
 
 
 def trials(record: Path) -> str:
@@ -240,15 +196,9 @@ def picture(record: Path) -> str:
         panels = figure.subplots(1, len(rates.KINDS), sharey=True)
         for axes, kind in zip(panels, rates.KINDS, strict=True):
             for colour, (size, rows) in enumerate(power[power["slow"] == kind].groupby("gpus")):
-                axes.plot(
-                    rows["slowdown_percent"],
-                    100 * rows["named"] / rows["of"],
-                    "o-",
-                    color=f"C{colour}",
-                    label=f"{size} GPUs",
-                    markersize=3,
-                )
-                axes.plot(rows["slowdown_percent"], 100 * rows["best"], "--", color=f"C{colour}", linewidth=0.9)
+                x, named, look = rows["slowdown_percent"], 100 * rows["named"] / rows["of"], {"color": f"C{colour}"}
+                axes.plot(x, named, "o-", label=f"{size} GPUs", markersize=3, **look)
+                axes.plot(x, 100 * rows["best"], "--", linewidth=0.9, **look)
             axes.set_title(f"slow: {kind}")
             axes.set_xlabel("slower by (%)")
             axes.legend(fontsize=8)
@@ -269,10 +219,6 @@ def _read(path: Path) -> pd.DataFrame:
         raise PeakgateError(f"{path}: no record ({error}); --simulate RUNS writes one") from None
 
 
-def _rows(table: pd.DataFrame) -> list[Any]:
-    return list(table.itertuples())
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate, or fill a page; 2 where there is no record or no page."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.fleet.simulated.page", description=__doc__)
@@ -285,13 +231,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.simulate:
             simulate(options.record, options.simulate)
-        found = tables(options.record)
+        open_page(options.page)(tables(options.record))
         if options.page:
-            fill_page(options.page, found)
             write_whole(options.page.parent / "simulated" / PICTURE, picture(options.record))
     except PeakgateError as error:
         return refused(error)
-    say(f"{options.page}: written\n" if options.page else "\n\n".join(found.values()) + "\n")
     return ExitCode.OK
 
 

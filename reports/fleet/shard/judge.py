@@ -7,14 +7,14 @@ was: where they differ by more than ``EQUAL_WITHIN`` nothing is said about the t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from peakgate.common.text import counted
 from peakgate.reports.fleet import dataset
-from peakgate.reports.fleet.shard import Shares
+from peakgate.reports.fleet.shard.tier import Shares
 from peakgate.reports.fleet.store import SHARD
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode
 
@@ -59,17 +59,20 @@ class Sharded:
         return ExitCode.OK if codes == {ExitCode.OK} and not self.problems else ExitCode.UNDECIDED
 
 
-def judge(table: pd.DataFrame, shares: Shares, gates: Sequence[Mapping[str, Any]]) -> Sharded:
-    """Judge the ``shard`` pass of a fleet: ``table`` as ``dataset.COLUMNS``, and what became of each gate."""
-    rows = table[(table["mode"] == SHARD) & table["case"].notna()]
-    rows = rows.assign(case=rows["case"].astype(str), uuid=rows["uuid"].astype(str))
-    real = rows[~rows["emulated"].fillna(value=False).astype(bool)]
+def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
+    """Judge the ``shard`` pass of a fleet: ``table`` as ``dataset.COLUMNS``."""
+    mine = table[table["mode"] == SHARD]
+    rows = mine[mine["case"].notna()]
+    real = dataset.of_gpus(rows)
     deviations, groups = _deviations(real[real["case"].isin(shares.common)])
     effects = deviations.T.groupby(groups).median().T
     apart = {str(name): 100 * float(np.expm1(column.max() - column.min())) for name, column in effects.items()}
-    gpus = _gpus(shares, gates, rows).join(100 * effects.map(math.expm1))
-    cases = _cases(shares, rows)
-    problems = [*_lost(gpus), *_unmeasured(cases)]
+    gpus, cases = _gpus(shares, mine).join(100 * effects.map(math.expm1)), _cases(shares, rows)
+    gone = gpus[gpus["outcome"] != "measured"]
+    problems = [f"{uuid}: {row['outcome']}: {row['reason']}" for uuid, row in gone.iterrows()]
+    if len(missing := cases.index[cases["verdict"].isna()]):
+        left = f"{len(missing)} of {counted(len(cases), 'case')} not measured, {missing[0]} the first"
+        problems.append(f"{left}; --resume measures them")
     if real["uuid"].nunique() > 1:
         problems += _unequal(apart, groups, real)
     fleet = str(table["fleet"].iloc[0]) if len(table) else ""
@@ -83,44 +86,28 @@ def _deviations(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     return log_us - log_us.median(), groups
 
 
-def _gpus(shares: Shares, gates: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> pd.DataFrame:
-    names = ("node", "outcome", "reason", "exit_code", "wall_s")
-    known = {gate["uuid"]: gate for gate in gates if gate["mode"] == SHARD}
-    found = pd.DataFrame(
-        [{name: known.get(uuid, dataset.NOT_MEASURED).get(name) for name in names} for uuid in shares.own],
-        index=pd.Index(list(shares.own), name="uuid"),
-        columns=list(names),
-    )
-    found["cases"] = rows.groupby("uuid").size().reindex(found.index).fillna(0).astype(int)
-    return found
+def _gpus(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per GPU that has a share; one that is not in the table was not measured."""
+    names = ["node", "outcome", "reason", "exit_code", "wall_s"]
+    known = rows.assign(uuid=rows["uuid"].astype(str)).drop_duplicates("uuid").set_index("uuid")[names].astype(object)
+    known["exit_code"] = known["exit_code"].astype("Int64").astype(object)
+    known["cases"] = rows.groupby(rows["uuid"].astype(str))["case"].count()
+    found = known.reindex(pd.Index(list(shares.own), name="uuid"))
+    return found.fillna({**dataset.NOT_MEASURED, "cases": 0}).astype({"cases": int})
 
 
 def _cases(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
     worst = {each.value: rank for rank, each in enumerate((*sorted(UNDECIDED), *sorted(REGRESSIONS)), 1)}
     verdicts = rows["verdict"].astype(object)
     ordered = rows.assign(verdict=verdicts, rank=verdicts.map(worst).fillna(0)).sort_values("rank", kind="stable")
-    by_case = ordered.groupby("case")
-    found = pd.DataFrame(
-        {
-            "uuids": by_case["uuid"].agg(lambda uuids: ", ".join(sorted(uuids))),
-            "verdict": by_case["verdict"].last(),
-            "time_us": by_case["time_us"].median(),
-            "peak_fraction": by_case["peak_fraction"].median(),
-        }
+    by_case = ordered.groupby(ordered["case"].astype(str))
+    found = by_case.agg(
+        uuids=("uuid", lambda uuids: ", ".join(sorted(uuids))),
+        verdict=("verdict", "last"),
+        time_us=("time_us", "median"),
+        peak_fraction=("peak_fraction", "median"),
     ).reindex(pd.Index(shares.cases, name="case"))
     return found.assign(common=found.index.isin(shares.common))
-
-
-def _lost(gpus: pd.DataFrame) -> list[str]:
-    gone = gpus[gpus["outcome"] != "measured"]
-    return [f"{uuid}: {row['outcome']}: {row['reason']}" for uuid, row in gone.iterrows()]
-
-
-def _unmeasured(cases: pd.DataFrame) -> list[str]:
-    missing = cases.index[cases["verdict"].isna()]
-    if not len(missing):
-        return []
-    return [f"{len(missing)} of {len(cases)} cases were not measured, {missing[0]} the first; --resume measures them"]
 
 
 def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) -> list[str]:
