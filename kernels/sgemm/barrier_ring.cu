@@ -14,10 +14,9 @@
 // Launch: THREADS threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)), dynamic shared memory SLOTS *
 // FLOATS_OF_SLOT * 4 bytes.
 
+#include "offset_slices.cuh"
 #include "raster.cuh"
-#include "ring_tile.cuh"
-
-static_assert(K_GROUPS == 1, "every warp sums over all of k");
+#include "ring_loop.cuh"
 
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
@@ -26,7 +25,8 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     Ring ring = new_ring(slots);
     Sums sum = {};
     const int slices = (K + SLICE_DEPTH - 1) / SLICE_DEPTH;
-    multiply_slices<WHOLE>(sum, ring, A, B, M, N, K, first_row, first_col, 0, slices);
+    const OffsetSlices<WHOLE> from(ring, A, B, M, N, K, first_row, first_col, 0);
+    multiply_slices(sum, ring, from, slices);
     store_sums(sum, C, M, N, first_row, first_col);
 }
 
