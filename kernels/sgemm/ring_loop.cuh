@@ -74,7 +74,7 @@ __device__ __forceinline__ void multiply_slices(Sums& sum, Ring& ring, Slices fr
             }
 #pragma unroll
             for (int n = 0; n < LOADS_OF_B; ++n) {
-                if (k == WRITE_AFTER + n * WRITE_STEP) {
+                if (k - n * WRITE_STEP == WRITE_AFTER) {  // not k == WRITE_AFTER + ...: NVRTC 13.4 then keeps a and b in memory
                     from.write_b(n, later_slot, slice + 2);
                     from.fetch_b(n, unfetched > 0);
                 }
