@@ -21,7 +21,7 @@ __device__ __forceinline__ void multiply(Sums& sum, const float (&a)[THREAD_ROWS
     for (int j = 0; j < THREAD_COLS; ++j) {
 #pragma unroll
         for (int n = 0; n < THREAD_ROWS; ++n) {
-            const int i = j % 2 ? THREAD_ROWS - 1 - n : n;
+            const int i = j % 2 ? n : THREAD_ROWS - 1 - n;
             sum[i][j] += a[i] * b[j];
         }
     }
@@ -74,7 +74,8 @@ __device__ __forceinline__ void multiply_slices(Sums& sum, Ring& ring, Slices fr
             }
 #pragma unroll
             for (int n = 0; n < LOADS_OF_B; ++n) {
-                if (k - n * WRITE_STEP == WRITE_AFTER) {  // not k == WRITE_AFTER + ...: NVRTC 13.4 then keeps a and b in memory
+                // Not k == WRITE_AFTER + n * WRITE_STEP: for sm_100 NVRTC 13.4 then keeps a and b in memory.
+                if (k - n * WRITE_STEP == WRITE_AFTER) {
                     from.write_b(n, later_slot, slice + 2);
                     from.fetch_b(n, unfetched > 0);
                 }
