@@ -1,0 +1,550 @@
+// group_split: a big tile for a middling problem; groups of warps share out every slice of k.
+//
+// Against barrier_ring: at 1024 x 1024 its tile of 128 x 256 leaves 100 of 132 SMs idle, and a small tile with one
+// block of few warps on each SM cannot hide its latencies. Here K_GROUPS groups of warps hold sums for the same tile
+// and each multiplies its own share of every slice, so that a tile of 64 x 128 still keeps 8 x 8 elements a thread and
+// eight warps an SM busy. At the end the groups' sums meet in shared memory and are added in a fixed order.
+// Against split_k, where each warp fetches slices of its own, a group loads k for all its warps: fewer bytes from L2
+// for each multiply-add, which is what a tile of this size runs out of first.
+//
+// Launch: THREADS threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)), dynamic shared memory SLOTS *
+// FLOATS_OF_SLOT * 4 bytes.
+
+#ifndef THREAD_COLS
+#define THREAD_COLS 8
+#define WARPS_DOWN 2
+#define K_GROUPS 2
+#endif
+// In which order blocks take the tiles of C.
+
+
+#define RASTER_ROWS 8
+
+struct TileIndex {
+    int row;
+    int col;
+};
+
+// Tile number `tile` of tiles_down x tiles_across, in bands of RASTER_ROWS rows of tiles, each band column by column:
+// the blocks that run at one time then need few rows of A and few columns of B, and find most of them in L2.
+__device__ __forceinline__ TileIndex raster(int tile, int tiles_down, int tiles_across) {
+    const int tiles_of_band = RASTER_ROWS * tiles_across;
+    const int band = tile / tiles_of_band;
+    const int inside = tile % tiles_of_band;
+    const int rows_of_band = min(RASTER_ROWS, tiles_down - band * RASTER_ROWS);
+    return {band * RASTER_ROWS + inside % rows_of_band, inside / rows_of_band};
+}
+
+// A block's tile of C over a range of k, fed by a ring of slots. barrier_ring, group_split and stream_k share it; they
+// differ in which tile and which k a block takes, and in where its sums go.
+//
+// A slice is SLICE_DEPTH values of k: a tile of A, turned around, and a tile of B. A slot holds one slice and the
+// barrier that says it is there. While slice n is multiplied, slice n + 2 is written to its slot and slice n + 3 is on
+// its way to registers. A thread arrives as soon as it has written its part and waits two slices later, when the others
+// have long arrived: nobody stands at a barrier, and warps may drift apart by most of a slice.
+// The same barrier frees the slots. Who has seen slice n complete knows that everybody has begun slice n - 2, and so is
+// done reading slice n - 3. Slice n + 2 takes the slot of slice n + 2 - SLOTS, which is no later than n - 3.
+//
+// Multiply-adds run down one column of a thread's sums and up the next: each takes one new operand and finds the other
+// in the operand cache, so that it reads two registers, its sum and the new operand. The two banks of the register file
+// deliver two a cycle. Were every column to begin at the top, one multiply-add in eight would need three.
+// A barrier in two halves (mbarrier, compute capability 8.0 and up): a thread that has done its part arrives and goes
+// on with something else; it waits only where it needs what the others did.
+//
+// SplitBarrier                            lies in shared memory, 8-byte aligned
+// split_barrier_init(barrier, threads)    by one thread, before a __syncthreads() that all threads pass: every round
+//                                         takes an arrival of each of `threads` threads
+// split_barrier_arrive(barrier)           the calling thread's part of the current round is done
+// split_barrier_wait(barrier, round)      returns once round `round` (0, 1, ...) is complete; what the others wrote to
+//                                         shared memory before they arrived can then be read
+// split_barrier_retire(barrier)           by one thread, when nobody uses the barrier any more: its memory may then
+//                                         hold something else
+//
+// A wait looks at the lowest bit of `round` only, so nobody may arrive for a round before having waited for the one
+// before it. Every thread arrives for itself: one arrival a warp would be enough for the memory model, but the
+// race checker of the CUDA toolkit does not follow that chain, and it is not faster.
+
+
+#ifdef PEAKGATE_EMULATED
+
+// A wait is a whole barrier of the block there, which is stronger than what it stands for. That all have arrived is
+// checked, and that nobody arrives for a round before having waited for the one before.
+struct alignas(8) SplitBarrier {
+    unsigned arrivals;
+    unsigned waits;
+};
+
+inline unsigned split_barrier_threads() {
+    return blockDim.x * blockDim.y * blockDim.z;
+}
+
+inline void split_barrier_init(SplitBarrier* barrier, unsigned threads) {
+    assert(threads == split_barrier_threads());
+    *barrier = {0, 0};
+}
+
+inline void split_barrier_arrive(SplitBarrier* barrier) {
+    // Of the others each may have arrived once more than it has waited; the calling thread may not.
+    assert(atomicAdd(&barrier->arrivals, 1u) < atomicAdd(&barrier->waits, 0u) + split_barrier_threads());
+}
+
+inline void split_barrier_wait(SplitBarrier* barrier, unsigned round) {
+    __syncthreads();
+    assert(atomicAdd(&barrier->arrivals, 0u) / split_barrier_threads() == round + 1);
+    atomicAdd(&barrier->waits, 1u);
+}
+
+inline void split_barrier_retire(SplitBarrier*) {}
+
+#else
+
+using SplitBarrier = unsigned long long;
+
+__device__ __forceinline__ unsigned split_barrier_address(SplitBarrier* barrier) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+}
+
+__device__ __forceinline__ void split_barrier_init(SplitBarrier* barrier, unsigned threads) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" : : "r"(split_barrier_address(barrier)), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void split_barrier_arrive(SplitBarrier* barrier) {
+    // The state that sm_80 insists on returning is not needed: a wait by parity asks for none.
+    asm volatile("{\n"
+                 ".reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0];\n"
+                 "}"
+                 :
+                 : "r"(split_barrier_address(barrier))
+                 : "memory");
+}
+
+__device__ __forceinline__ void split_barrier_wait(SplitBarrier* barrier, unsigned round) {
+#if __CUDA_ARCH__ >= 900
+#define PEAKGATE_WAIT "mbarrier.try_wait.parity.shared.b64"  // lets the hardware put the thread to sleep
+#else
+#define PEAKGATE_WAIT "mbarrier.test_wait.parity.shared.b64"
+#endif
+    asm volatile("{\n"
+                 ".reg .pred complete;\n"
+                 "again:\n" PEAKGATE_WAIT " complete, [%0], %1;\n"
+                 "@!complete bra again;\n"
+                 "}"
+                 :
+                 : "r"(split_barrier_address(barrier)), "r"(round & 1)
+                 : "memory");
+#undef PEAKGATE_WAIT
+}
+
+__device__ __forceinline__ void split_barrier_retire(SplitBarrier* barrier) {
+    asm volatile("mbarrier.inval.shared.b64 [%0];" : : "r"(split_barrier_address(barrier)) : "memory");
+}
+
+#endif
+
+// How every stage of the ladder touches a matrix at its edge, and how it moves four floats at a time.
+//
+// A matrix is row-major, rows x cols. What lies outside it reads as zero, which adds nothing to a sum of products, and
+// is never written. Offsets are size_t: rows * cols passes 2^31 from 46341 x 46341 on.
+
+
+__device__ __forceinline__ size_t offset_of(int row, int col, int cols) {
+    return static_cast<size_t>(row) * cols + col;
+}
+
+__device__ __forceinline__ float load(const float* matrix, int row, int col, int rows, int cols) {
+    return row < rows && col < cols ? matrix[offset_of(row, col, cols)] : 0.0f;
+}
+
+__device__ __forceinline__ void store(float* matrix, int row, int col, int rows, int cols, float value) {
+    if (row < rows && col < cols) {
+        matrix[offset_of(row, col, cols)] = value;
+    }
+}
+
+// Four floats that lie side by side, 16-byte aligned.
+__device__ __forceinline__ float4 read4(const float* from) {
+    return *reinterpret_cast<const float4*>(from);
+}
+
+__device__ __forceinline__ void write4(float* to, float4 value) {
+    *reinterpret_cast<float4*>(to) = value;
+}
+
+__device__ __forceinline__ void unpack(float4 value, float* to) {
+    to[0] = value.x;
+    to[1] = value.y;
+    to[2] = value.z;
+    to[3] = value.w;
+}
+
+__device__ __forceinline__ float4 pack(const float* from) {
+    return make_float4(from[0], from[1], from[2], from[3]);
+}
+
+// Elements (row, col) to (row, col + 3), col a multiple of 4. While cols % 4 == 0 they are either all inside or all
+// outside and may travel as one float4. Where it is not, rows begin at addresses a float4 must not be loaded from, and
+// each element goes alone. Blocks whose tiles lie inside the matrices have no need to ask: they read4 in their loop.
+__device__ __forceinline__ float4 load4(const float* matrix, int row, int col, int rows, int cols) {
+    if (cols % 4 == 0) {
+        const bool inside = row < rows && col < cols;
+        return inside ? read4(matrix + offset_of(row, col, cols)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+    return make_float4(load(matrix, row, col, rows, cols), load(matrix, row, col + 1, rows, cols),
+                       load(matrix, row, col + 2, rows, cols), load(matrix, row, col + 3, rows, cols));
+}
+
+__device__ __forceinline__ void store4(float* matrix, int row, int col, int rows, int cols, float4 value) {
+    if (cols % 4 == 0) {
+        if (row < rows && col < cols) {
+            write4(matrix + offset_of(row, col, cols), value);
+        }
+    } else {
+        store(matrix, row, col, rows, cols, value.x);
+        store(matrix, row, col + 1, rows, cols, value.y);
+        store(matrix, row, col + 2, rows, cols, value.z);
+        store(matrix, row, col + 3, rows, cols, value.w);
+    }
+}
+
+
+#ifndef THREAD_ROWS
+#define THREAD_ROWS 8
+#endif
+#ifndef THREAD_COLS
+#define THREAD_COLS 16
+#endif
+#ifndef WARPS_DOWN
+#define WARPS_DOWN 4
+#endif
+#ifndef WARPS_ACROSS
+#define WARPS_ACROSS 2
+#endif
+#ifndef K_GROUPS
+#define K_GROUPS 1
+#endif
+#ifndef GROUP_DEPTH
+#define GROUP_DEPTH 8
+#endif
+#define SLOTS 8
+#define LANES_DOWN 4
+#define LANES_ACROSS 8
+#define GROUP_WARPS (WARPS_DOWN * WARPS_ACROSS)
+#define THREADS (32 * GROUP_WARPS * K_GROUPS)
+#define TILE_ROWS (THREAD_ROWS * LANES_DOWN * WARPS_DOWN)
+#define TILE_COLS (THREAD_COLS * LANES_ACROSS * WARPS_ACROSS)
+#define SLICE_DEPTH (GROUP_DEPTH * K_GROUPS)
+#define PITCH_OF_A (TILE_ROWS + 4)
+#define FLOATS_OF_A (SLICE_DEPTH * PITCH_OF_A)
+#define FLOATS_OF_B (SLICE_DEPTH * TILE_COLS)
+#define FLOATS_OF_SLOT (FLOATS_OF_A + FLOATS_OF_B + 4)
+#define ROW_STEP (4 * LANES_DOWN)
+#define COL_STEP (4 * LANES_ACROSS)
+#define QUADS_OF_A (TILE_ROWS * SLICE_DEPTH / 4)
+#define QUADS_OF_B (SLICE_DEPTH * TILE_COLS / 4)
+#define LOADS_OF_A (QUADS_OF_A / THREADS)
+#define LOADS_OF_B (QUADS_OF_B / THREADS)
+
+static_assert(THREAD_ROWS % 4 == 0 && THREAD_COLS % 4 == 0, "fragments are read as float4");
+static_assert(QUADS_OF_A % THREADS == 0 && QUADS_OF_B % THREADS == 0, "the threads load a slice as whole float4");
+static_assert(GROUP_DEPTH % 2 == 0, "fragments alternate between two sets of registers across slices");
+static_assert(SLOTS >= 5 && (SLOTS & (SLOTS - 1)) == 0, "slice n + 2 takes a slot that slice n - 3 has left");
+
+using Sums = float[THREAD_ROWS][THREAD_COLS];
+
+// Where a thread's sums lie in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4,
+// col + j / 4 * COL_STEP + j % 4). The eight lanes that shared memory serves together read eight neighbouring float4
+// of B and one of A.
+struct Place {
+    int row;
+    int col;
+    int group;  // which of the K_GROUPS shares of a slice the thread's warp multiplies
+};
+
+__device__ __forceinline__ Place place_of(int thread) {
+    const int lane = thread % 32;
+    const int warp = thread / 32 % GROUP_WARPS;
+    return {warp % WARPS_DOWN * (THREAD_ROWS * LANES_DOWN) + lane / LANES_ACROSS * 4,
+            warp / WARPS_DOWN * (THREAD_COLS * LANES_ACROSS) + lane % LANES_ACROSS * 4, thread / 32 / GROUP_WARPS};
+}
+
+// A ring of slots in shared memory; `slice` counts the slices that have gone round.
+struct Ring {
+    float* memory;
+    unsigned slice;
+
+    // The slot of the slice that comes `ahead` slices after the next one.
+    __device__ __forceinline__ float* slot(unsigned ahead) const {
+        return memory + (slice + ahead) % SLOTS * FLOATS_OF_SLOT;
+    }
+    __device__ __forceinline__ SplitBarrier* barrier(unsigned ahead) const {
+        return reinterpret_cast<SplitBarrier*>(slot(ahead) + FLOATS_OF_A + FLOATS_OF_B);
+    }
+};
+
+// Every thread of the block calls it, once.
+__device__ __forceinline__ Ring new_ring(float* memory) {
+    const Ring ring = {memory, 0};
+    if (threadIdx.x < SLOTS) {
+        split_barrier_init(ring.barrier(threadIdx.x), THREADS);
+    }
+    __syncthreads();
+    return ring;
+}
+
+// What is left of a ring is plain shared memory. Every thread of the block calls it, once.
+__device__ __forceinline__ float* retired(const Ring& ring) {
+    __syncthreads();
+    if (threadIdx.x < SLOTS) {
+        split_barrier_retire(ring.barrier(threadIdx.x));
+    }
+    __syncthreads();
+    return ring.memory;
+}
+
+// Adds to the sums the products of `slices` slices (at least 1) from `first_k` on.
+// WHOLE: the tile lies inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
+template <bool WHOLE>
+__device__ __forceinline__ void multiply_slices(Sums& sum, Ring& ring, const float* __restrict__ A,
+                                                const float* __restrict__ B, int M, int N, int K, int first_row,
+                                                int first_col, int first_k, int slices) {
+    const int thread = threadIdx.x;
+    const Place place = place_of(thread);
+
+    // Two threads take the two float4 of a 32-byte sector of A, the next two those of the next row.
+    const auto row_of_a = [&](int n) { return (thread + n * THREADS) / 2 % TILE_ROWS; };
+    const auto k_of_a = [&](int n) {
+        return ((thread + n * THREADS) / 2 / TILE_ROWS * 2 + (thread + n * THREADS) % 2) * 4;
+    };
+    const auto k_of_b = [&](int n) { return (thread + n * THREADS) / (TILE_COLS / 4); };
+    const auto col_of_b = [&](int n) { return (thread + n * THREADS) % (TILE_COLS / 4) * 4; };
+
+    const float* from_a[LOADS_OF_A];
+    const float* from_b[LOADS_OF_B];
+#pragma unroll
+    for (int n = 0; n < LOADS_OF_A; ++n) {
+        from_a[n] = A + offset_of(first_row + row_of_a(n), first_k + k_of_a(n), K);
+    }
+#pragma unroll
+    for (int n = 0; n < LOADS_OF_B; ++n) {
+        from_b[n] = B + offset_of(first_k + k_of_b(n), first_col + col_of_b(n), N);
+    }
+
+    // In bytes and computed at each use: one multiply-add of addresses, and no register that holds it.
+    const auto slice_of_b = [&] { return static_cast<long long>(N) * (4 * SLICE_DEPTH); };
+
+    float4 next_a[LOADS_OF_A] = {};
+    float4 next_b[LOADS_OF_B] = {};
+    float a[2][THREAD_ROWS] = {};
+    float b[2][THREAD_COLS] = {};
+
+    // Fetching asks for one slice after the other. At the edges of the matrices, where a load is guarded and takes many
+    // registers, nothing is fetched ahead.
+    const auto fetch_a = [&](bool wanted) {
+#pragma unroll
+        for (int n = 0; n < LOADS_OF_A; ++n) {
+            if (WHOLE && wanted) {
+                next_a[n] = read4(from_a[n]);
+            }
+            from_a[n] += SLICE_DEPTH;
+        }
+    };
+    const auto fetch_b = [&](int n, bool wanted) {
+        if (WHOLE && wanted) {
+            next_b[n] = read4(from_b[n]);
+        }
+        from_b[n] = reinterpret_cast<const float*>(reinterpret_cast<const char*>(from_b[n]) + slice_of_b());
+    };
+    const auto write_a = [&](float* slot, int slice) {
+#pragma unroll
+        for (int n = 0; n < LOADS_OF_A; ++n) {
+            const int k = first_k + slice * SLICE_DEPTH + k_of_a(n);
+            const float4 piece = WHOLE ? next_a[n] : load4(A, first_row + row_of_a(n), k, M, K);
+            float* to = slot + k_of_a(n) * PITCH_OF_A + row_of_a(n);
+            to[0 * PITCH_OF_A] = piece.x;
+            to[1 * PITCH_OF_A] = piece.y;
+            to[2 * PITCH_OF_A] = piece.z;
+            to[3 * PITCH_OF_A] = piece.w;
+        }
+    };
+    const auto write_b = [&](int n, float* slot, int slice) {
+        const int k = first_k + slice * SLICE_DEPTH + k_of_b(n);
+        const float4 piece = WHOLE ? next_b[n] : load4(B, k, first_col + col_of_b(n), K, N);
+        write4(slot + FLOATS_OF_A + k_of_b(n) * TILE_COLS + col_of_b(n), piece);
+    };
+    const auto read_fragments = [&](const float* slot, int k) {
+        const float* row_of_slice_a = slot + (place.group * GROUP_DEPTH + k) * PITCH_OF_A + place.row;
+        const float* row_of_slice_b = slot + FLOATS_OF_A + (place.group * GROUP_DEPTH + k) * TILE_COLS + place.col;
+#pragma unroll
+        for (int i = 0; i < THREAD_ROWS; i += 4) {
+            unpack(read4(row_of_slice_a + i / 4 * ROW_STEP), &a[k % 2][i]);
+        }
+#pragma unroll
+        for (int j = 0; j < THREAD_COLS; j += 4) {
+            unpack(read4(row_of_slice_b + j / 4 * COL_STEP), &b[k % 2][j]);
+        }
+    };
+    const auto multiply = [&](int k) {
+#pragma unroll
+        for (int j = 0; j < THREAD_COLS; ++j) {
+#pragma unroll
+            for (int n = 0; n < THREAD_ROWS; ++n) {
+                const int i = j % 2 ? THREAD_ROWS - 1 - n : n;
+                sum[i][j] += a[k % 2][i] * b[k % 2][j];
+            }
+        }
+    };
+
+#pragma unroll
+    for (int slice = 0; slice < 2; ++slice) {
+        fetch_a(slice < slices);
+#pragma unroll
+        for (int n = 0; n < LOADS_OF_B; ++n) {
+            fetch_b(n, slice < slices);
+        }
+        write_a(ring.slot(slice), slice);
+#pragma unroll
+        for (int n = 0; n < LOADS_OF_B; ++n) {
+            write_b(n, ring.slot(slice), slice);
+        }
+        split_barrier_arrive(ring.barrier(slice));
+    }
+    fetch_a(2 < slices);
+#pragma unroll
+    for (int n = 0; n < LOADS_OF_B; ++n) {
+        fetch_b(n, 2 < slices);
+    }
+
+    // A round multiplies the last k of the slice before (zeros in the first round) while the first fragments of its own
+    // slice arrive, then all but its last k.
+    int slice = 0;
+    int unfetched = slices - 3;  // -3 after the last round
+#pragma unroll 1
+    do {
+        const float* slot = ring.slot(0);
+        float* later_slot = ring.slot(2);
+        split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);
+        read_fragments(slot, 0);
+        multiply(GROUP_DEPTH - 1);
+        read_fragments(slot, 1);
+        multiply(0);
+        write_a(later_slot, slice + 2);
+        fetch_a(unfetched > 0);
+        write_b(0, later_slot, slice + 2);
+        fetch_b(0, unfetched > 0);
+        read_fragments(slot, 2);
+        multiply(1);
+#pragma unroll
+        for (int n = 1; n < LOADS_OF_B; ++n) {
+            write_b(n, later_slot, slice + 2);
+            fetch_b(n, unfetched > 0);
+        }
+        split_barrier_arrive(ring.barrier(2));
+#pragma unroll
+        for (int k = 2; k + 1 < GROUP_DEPTH; ++k) {
+            read_fragments(slot, k + 1);
+            multiply(k);
+        }
+        ++ring.slice;
+        ++slice;
+    } while (--unfetched > -3);
+    multiply(GROUP_DEPTH - 1);
+}
+
+// Every round of a barrier is seen through before the next one begins: between two calls of multiply_slices, everybody
+// waits for the two slots past the last slice that were filled as well, with whatever was at hand, and never read.
+__device__ __forceinline__ void see_through(Ring& ring) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+        split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);
+        ++ring.slice;
+    }
+}
+
+// Four sums on their way out. A float4 store takes four neighbouring registers; adding zero gives the values registers
+// of their own, so that the sums may lie in whatever banks serve the loop best.
+__device__ __forceinline__ float4 detached(const float* sums) {
+    return make_float4(sums[0] + 0.0f, sums[1] + 0.0f, sums[2] + 0.0f, sums[3] + 0.0f);
+}
+
+__device__ __forceinline__ void store_sums(const Sums& sum, float* __restrict__ C, int M, int N, int first_row,
+                                           int first_col) {
+    const Place place = place_of(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; ++i) {
+        const int row = first_row + place.row + i / 4 * ROW_STEP + i % 4;
+#pragma unroll
+        for (int j = 0; j < THREAD_COLS; j += 4) {
+            store4(C, row, first_col + place.col + j / 4 * COL_STEP, M, N, detached(&sum[i][j]));
+        }
+    }
+}
+
+__device__ __forceinline__ bool is_whole(int M, int N, int K, int first_row, int first_col) {
+    return first_row + TILE_ROWS <= M && first_col + TILE_COLS <= N && K % SLICE_DEPTH == 0 && N % 4 == 0;
+}
+
+
+#define PITCH_OF_PARTIAL (TILE_COLS + 8)
+
+static_assert(K_GROUPS * TILE_ROWS * PITCH_OF_PARTIAL <= SLOTS * FLOATS_OF_SLOT, "the partial tiles fit in the ring");
+
+__device__ __forceinline__ void add_groups(const Sums& sum, float* partial, float* __restrict__ C, int M, int N,
+                                           int first_row, int first_col) {
+    const Place place = place_of(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; ++i) {
+        const int row = place.group * TILE_ROWS + place.row + i / 4 * ROW_STEP + i % 4;
+#pragma unroll
+        for (int j = 0; j < THREAD_COLS; j += 4) {
+            write4(partial + row * PITCH_OF_PARTIAL + place.col + j / 4 * COL_STEP, detached(&sum[i][j]));
+        }
+    }
+    __syncthreads();
+    for (int e = threadIdx.x; e < TILE_ROWS * TILE_COLS / 4; e += THREADS) {
+        const int row = e / (TILE_COLS / 4);
+        const int col = e % (TILE_COLS / 4) * 4;
+        float4 total = read4(partial + row * PITCH_OF_PARTIAL + col);
+#pragma unroll
+        for (int group = 1; group < K_GROUPS; ++group) {
+            const float4 part = read4(partial + (group * TILE_ROWS + row) * PITCH_OF_PARTIAL + col);
+            total.x += part.x;
+            total.y += part.y;
+            total.z += part.z;
+            total.w += part.w;
+        }
+        store4(C, first_row + row, first_col + col, M, N, total);
+    }
+}
+
+template <bool WHOLE>
+__device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
+                                          const float* __restrict__ B, int M, int N, int K, int first_row,
+                                          int first_col, float* slots) {
+    Ring ring = new_ring(slots);
+    Sums sum = {};
+    const int slices = (K + SLICE_DEPTH - 1) / SLICE_DEPTH;
+    multiply_slices<WHOLE>(sum, ring, A, B, M, N, K, first_row, first_col, 0, slices);
+    add_groups(sum, retired(ring), C, M, N, first_row, first_col);
+}
+
+// A function of its own: what the guards need must not cost whole tiles any registers.
+__device__ __noinline__ void make_edge_tile(float* __restrict__ C, const float* __restrict__ A,
+                                            const float* __restrict__ B, int M, int N, int K, int first_row,
+                                            int first_col, float* slots) {
+    make_tile<false>(C, A, B, M, N, K, first_row, first_col, slots);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    group_split(float* __restrict__ C, const float* __restrict__ A, const float* __restrict__ B, int M, int N, int K) {
+    extern __shared__ __align__(16) float slots[];
+
+    const TileIndex tile = raster(blockIdx.y * gridDim.x + blockIdx.x, gridDim.y, gridDim.x);
+    const int first_row = tile.row * TILE_ROWS;
+    const int first_col = tile.col * TILE_COLS;
+    if (is_whole(M, N, K, first_row, first_col)) {
+        make_tile<true>(C, A, B, M, N, K, first_row, first_col, slots);
+    } else {
+        make_edge_tile(C, A, B, M, N, K, first_row, first_col, slots);
+    }
+}
