@@ -21,7 +21,7 @@ __device__ __forceinline__ void multiply(Sums& sum, const float (&a)[THREAD_ROWS
     for (int j = 0; j < THREAD_COLS; ++j) {
 #pragma unroll
         for (int n = 0; n < THREAD_ROWS; ++n) {
-            const int i = j % 2 ? n : THREAD_ROWS - 1 - n;
+            const int i = j % 2 ? THREAD_ROWS - 1 - n : n;
             sum[i][j] += a[i] * b[j];
         }
     }
