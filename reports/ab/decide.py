@@ -1,12 +1,12 @@
 """From the pairs' log ratios to decisions; pure.
 
-A pair is one process of each side, run one after the other, and gives each case one number: ln(median of head /
-median of base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
+A pair is one process of each side, run one after the other, and gives each case one number: ln(time of head / time of
+base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
 no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that what the screen picked
 for its luck has no luck left; of the first stage they take the variance only. Variances are moderated across cases
 (``reports.noise.squeeze``).
 
-Nothing is subtracted from the cases: where everything slowed, everything is slower.
+Nothing that the cases share is subtracted from them: where everything slowed, everything is slower.
 """
 
 from __future__ import annotations

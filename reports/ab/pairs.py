@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,15 +34,43 @@ def usable(run: Run, case: str) -> CaseResult | None:
     return None if distrusted else result
 
 
+def compared_us(runs: Sequence[Run]) -> list[dict[str, float]]:
+    """What is compared of every process: its usable cases' times, as if a launch took equally long at each of them.
+
+    Launching any kernel takes a time that differs by some 80 ns between processes on an H200, as much for a kernel of
+    5 µs as for one of 50 µs, and moves now and then while a process lives (reports/injected/README.md). A process timed
+    the control kernel after each short case: what the mean of the controls before and after a case differs by from the
+    median of all is subtracted. Times are trimmed means, medians where a run has none.
+    """
+    controls_us = [_controls_us(run) for run in runs]
+    typical_us = statistics.median([each for found in controls_us for each in found.values()] or [0.0])
+    return [
+        {
+            case: time_us
+            for case in run.cases
+            if (result := usable(run, case))
+            and (time_us := (result.trimmed_mean_us or result.time_us) - found.get(case, typical_us) + typical_us) > 0
+        }
+        for run, found in zip(runs, controls_us, strict=True)
+    ]
+
+
+def _controls_us(run: Run) -> dict[str, float]:
+    """The control kernel's time by short case: the mean of the one before it, after another case, and its own."""
+    controls = [(result.case, result.control_us) for result in run.cases.values() if result.control_us]
+    before = [control_us for _, control_us in controls[:1] + controls]
+    return {case: (control_us + earlier) / 2 for (case, control_us), earlier in zip(controls, before, strict=False)}
+
+
 def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
     """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
     pairs = whole_pairs(record, stage)
     found = np.full((len(cases), len(pairs)), np.nan)
-    for column, (base, head) in enumerate(pairs):
+    times_us = compared_us([run for pair in pairs for run in pair])
+    for column, (base, head) in enumerate(zip(times_us[::2], times_us[1::2], strict=True)):
         for row, case in enumerate(cases):
-            before, after = usable(base, case), usable(head, case)
-            if before and after:
-                found[row, column] = math.log(after.time_us / before.time_us)
+            if case in base and case in head:
+                found[row, column] = math.log(head[case] / base[case])
     return found
 
 

@@ -1,7 +1,7 @@
 """Make the record of a campaign: ``python -m peakgate.reports.injected.collect OUT --commit ID --record DIR``.
 
-OUT is the folder of a campaign that measured at least ``same``, ``steps`` and ``mutants``. Of its run files
-the record keeps the median of each process and case.
+OUT is the folder of a campaign. Of its run files the record keeps what ``ab`` compares of each process and case. A
+record in DIR keeps the experiments that OUT lacks; a new one needs ``same``, ``steps`` and ``mutants``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.reports.ab.pairs import compared_us
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import Process, Record, load_record
 from peakgate.reports.injected.campaign import TIMING, VERDICTS
@@ -30,7 +32,7 @@ from peakgate.reports.injected.record import (
     write_times,
 )
 from peakgate.reports.render.console import say
-from peakgate.reports.runs.runfile import UNUSABLE, Run
+from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 
 GROUND_TRUTH = "ground_truth.json"
@@ -44,32 +46,48 @@ RECORDS = {
 
 
 def collect(out: Path, commit: str, target: Path) -> list[Path]:
-    """Write the record and give the paths; a PeakgateError reports what the campaign lacks, and nothing is written."""
+    """Write the record and give the paths of what was written.
+
+    What the campaign did not measure stays as a record in ``target`` has it. A PeakgateError reports what both lack or
+    what does not fit together, and nothing is written.
+    """
     folders = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
     finished = [_finished(folder) for folder in folders]
     of = {name: [each for gate, each in finished if gate.experiment in parts] for name, parts in RECORDS.items()}
-    runs = {name: [run for each in found for _, run in _screening(each)] for name, found in of.items()}
+    runs = {name: found for name, each in of.items() if (found := [run for one in each for _, run in _screening(one)])}
+    kept: dict[str, Any] = (
+        read_json(target / FACTS, dict) if (target / FACTS).is_file() else {"origins": {}, "gates": []}
+    )
     for name in (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS):
-        if not runs[name]:
+        if name not in runs and name not in kept["origins"]:
             raise PeakgateError(f"{out}: no {name}-* in it with pairs and {TIMING}; measure it first")
     machines = {(str(run.gpu.get("name")), str(run.driver)) for found in runs.values() for run in found}
-    if len(machines) > 1:
+    if "gpu" in kept and set(runs) < set(kept["origins"]):
+        machines.add((kept["gpu"], kept["driver"]))
+    if len(machines) != 1:
         raise PeakgateError(f"{out}: measured on {sorted(machines)}; expected one GPU model and driver")
     ((gpu, driver),) = machines
-    origins = {name: min(run.taken for run in found).isoformat() for name, found in runs.items() if found}
-    facts = {
-        "schema": SCHEMA,
-        "gpu": gpu,
-        "driver": driver,
-        "origins": {name: {"commit": commit, "taken": taken} for name, taken in origins.items()},
-        "planted": read_json(out / GROUND_TRUTH, list) if (out / GROUND_TRUTH).is_file() else [],
-        "gates": [asdict(gate) for gate, _ in finished if gate.experiment is not Experiment.PAIRS],
+    origins = {name: min(run.taken for run in found).isoformat() for name, found in runs.items()}
+    gates = [asdict(gate) for gate, _ in finished if gate.experiment is not Experiment.PAIRS]
+    truth = read_json(out / GROUND_TRUTH, list) if (out / GROUND_TRUTH).is_file() else kept.get("planted", [])
+    contents = {
+        FACTS: {
+            "schema": SCHEMA,
+            "gpu": gpu,
+            "driver": driver,
+            "origins": kept["origins"] | {name: {"commit": commit, "taken": taken} for name, taken in origins.items()},
+            "planted": truth,
+            "gates": [gate for gate in kept["gates"] if gate["experiment"] not in runs] + gates,
+        }
     }
-    mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
-    contents = {FACTS: facts, MUTANTS: read_json(mutants / MUTANTS, dict)}
+    if Experiment.MUTANTS in runs:
+        mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
+        contents[MUTANTS] = read_json(mutants / MUTANTS, dict)
     for file, content in contents.items():
         write_whole(target / file, json.dumps(content, indent=1) + "\n")
-    times = [write_times(target, name, _times(of[name])) for name in (Experiment.SAME, Experiment.STEPS)]
+    times = [
+        write_times(target, name, _times(of[name])) for name in (Experiment.SAME, Experiment.STEPS) if name in runs
+    ]
     return [*times, *(target / file for file in contents)]
 
 
@@ -91,12 +109,14 @@ def _screening(record: Record) -> list[tuple[Process, Run]]:
 
 
 def _times(records: Sequence[Record]) -> pd.DataFrame:
-    """The median of every screening process and trusted case; pairs are numbered through."""
+    """What ``ab`` compares of every screening process and trusted case; pairs are numbered through."""
     rows, first = [], 0
     for record in records:
-        for process, run in _screening(record):
+        screening = _screening(record)
+        compared = compared_us([run for _, run in screening])
+        for (process, _), times_us in zip(screening, compared, strict=True):
             key = (Phase.SCREEN.value, first + process.pair, process.which.value)
-            rows += [(*key, case.case, case.time_us) for case in run.cases.values() if case.verdict not in UNUSABLE]
+            rows += [(*key, case, time_us) for case, time_us in times_us.items()]
         first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
     return pd.DataFrame(rows, columns=COLUMNS)
 

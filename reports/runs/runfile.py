@@ -76,6 +76,10 @@ class CaseResult:
     flops: float | None = None
     sampling: str | None = None
     timer: str | None = None
+    trimmed_mean_us: float | None = None
+    control_us: float | None = None
+    """What its process measured of the control kernel right after it."""
+
     host_bound: bool = False
     """The host has as much part in the time as the GPU."""
 
@@ -149,6 +153,7 @@ TEXTS = (
 NUMBERS = (
     *("gbs", "tflops", "peak_fraction", "roof_fraction", "floor", "registers", "spill_bytes", "shared_bytes"),
     *("occupancy", "sm_clock_mhz", "discarded", "relative_error", "tolerance", "bytes", "flops"),
+    *("trimmed_mean_us", "control_us"),
 )
 
 PLAIN_NUMBERS, LARGEST = frozenset({int, float}), sys.float_info.max

@@ -157,6 +157,7 @@ class CallableLaunchable:
             self._device.facts.sm_clock_max_mhz,
             batch,
             lambda: ", ".join([self._stream.method(held=hold, moved=False), *notes]),
+            self._stream.control if hold else None,
         )
         if hold and taken.times_us and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US:
             raise Unmeasurable(

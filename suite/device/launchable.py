@@ -167,6 +167,7 @@ class GpuLaunchable:
                 highest_mhz,
                 batch,
                 lambda: stream.method(held=hold, moved=launch is not self.launch) + unmoved,
+                stream.control if hold else None,
             )
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None

@@ -19,6 +19,9 @@ FLUSH_FACTOR = 4
 """The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
 
 
+_CONTROL_LINKS = 240
+"""Dependent multiply-adds of the control kernel: some 3.5 µs on an H200."""
+
 _FILLING_THREADS = 512
 """Threads per block of the kernel that fills the GPU: a divisor of what every multiprocessor holds."""
 
@@ -43,7 +46,7 @@ class SampleStream:
         self.largest_batch = largest_batch
         self._stream = cupy.cuda.get_current_stream()
         module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
-        self._hold, self._stamp = module.get_function("hold"), module.get_function("stamp")
+        self._hold, self._stamp, self._control = (module.get_function(name) for name in ("hold", "stamp", "control"))
         self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
         self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
@@ -95,6 +98,15 @@ class SampleStream:
             (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
             for index, (start, stop) in enumerate(zip(self._starts[:count], self._stops[:count], strict=True))
         ]
+
+    def control(self) -> list[tuple[float, float | None]]:
+        """Time a batch of the control kernel, which takes as long in every process."""
+
+        def launch() -> None:
+            self._control((1,), (32,), (np.int32(_CONTROL_LINKS), self._stamps))
+
+        launch()  # loads the code, which a stream that is held might wait for
+        return self.batch(launch, self.largest_batch, hold=True)
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
         """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.

@@ -1,4 +1,5 @@
-// The two helpers of a measurement. They never run between a sample's start and stop events.
+// The helpers of a measurement. Two of them never run between a sample's start and stop events; the third is timed
+// itself, to compare processes.
 
 __device__ __forceinline__ unsigned long long nanoseconds()
 {
@@ -24,4 +25,18 @@ extern "C" __global__ void stamp(unsigned long long* record)
     record[0] = clock64();
     record[1] = nanoseconds();
     record[2] = multiprocessor;
+}
+
+// Takes the same few microseconds in every process, and no memory: what its time differs by between processes is what
+// launching any kernel differs by.
+extern "C" __global__ void control(int links, float* never_written)
+{
+    float value = (float)threadIdx.x;
+#pragma unroll 1
+    for (int link = 0; link < links; ++link) {
+        value = value * 0.5f + 1.0f;
+    }
+    if (value < 0.0f) {
+        *never_written = value;
+    }
 }

@@ -21,6 +21,12 @@ MOST_DISCARDED = 0.5
 """With more than this share of its samples discarded a case is inconclusive."""
 
 
+TRIMMED = 0.05
+"""Share of the samples that the trimmed mean leaves out at either end."""
+
+CONTROLLED_BELOW_US = 100.0
+"""Shorter kernels are compared less the control kernel's time: what it corrects is 0.08 % of this."""
+
 LEAST_BATCHES = 4
 """The fewest batches whose scatter can be estimated."""
 
@@ -31,7 +37,8 @@ class SamplingPlan:
 
     Sampling goes in batches, each with the arrays elsewhere in memory, and stops once ``min_samples`` are there and
     either the batches agree, so that the standard error of their middle is at most ``target_relative_error``, or
-    ``budget_us`` of device time or ``max_samples`` are used up.
+    ``budget_us`` of device time or ``max_samples`` are used up. ``control_batches`` of the control kernel follow the
+    samples of a short kernel.
     """
 
     min_samples: int = 12
@@ -40,6 +47,7 @@ class SamplingPlan:
     budget_us: float = 20_000.0
     batch: int = 6
     warmup: int = 2
+    control_batches: int = 0
 
     def done(self, batches_us: Sequence[Sequence[float]], discarded: int = 0) -> bool:
         """Whether these samples are enough, or so many were discarded that more would not help."""
@@ -53,26 +61,44 @@ class SamplingPlan:
         return relative_error(batches_us) <= self.target_relative_error
 
 
-REPEATED = SamplingPlan(min_samples=6, budget_us=8_000.0)
+REPEATED = SamplingPlan(min_samples=6, budget_us=8_000.0, control_batches=10)
 """For one of the many processes of an A/B. A kernel of 0.4 ms and more, which scatters by 0.1 %, gets 40 to 50 % of the
-samples; what is left of its scatter is mostly that between processes (baselines/nvidia-h200/lab/tool/README.md)."""
+samples; what is left of its scatter is mostly that between processes (baselines/nvidia-h200/lab/tool/README.md).
+The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (reports/injected/README.md)."""
 
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
 """Where only whether a case can be timed matters."""
 
 
+Batch = Sequence[tuple[float, float | None]]
+"""Microseconds, and SM clock in MHz or None, of each sample."""
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded."""
+    """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
+
+    ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
+    """
 
     times_us: tuple[float, ...]
     sm_clocks_mhz: tuple[float | None, ...]
     discarded: int
     method: str
+    control_us: float | None = None
 
     @property
     def median_us(self) -> float:
         return statistics.median(self.times_us)
+
+    @property
+    def trimmed_mean_us(self) -> float:
+        """The mean of the samples but for the lowest and the highest.
+
+        A kernel's samples have several values, by their place in the batch, and the timer has steps: the median jumps
+        between them, the mean does not.
+        """
+        return trimmed_mean(self.times_us)
 
     @property
     def median_sm_clock_mhz(self) -> float | None:
@@ -89,12 +115,14 @@ class Samples:
 def gather(
     plan: SamplingPlan,
     highest_sm_clock_mhz: float | None,
-    batch: Callable[[int], Sequence[tuple[float, float | None]]],
+    batch: Callable[[int], Batch],
     method: Callable[[], str],
+    control: Callable[[], Batch] | None = None,
 ) -> Samples:
     """Take batches until the plan is satisfied, and keep the undisturbed samples.
 
-    ``batch(index)`` measures one: (microseconds, SM clock in MHz or None) of each sample. ``method()`` is read last.
+    ``batch(index)`` measures one, ``control()`` one of the control kernel, None where there is none to compare with.
+    ``method()`` is read last.
     """
     batches_us: list[list[float]] = []
     clocks_mhz: list[float | None] = []
@@ -109,7 +137,17 @@ def gather(
                 discarded += 1
         batches_us.append(kept)
     times_us = tuple(time_us for taken in batches_us for time_us in taken)
-    return Samples(times_us, tuple(clocks_mhz), discarded, method())
+    control_us = None
+    if control and plan.control_batches and times_us and statistics.median(times_us) < CONTROLLED_BELOW_US:
+        taken = [control() for _ in range(plan.control_batches)]
+        control_us = trimmed_mean([time_us for samples in taken for time_us, _ in samples])
+    return Samples(times_us, tuple(clocks_mhz), discarded, method(), control_us)
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """The mean without the lowest and the highest TRIMMED of the values."""
+    cut = int(TRIMMED * len(values))
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
 def relative_error(batches_us: Sequence[Sequence[float]]) -> float:

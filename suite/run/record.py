@@ -33,6 +33,8 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "flops": case.work.flops if claimed else None,
         "peak_tflops": case.work.peak_tflops,
         "time_us": _rounded(figures.time_us if figures else None, 4),
+        "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
+        "control_us": _rounded(samples.control_us if samples else None, 5),
         "gbs": _rounded(figures.gbs if figures and claimed else None, 2),
         "tflops": _rounded(figures.tflops if figures and claimed else None, 4),
         "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.measure.sampling import Samples, SamplingPlan, gather, relative_error, undisturbed
+from peakgate.measure.sampling import Samples, SamplingPlan, gather, relative_error, trimmed_mean, undisturbed
 
 
 def test_sampling_goes_on_until_the_batches_agree_well_enough():
@@ -107,3 +107,22 @@ def test_a_clock_of_exactly_nine_tenths_counts_and_an_unknown_limit_counts_every
     assert undisturbed(1782.0, 1980.0)
     assert not undisturbed(1781.9, 1980.0)
     assert undisturbed(1.0, None)
+
+
+def test_the_control_follows_the_samples_of_a_short_kernel_alone():
+    plan = SamplingPlan(min_samples=1, max_samples=1, control_batches=2)
+    controls = iter([[(3.0, None), (3.2, None)], [(3.4, None), (3.6, None)]] * 2)
+
+    def control_us(time_us, plan, control):
+        return gather(plan, None, lambda _: [(time_us, None)], lambda: "events", control).control_us
+
+    assert control_us(99.0, plan, lambda: next(controls)) == pytest.approx(3.3)
+    assert control_us(101.0, plan, lambda: next(controls)) is None
+    assert control_us(99.0, plan, None) is None
+    assert control_us(99.0, SamplingPlan(max_samples=1), lambda: next(controls)) is None
+    assert len(list(controls)) == 2
+
+
+def test_the_trimmed_mean_leaves_out_the_lowest_and_the_highest_of_many_samples():
+    assert trimmed_mean([100.0, *[2.0, 4.0] * 9, 0.0]) == 3.0
+    assert trimmed_mean([1.0, 3.0]) == Samples((1.0, 3.0), (None, None), 0, "events").trimmed_mean_us == 2.0
