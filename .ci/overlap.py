@@ -236,21 +236,23 @@ LAB = Path(__file__).resolve().parents[1] / "baselines" / "nvidia-h200" / "lab" 
 def page(record: dict[str, Any]) -> dict[str, str]:
     """The tables of the lab's page."""
     steps = record["steps of a process"]
-    gates = [(which, start, record[which].get(start)) for which in ("before", "after") for start in ("cold", "warm")]
     names = ("start", "build", "roofs", "prepare", "check", "sample", "check again")
     gate_rows = [
         (
             f"{start}, {which} ({record[which]['commit']})",
+            gate.get("command_s", ""),
             gate["wall_s"],
             *(gate["steps_s"].get(name, "") for name in names),
         )
-        for which, start, gate in gates
-        if gate
+        for which in ("before", "between", "after")
+        for start, gate in record.get(which, {}).items()
+        if start.startswith(("cold", "warm"))
     ]
     phases = ("wall", "processes", "contexts", "sampling", "checks", "other", "idle")
     ab_rows = [
         (f"{what}{', stopped' if ab['stopped'] else ''}: {name}", *(row.get(column, "") for column in phases))
-        for what, ab in record["after"].items()
+        for which in ("between", "after")
+        for what, ab in record.get(which, {}).items()
         if what.startswith("ab ")
         for name, row in [("all", {"wall": ab["wall_s"]}), *ab["phases"].items()]
     ]
@@ -262,7 +264,7 @@ def page(record: dict[str, Any]) -> dict[str, str]:
         for size, found in sizes.items()
     ]
     return {
-        "starts-gate": table(("gate tier", "s", *names), gate_rows),
+        "starts-gate": table(("gate tier", "whole command", "until its report", *names), gate_rows),
         "starts-ab": table(("ab", *phases), ab_rows),
         "starts-steps": table(
             ("step", "s"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import Difference
@@ -184,12 +184,6 @@ class Comparison:
         """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
         counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
         return next((verdict for verdict in WORST_FIRST if verdict in self.verdicts() & counted), Verdict.PASS)
-
-
-def plain_rows(frame: pd.DataFrame) -> list[Any]:
-    """The rows of a frame as named tuples of plain values, None where one is missing."""
-    plain = frame.astype(object)
-    return list(plain.where(plain.notna(), None).itertuples(index=False))
 
 
 def _cells(row: Row) -> dict[str, object]:

@@ -29,13 +29,15 @@ NO_GPU_HERE = (
 class Identity:
     """One case of a side. ``code``: the fingerprint of its machine code, None where it does not build.
 
-    ``operation`` names what the device or a library does instead; ``contract`` is a digest of the rest (launch,
-    arguments, inputs, work, tolerance, the reference's outputs on the edge-size problems).
+    ``operation`` names what the device or a library does instead, ``library`` which one and its version, None where
+    nothing says that; ``contract`` is a digest of the rest (launch, arguments, inputs, work, tolerance, the
+    reference's outputs on the edge-size problems).
     """
 
     code: str | None
     contract: str
     operation: str | None = None
+    library: str | None = None
 
     @property
     def builds(self) -> bool:
@@ -43,8 +45,11 @@ class Identity:
         return self.code is not None or self.operation is not None
 
     def surely_equals(self, other: Identity) -> bool:
-        """Whether the two cannot differ; False for a case without machine code to compare."""
-        return self.operation is None and other.operation is None and self == other
+        """Whether the two cannot differ; False where neither machine code nor a library's version says what runs.
+
+        Both sides of an `ab` run on one driver and in one environment, and Peakgate makes the libraries' calls.
+        """
+        return (self.operation is None or self.library is not None) and self == other
 
 
 Code = Mapping[str, Identity]
@@ -85,7 +90,7 @@ def _parsed(which: str, output: str) -> Code:
     try:
         found = json.loads(output)
         return {
-            str(case): Identity(entry.get("code"), entry["contract"], entry.get("operation"))
+            str(case): Identity(entry.get("code"), entry["contract"], entry.get("operation"), entry.get("library"))
             for case, entry in found.items()
         }
     except (ValueError, KeyError, AttributeError, TypeError):

@@ -71,6 +71,9 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         "--measure-unchanged", action="store_true", help="measure and judge cases of unchanged machine code too"
     )
     parser.add_argument(
+        "--all-pairs", action="store_true", help="screen every case with all pairs, also one that a few pairs settle"
+    )
+    parser.add_argument(
         "-k",
         dest="parts",
         action="append",
@@ -109,7 +112,9 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         return _plan(options, base, head)
     phases, budget = Phases(), Budget(options.budget)
     settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
-    choice = Choice(tuple(options.parts), options.sentinels, options.measure_unchanged, _durations_us())
+    choice = Choice(
+        tuple(options.parts), options.sentinels, options.measure_unchanged, options.all_pairs, _durations_us()
+    )
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         uuid = _answering(options.device)
@@ -190,8 +195,8 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
 
 def _durations_us() -> Mapping[str, float]:
     """What the newest saved run timed, to spread sentinels over short and long kernels; empty without one."""
-    runs = Archive().runs(most=1)
-    return {case: result.time_us for case, result in runs[0].cases.items()} if runs else {}
+    newest = Archive().newest(1)
+    return newest[0].times_us if newest else {}
 
 
 def _empty(out: Path) -> Path:

@@ -47,6 +47,8 @@ Each look's interval leaves its share, as it has its share of ALPHA: the chance 
 true shift is 1 %, so it holds whichever look was the last."""
 
 FEWEST_CASES_TOGETHER = 3
+MOST_CASES = 0.9
+"""A pair counts for the suite as a whole with this share of the cases that the fullest pair measured."""
 
 
 class Status(Enum):
@@ -217,9 +219,14 @@ def decide(
 
 
 def moved_together(log_ratios: Floats) -> Together | None:
-    """Whether the median case moved, one number per pair; None with too few cases or pairs."""
+    """Whether the median case moved, one number per pair; None with too few cases or pairs.
+
+    Of the pairs that measured nearly all cases: later ones have those alone that earlier pairs left unsettled, whose
+    median moves by selection.
+    """
     rows = log_ratios[np.isfinite(log_ratios).any(axis=1)]
-    columns = rows[:, np.isfinite(rows).any(axis=0)]
+    measured = np.isfinite(rows).sum(axis=0)
+    columns = rows[:, measured >= max(1.0, MOST_CASES * measured.max(initial=0))]
     if len(columns) < FEWEST_CASES_TOGETHER or columns.shape[1] < 2:
         return None
     estimate = estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1))[0]

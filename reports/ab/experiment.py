@@ -10,17 +10,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
-from peakgate.reports.ab.pairs import decisions, usable, whole_pairs
+from peakgate.reports.ab.pairs import decisions, log_ratios, times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import plan
 from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
+from peakgate.reports.ab.screening import next_look, unsettled
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
@@ -37,12 +39,14 @@ MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 class Choice:
     """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
-    ``durations_us`` of an earlier run spread the sentinels.
+    ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``durations_us`` of an earlier
+    run spread the sentinels.
     """
 
     parts: tuple[str, ...] = ()
     sentinels: int = 5
     measure_unchanged: bool = False
+    all_pairs: bool = False
     durations_us: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -97,7 +101,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
         experiment = _Experiment(record, sides, means, scratch)
         try:
             experiment.prove()
-            experiment.measure()
+            experiment.measure(all_pairs=choice.all_pairs)
         except Stopped as reason:
             record.stopped = str(reason)
         except KeyboardInterrupt:
@@ -188,10 +192,13 @@ class _Experiment:
         done = len(whole_pairs(self._record, Phase.SCREEN))
         self._pairs(Phase.SCREEN, done, done + count, self._timed)
 
-    def measure(self) -> None:
+    def measure(self, *, all_pairs: bool) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
         try:
-            self._pairs(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
+            if all_pairs:
+                self._pairs(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
+            else:
+                self._screen()
             done = 0
             for look in looks(self._record.settings.confirm_pairs):
                 suspected = self._open()
@@ -202,6 +209,24 @@ class _Experiment:
                 done = look.pairs
         except SideBroken as broken:
             raise Stopped(str(broken)) from None
+
+    def _screen(self) -> None:
+        """Measure the screening pairs, after a few of them only what they leave unsettled, and the sentinels."""
+        planned, done, cases = self._record.settings.pairs, 0, self._timed
+        while done < planned and cases:
+            last = next_look(done, planned)
+            self._pairs(Phase.SCREEN, done, last, cases)
+            done, cases = last, self._unsettled(cases)
+
+    def _unsettled(self, cases: Sequence[str]) -> list[str]:
+        """Which of these are to be screened further; sentinels alone only where nothing else is measured at all."""
+        timed = self._timed
+        base = [times(self._record, Side.BASE, case) for case in timed]
+        log_time = np.array([each.log_time if each.results else 0.0 for each in base])
+        rows = unsettled(log_ratios(self._record, Phase.SCREEN, timed), log_time)
+        watched = [case for case in cases if case in self._record.plan.sentinels]
+        needed = [case for case in cases if case in {timed[row] for row in rows} and case not in watched]
+        return [*needed, *watched] if needed or len(watched) == len(timed) else []
 
     def _open(self) -> list[str]:
         decided = decisions(self._record)

@@ -34,30 +34,50 @@ def usable(run: Run, case: str) -> CaseResult | None:
     return None if distrusted else result
 
 
-def compared_us(runs: Sequence[Run]) -> list[dict[str, float]]:
-    """What is compared of every process: its usable cases' times, as if a launch took equally long at each of them.
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One case in one process: its time, and the control kernel's right after it; None where that was not timed."""
+
+    case: str
+    time_us: float
+    control_us: float | None
+
+
+def timed(run: Run) -> list[Timed]:
+    """The usable cases of a process in the order they were measured.
+
+    Times are medians, of short kernels trimmed means: their samples have several values by their place in the batch,
+    and the median jumps between them.
+    """
+    found = [result for case in run.cases if (result := usable(run, case))]
+    return [
+        Timed(each.case, (each.control_us and each.trimmed_mean_us) or each.time_us, each.control_us) for each in found
+    ]
+
+
+def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
+    """What is compared of every process: its cases' times, as if a launch took equally long at each of them.
 
     Launching any kernel takes a time that differs by some 80 ns between processes on an H200, as much for a kernel of
     5 µs as for one of 50 µs, and moves now and then while a process lives (reports/injected/README.md). A process timed
     the control kernel after each short case: what the mean of the controls before and after a case differs by from the
-    median of all is subtracted. Times are trimmed means, medians where a run has none.
+    median of all is subtracted.
     """
-    controls_us = [_controls_us(run) for run in runs]
+    controls_us = [_controls_us(process) for process in processes]
     typical_us = statistics.median([each for found in controls_us for each in found.values()] or [0.0])
     return [
         {
-            case: time_us
-            for case in run.cases
-            if (result := usable(run, case))
-            and (time_us := (result.trimmed_mean_us or result.time_us) - found.get(case, typical_us) + typical_us) > 0
+            each.case: time_us
+            for each in process
+            if (time_us := each.time_us - found.get(each.case, typical_us) + typical_us) > 0
         }
-        for run, found in zip(runs, controls_us, strict=True)
+        for process, found in zip(processes, controls_us, strict=True)
     ]
 
 
-def _controls_us(run: Run) -> dict[str, float]:
+def _controls_us(process: Sequence[Timed]) -> dict[str, float]:
     """The control kernel's time by short case: the mean of the one before it, after another case, and its own."""
-    controls = [(result.case, result.control_us) for result in run.cases.values() if result.control_us]
+    controls = [(each.case, each.control_us) for each in process if each.control_us]
     before = [control_us for _, control_us in controls[:1] + controls]
     return {case: (control_us + earlier) / 2 for (case, control_us), earlier in zip(controls, before, strict=False)}
 
@@ -66,7 +86,7 @@ def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
     """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
     pairs = whole_pairs(record, stage)
     found = np.full((len(cases), len(pairs)), np.nan)
-    times_us = compared_us([run for pair in pairs for run in pair])
+    times_us = compared_us([timed(run) for pair in pairs for run in pair])
     for column, (base, head) in enumerate(zip(times_us[::2], times_us[1::2], strict=True)):
         for row, case in enumerate(cases):
             if case in base and case in head:

@@ -13,7 +13,7 @@ class Plan:
     """Every case of either side, by what is done with it.
 
     ``measured`` may differ between the sides; ``sentinels`` are the same on both and measured all the same;
-    ``unchanged`` are not measured, with their fingerprint. ``mended`` build in head alone, ``broken`` in base alone
+    ``unchanged`` are not measured, with what is equal of them. ``mended`` build in head alone, ``broken`` in base alone
     or nowhere.
     """
 
@@ -47,22 +47,22 @@ def plan(
 ) -> Plan:
     """Sort the cases of both sides; only those whose id contains one of ``chosen``, where any is given.
 
-    A case is unchanged when its machine code and its contract are equal. What has no machine code to compare is always
-    measured.
+    A case is unchanged when its contract is equal and its machine code too, or the library that does its work. Where
+    nothing says that, as of a benchmark test, it is always measured. Libraries are no sentinels: some scatter much.
     """
     before, after = _chosen(base, chosen), _chosen(head, chosen)
     both = [case for case in after if case in before]
     built = [case for case in both if before[case].builds and after[case].builds]
     same = {
-        case: str(after[case].code)
+        case: after[case].library or f"machine code {after[case].code}"
         for case in built
         if after[case].surely_equals(before[case]) and not measure_unchanged
     }
-    watched = spread_out(list(same), sentinels, durations_us)
+    watched = spread_out([case for case in same if after[case].operation is None], sentinels, durations_us)
     return Plan(
         measured=tuple(case for case in built if case not in same),
         sentinels=tuple(watched),
-        unchanged={case: code for case, code in same.items() if case not in watched},
+        unchanged={case: equal for case, equal in same.items() if case not in watched},
         head_only=tuple(case for case in after if case not in before),
         base_only=tuple(case for case in before if case not in after),
         broken=tuple(case for case in both if not after[case].builds),
@@ -79,12 +79,16 @@ def reasons(planned: Plan, base: Code, head: Code) -> dict[str, str]:
     reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
     for case in planned.measured:
         before, after = base[case], head[case]
-        if before.operation or after.operation:
-            reported[case] = "no machine code to compare: always measured"
-        elif before == after:
+        if before.surely_equals(after):
             reported[case] = "unchanged, measured on request"
+        elif before == after:
+            reported[case] = "nothing says whether it changed: always measured"
         else:
-            what = [("machine code", before.code != after.code), ("contract", before.contract != after.contract)]
+            what = [
+                ("machine code", before.code != after.code),
+                ("library", before.library != after.library),
+                ("contract", before.contract != after.contract),
+            ]
             reported[case] = f"{' and '.join(name for name, differs in what if differs)} changed"
     return reported
 

@@ -52,8 +52,8 @@ def _rows(record: Record) -> list[Row]:
     unsteady = (watched := _sentinels(record)) is not None and watched.moved
     rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
     rows += [
-        Row(case, Judgement(Verdict.SAME, f"unchanged (machine code {code}): not measured"))
-        for case, code in (plan.unchanged or {}).items()
+        Row(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+        for case, equal in (plan.unchanged or {}).items()
     ]
     rows += [Row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
     rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
@@ -90,6 +90,14 @@ def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bo
     )
 
 
+def _screening(record: Record, case: str) -> bool:
+    """Whether the experiment ended while the case was being screened: no later process left it out."""
+    if len(whole_pairs(record, Phase.SCREEN)) >= record.settings.pairs or record.of(Phase.CONFIRM):
+        return False
+    latest = [record.runs[process.file] for process in record.of(Phase.SCREEN) if process.file][-1:]
+    return all(case in run.cases or case in run.unmeasured for run in latest)
+
+
 def _settled(record: Record, case: str) -> Judgement | None:
     """A verdict that needs no times; None where they have to be weighed."""
     wrong = _faulty(record, Side.HEAD, case)
@@ -120,8 +128,8 @@ def _judge(
         if unsteady:
             return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
         return Judgement(Verdict.SAME, f"unchanged; {measured}")
-    screened = len(whole_pairs(record, Phase.SCREEN))
-    if record.stopped and screened < record.settings.pairs:
+    if record.stopped and _screening(record, case):
+        screened = len(whole_pairs(record, Phase.SCREEN))
         return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
     if decision is None:
         untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Side]

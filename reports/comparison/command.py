@@ -36,7 +36,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     terminal.show(comparison, console, everything=options.all)
     texts: Mapping[str, str] = {}
     if not options.no_files:
-        texts = outputs.texts(comparison, "compare", others, strict=options.strict, page=not options.no_html)
+        page = not options.no_html
+        drawn = archive.read(others, needed=False) if page else ()
+        texts = outputs.texts(comparison, "compare", drawn, strict=options.strict, page=page)
     for name, text in texts.items():
         write_whole(options.out / name, text)
     outputs.summarize(comparison, strict=options.strict)

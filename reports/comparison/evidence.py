@@ -16,6 +16,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import Shift, percent, probability
 from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.index import Session, in_short
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
 from peakgate.verdict import FAULTY, Verdict
 
@@ -101,7 +102,7 @@ def in_scope(gathered: Sequence[CaseEvidence], base: Side, new: Side) -> tuple[l
 
 
 def repeated_sessions(
-    cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run]
+    cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run | Session]
 ) -> tuple[Floats, Floats]:
     """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom per case.
 
@@ -109,15 +110,18 @@ def repeated_sessions(
     same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit) on the same
     GPU under the same driver, three times or more.
     """
-    sides = [(run, "base") for run in base] + [(run, "new") for run in new]
-    residuals = np.full((len(cases), len(sides) + len(history)), np.nan)
+    sides = [(in_short(run), "base") for run in base] + [(in_short(run), "new") for run in new]
+    sessions: list[tuple[Session, str | None]] = [*sides, *((in_short(each), None) for each in history)]
+    times_us = [session.timed_us for session, _ in sessions]
+    residuals = np.full((len(cases), len(sessions)), np.nan)
     df = np.zeros(len(cases))
     for row, case in enumerate(cases):
         groups: dict[Hashable, list[tuple[int, float]]] = defaultdict(list)
-        for column, (run, group) in enumerate([*sides, *((run, _repeat_key(run, case.case)) for run in history)]):
-            result = _usable(run, case.case)
-            if result and group is not None:
-                groups[group].append((column, math.log(result.time_us)))
+        for column, (session, side) in enumerate(sessions):
+            time_us = times_us[column].get(case.case)
+            group = side or _repeat_key(session, case.case)
+            if time_us is not None and group is not None:
+                groups[group].append((column, math.log(time_us)))
         for group, members in groups.items():
             if len(members) < (2 if group in {"base", "new"} else FEWEST_HISTORY_SESSIONS):
                 continue
@@ -129,8 +133,9 @@ def repeated_sessions(
 
 
 def _measured(case: str, runs: Sequence[Run]) -> Measured:
-    results = tuple(result for run in runs if (result := _usable(run, case)))
-    found = [each for run in runs if (each := _why_unusable(run, case))]
+    unusable = [_why_unusable(run, case) for run in runs]
+    results = tuple(run.cases[case] for run, why in zip(runs, unusable, strict=True) if not why and case in run.cases)
+    found = [why for why in unusable if why]
     reasons = {each.verdict: each.reason or each.verdict.lower() for each in found}
     faulty = [verdict for verdict in reasons if verdict in FAULTY]
     wrong_as = faulty[-1] if faulty else Verdict.WRONG
@@ -149,19 +154,14 @@ def _why_unusable(run: Run, case: str) -> Unmeasured | None:
     return None
 
 
-def _usable(run: Run, case: str) -> CaseResult | None:
-    return None if _why_unusable(run, case) else run.cases.get(case)
-
-
-def _repeat_key(run: Run, case: str) -> Hashable | None:
+def _repeat_key(session: Session, case: str) -> Hashable | None:
     """What makes two sessions repeats of each other; None when that cannot be known."""
-    result = run.cases.get(case)
-    if result and result.fingerprint:
-        return run.uuid, run.driver, result.fingerprint
-    if result and result.library:
-        return run.uuid, run.driver, run.gpu.get("cublas"), run.gpu.get("cupy"), run.gpu.get("nvrtc")
-    known = not run.dirty and run.commit not in NO_COMMIT
-    return (run.uuid, run.driver, run.commit) if known else None
+    if fingerprint := session.fingerprints.get(case):
+        return session.uuid, session.driver, fingerprint
+    if case in session.libraries:
+        return session.uuid, session.driver, *map(session.environment.get, ("cublas", "cupy", "nvrtc"))
+    known = not session.dirty and session.commit not in NO_COMMIT
+    return (session.uuid, session.driver, session.commit) if known else None
 
 
 def _not_asked(case: CaseEvidence, base: Side, new: Side) -> bool:
@@ -184,9 +184,8 @@ def moved(case: CaseEvidence, shift: Shift) -> str:
     base, new = case.base.results[-1], case.new.results[-1]
     text = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
     if shift.p_value is not None:
-        text = (
-            f"{shift} over {len(case.base.results)} and {len(case.new.results)} sessions, {probability(shift.p_value)}"
-        )
+        sessions = f"{len(case.base.results)} and {counted(len(case.new.results), 'session')}"
+        text = f"{shift} over {sessions}, {probability(shift.p_value)}"
     return "; ".join([text, *causes(base, new)])
 
 
@@ -250,28 +249,13 @@ def _clock(base: CaseResult, new: CaseResult) -> list[str]:
 
 def changed_terms(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
-    before, after = _last(base), _last(new)
+    before, after = ({case: result for run in runs for case, result in run.cases.items()} for runs in (base, new))
     lines = []
     for term in TERMS:
-        changes = [
-            (case, values)
-            for case, result in before.items()
-            if case in after and _differ(values := (getattr(result, term), getattr(after[case], term)))
-        ]
+        both = [(case, getattr(before[case], term), getattr(after[case], term)) for case in before if case in after]
+        changes = [each for each in both if None not in each and each[1] != each[2]]
         if changes:
-            case, (old, now) = changes[0]
-            count = counted(len(changes), "case")
-            lines.append(f"{term} differ in {count} ({case} first: {_shown(old)} to {_shown(now)})")
+            case, *values = changes[0]
+            old, now = (f"{each:.12g}" if isinstance(each, float) else str(each) for each in values)
+            lines.append(f"{term} differ in {counted(len(changes), 'case')} ({case} first: {old} to {now})")
     return lines
-
-
-def _last(runs: Sequence[Run]) -> dict[str, CaseResult]:
-    return {case: result for run in runs for case, result in run.cases.items()}
-
-
-def _differ(values: tuple[object, object]) -> bool:
-    return None not in values and values[0] != values[1]
-
-
-def _shown(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)

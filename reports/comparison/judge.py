@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
@@ -46,6 +46,7 @@ from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
 from peakgate.verdict import Judgement, Verdict
 
@@ -80,7 +81,12 @@ class Rules:
 
 
 def compare(
-    base: Side, new: Side, history: Sequence[Run] = (), *, across_gpus: bool = False, remarks: Sequence[str] = ()
+    base: Side,
+    new: Side,
+    history: Sequence[Run | Session] = (),
+    *,
+    across_gpus: bool = False,
+    remarks: Sequence[str] = (),
 ) -> Comparison:
     """NEW against BASE.
 
@@ -106,7 +112,7 @@ def compare(
     return Comparison(
         base=base,
         new=new,
-        rows=tuple(sorted(rows, key=_badness)),
+        rows=tuple(sorted(rows, key=badness)),
         suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
         differences=differences(base.runs, new.runs),
         notes=(*_notes(base, new, rules, residuals, df), *scope, *remarks),
@@ -312,8 +318,8 @@ def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -
     )
 
 
-def _badness(row: Row) -> tuple[float, float, str]:
-    """Worst verdict first; within it the shift that is surest to be large."""
+def badness(row: Any) -> tuple[float, float, str]:
+    """Worst verdict first; within it the shift that is surest to be large; for a Row or a Finding."""
     lower_bound = row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0
     return WORST_FIRST.index(row.verdict), -lower_bound, row.case
 
@@ -333,5 +339,7 @@ def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -
     if from_history.any():
         notes.append(f"{np.count_nonzero(from_history)} other saved sessions give the spread between sessions")
     if (df > 0).any() and not (df > 0).all():
-        notes.append(f"{np.count_nonzero(df == 0)} of {len(df)} cases were never repeated: the single-run rule applies")
+        never = np.count_nonzero(df == 0)
+        verb = "was" if never == 1 else "were"
+        notes.append(f"{never} of {len(df)} cases {verb} never repeated: the single-run rule applies")
     return tuple(dict.fromkeys(notes))

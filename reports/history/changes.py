@@ -20,9 +20,9 @@ from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.history import modes, scan
 from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import environment_changes, locate
+from peakgate.reports.history.steps import Step, environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.runs.index import ENVIRONMENT, Session
+from peakgate.reports.runs.index import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
 MOST_BESIDE = 60
@@ -42,26 +42,21 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A step of one case on one GPU: after ``before`` and not after ``after``.
+    """A step of one case on one GPU.
 
     ``log_ratio`` is its size with a 99 % interval; ``number`` counts the first session after it in the history and
-    ``since`` the case's sessions since then on that GPU. ``facts`` are what changed with it; ``command`` measures it
-    again, None where no two commits could show it.
+    ``since`` the case's sessions since then on that GPU. A step that the environment caused has no command.
     """
 
     case: str
     uuid: str | None
     cause: Cause
-    before: Session
-    after: Session
-    between: int
+    step: Step
     number: int
     since: int
     log_ratio: float
     low: float
     high: float
-    facts: tuple[str, ...]
-    command: str | None
 
     @property
     def percent(self) -> float:
@@ -111,7 +106,7 @@ class _Level:
 class _Gpu:
     """One GPU's blocks, the variance of each case with its degrees of freedom, and the proposed segments by block."""
 
-    blocks: tuple[_Block, ...]
+    blocks: Sequence[_Block]
     variance: Floats
     df: Floats
     segments: list[list[scan.Segments]]
@@ -121,7 +116,7 @@ def find_changes(history: History) -> tuple[ChangePoint, ...]:
     """Every change point, newest first."""
     all_blocks = [_blocks(history, numbers) for numbers in history.by_gpu.values()]
     series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in all_blocks for block in blocks)
-    gpus = _noise_of_all([_gpu(blocks) for blocks in all_blocks if _long_enough(blocks)])
+    gpus = _noise_of_all([_Gpu(blocks, *_noise(blocks)) for blocks in all_blocks if _long_enough(blocks)])
     limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
     found: list[ChangePoint] = []
     for row in range(len(history.cases)):
@@ -157,7 +152,7 @@ def open_regressions(changes: Sequence[ChangePoint], accepted: Sequence[Accepted
 def _acceptance(step: ChangePoint, remaining: float, accepted: Sequence[Accepted]) -> Accepted | None:
     surely = 100 * math.expm1(remaining - (step.log_ratio - step.low))
     for each in accepted:
-        if each.case == step.case and each.percent >= surely and step.after.taken.date() <= each.day:
+        if each.case == step.case and each.percent >= surely and step.step.after.taken.date() <= each.day:
             return each
     return None
 
@@ -177,20 +172,14 @@ def _blocks(history: History, numbers: Numbers) -> list[_Block]:
     blocks = []
     for (start, border), end in zip(starts, ends, strict=True):
         own = numbers[start:end]
-        values, counts = scan.packed(history.log_time[:, own])
-        there = np.isfinite(history.log_time[:, own])
-        at = own[np.argsort(~there, axis=1, kind="stable")]
-        blocks.append(_Block(values, counts, at, border))
+        log_time = history.log_time[:, own]
+        at = own[np.argsort(~np.isfinite(log_time), axis=1, kind="stable")]
+        blocks.append(_Block(*scan.packed(log_time), at, border))
     return blocks
 
 
 def _long_enough(blocks: Sequence[_Block]) -> bool:
     return bool((np.sum([block.counts for block in blocks], axis=0) >= 2 * scan.FEWEST).any())
-
-
-def _gpu(blocks: Sequence[_Block]) -> _Gpu:
-    variance, df, segments = _noise(blocks)
-    return _Gpu(tuple(blocks), variance, df, segments)
 
 
 def _noise_of_all(gpus: Sequence[_Gpu]) -> list[_Gpu]:
@@ -295,24 +284,18 @@ def _steps(
         # A border is where it is: the place of a shift there is not searched.
         known = min(len(before.numbers), MOST_BESIDE) if after.border else None
         step = locate(case, sessions, history.log_time[row, list(numbers)], sd, known)
+        clean = not step.before.dirty and not step.after.dirty
+        of_environment = after.border or (clean and step.before.commit == step.after.commit)
         change = ChangePoint(
             case=case,
             uuid=step.after.uuid,
-            cause=Cause.ENVIRONMENT if after.border or _same_commit(step.before, step.after) else Cause.COMMITS,
-            before=step.before,
-            after=step.after,
-            between=step.between,
+            cause=Cause.ENVIRONMENT if of_environment else Cause.COMMITS,
+            step=replace(step, command=None) if of_environment else step,
             number=after.numbers[0],
             since=sum(len(each.numbers) for each in levels[index:]),
             log_ratio=shift,
             low=shift - quantile * error,
             high=shift + quantile * error,
-            facts=step.facts,
-            command=step.command,
         )
-        found.append(replace(change, command=None) if change.cause is Cause.ENVIRONMENT else change)
+        found.append(change)
     return found
-
-
-def _same_commit(before: Session, after: Session) -> bool:
-    return before.commit == after.commit and not before.dirty and not after.dirty

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from peakgate.common.files import write_whole
 from peakgate.reports.history import page, report
-from peakgate.reports.history.newest import line, untimed
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import FILE, load_regressions
 from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.runfile import Run
+from peakgate.verdict import Verdict
 
+MOST_NAMED = 3
+BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
 RECENT = 6
 """The newest session and those before it, among which one of its tier is searched."""
 
@@ -53,10 +56,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found = history(archive.sessions(), options.gpu, options.parts)
     sessions = [each for each in archive.sessions() if each.slug == found.slug]
     (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-RECENT:-1])
-    missed = untimed(newest, earlier)
+    missed = _untimed(newest, earlier)
     archive.check_nothing_newer_is_broken(sessions[-1])
     accepted = load_regressions(options.baselines / found.slug / FILE, datetime.now(UTC).date())
-    notes = (*filter(None, [line(missed)]), *archive.notes())
+    notes = (*filter(None, [_line(missed)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
     console = VerdictConsole()
     report.show(trend, console, everything=options.all)
@@ -70,3 +73,28 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         write_whole(options.out / name, text)
     report.last_line(trend, console, [options.out / name for name in texts])
     return trend.exit_code
+
+
+def _untimed(newest: Run, earlier: Sequence[Run]) -> dict[Verdict, tuple[str, ...]]:
+    """The cases of each of the three verdicts, sorted; MISSING are those of the whole run of its tier just before."""
+    found: dict[str, Verdict] = {case: each.verdict for case, each in newest.unmeasured.items()}
+    found |= {case: each.verdict for case, each in newest.cases.items() if each.verdict in BAD}
+    comparable = [run for run in earlier if run.whole and run.tier == newest.tier and run.slug == newest.slug]
+    if newest.whole and comparable:
+        before = max(comparable, key=lambda run: run.taken)
+        there = newest.cases.keys() | newest.unmeasured.keys()
+        found |= dict.fromkeys((before.cases.keys() | before.unmeasured.keys()) - there, Verdict.MISSING)
+    return {
+        verdict: cases
+        for verdict in BAD
+        if (cases := tuple(sorted(case for case, each in found.items() if each is verdict)))
+    }
+
+
+def _line(found: Mapping[Verdict, Sequence[str]]) -> str:
+    """``newest session: 1 WRONG (sgemm.naive-128), 2 MISSING (...)``; empty where every case was timed."""
+    parts = []
+    for verdict, cases in found.items():
+        more = f" and {len(cases) - MOST_NAMED} more" if len(cases) > MOST_NAMED else ""
+        parts.append(f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED])}{more})")
+    return f"newest session: {', '.join(parts)}" if parts else ""

@@ -20,14 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, too_noisy
+from peakgate.reports.comparison.judge import ALPHA, FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT, badness, too_noisy
 from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.history.series import History
 from peakgate.reports.history.steps import Step, locate
-from peakgate.reports.result import WORST_FIRST, Shift, percent, probability
+from peakgate.reports.result import Shift, percent, probability
 from peakgate.reports.runs.index import gpu_label
 from peakgate.verdict import Judgement, Verdict
 
@@ -35,7 +36,6 @@ NEWEST = 5
 MOST_OLDER = 30
 FEWEST_OLDER = 6
 FEWEST = NEWEST + FEWEST_OLDER
-FEWEST_CASES_FOR_SUITE = 10
 
 MEDIAN_OF_NEWEST = 1.434
 MEDIAN_OF_OLDER = math.pi / 2
@@ -64,6 +64,32 @@ class Finding:
     @property
     def verdict(self) -> Verdict:
         return self.judgement.verdict
+
+    @property
+    def reason(self) -> str:
+        return self.judgement.reason
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What tables and JSON say of it besides its case, None where unknown; ``good`` and ``bad`` are sessions."""
+        return {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "older_time_us": self.older_us,
+            "newest_time_us": self.newest_us,
+            "change_percent": self.change_percent,
+            "smallest_detectable_change_percent": self.shift.resolvable_percent if self.shift else None,
+            "p_value": self.shift.p_value if self.shift else None,
+            "good": self.step.before if self.step else None,
+            "bad": self.step.after if self.step else None,
+            "command": self.step.command if self.step else None,
+            "recent_us": self.recent_us,
+        }
+
+    @property
+    def change_percent(self) -> float | None:
+        """Change of the time, positive when slower."""
+        return self.shift.percent if self.shift else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +128,7 @@ def detect(history: History) -> tuple[Finding, ...]:
         _finding(case, window, *next(shifts), history) if window.enough else _too_few(case, window, beside=bool(judged))
         for case, window in zip(history.cases, windows, strict=True)
     ]
-    return tuple(sorted(findings, key=_badness))
+    return tuple(sorted(findings, key=badness))
 
 
 def detect_together(history: History) -> Finding | None:
@@ -221,9 +247,3 @@ def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
     if too_noisy(shift):
         return Judgement(Verdict.INCONCLUSIVE, f"{text}: too noisy")
     return Judgement(Verdict.SAME, text)
-
-
-def _badness(finding: Finding) -> tuple[float, float, str]:
-    """Worst verdict first; within it the shift that is surest to be large."""
-    lower_bound = finding.shift.log_ratio - finding.shift.resolvable if finding.shift else 0.0
-    return WORST_FIRST.index(finding.verdict), -lower_bound, finding.case

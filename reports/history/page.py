@@ -6,15 +6,16 @@ The pictures are inline SVG, so they are there without scripts; filter, sorting 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
 from peakgate.common.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
-from peakgate.reports.history.report import header, open_line, place, remarks, size
+from peakgate.reports.history.report import header, open_line, remarks, size
 from peakgate.reports.history.series import History
-from peakgate.reports.history.trend import Trend, session_name
+from peakgate.reports.history.steps import session_name
+from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import page, template
 from peakgate.reports.runs.index import gpu_label
 from peakgate.verdict import Verdict
@@ -27,22 +28,6 @@ LEAST_SPAN = 0.03
 """Times that moved less than this share are drawn as the nearly straight line they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One case: ``chart`` is its picture, ``range`` that in words, ``steps`` its change points in words."""
-
-    case: str
-    family: str
-    verdict: Verdict
-    tone: str
-    reason: str
-    open_percent: float | None
-    change_percent: float | None
-    steps: tuple[str, ...]
-    chart: Markup
-    range: str
-
-
 def html(trend: Trend, trail: Sequence[Address] = (), links: Mapping[str, str] | None = None) -> str:
     """The whole page as text; as part of a site with the ``trail`` of pages above it and a page for each of ``links``.
 
@@ -52,8 +37,8 @@ def html(trend: Trend, trail: Sequence[Address] = (), links: Mapping[str, str] |
     script = template.asset("page.js")
     rows = _rows(trend)
     sentences = [f"{header(history)}."]
-    if trend.suite_wide:
-        sentences.append(f"Suite-wide: {trend.suite_wide.verdict}, {trend.suite_wide.reason}.")
+    if trend.together:
+        sentences.append(f"Suite-wide: {trend.together.verdict}, {trend.together.reason}.")
     return template.fill(
         "history.html",
         styles=("page.css", "history.css"),
@@ -67,7 +52,7 @@ def html(trend: Trend, trail: Sequence[Address] = (), links: Mapping[str, str] |
         open=len(trend.open),
         regressions=[open_line(each) for each in trend.regressions],
         gpus=gpus(history),
-        families=list(dict.fromkeys(row.family for row in rows)),
+        families=list(dict.fromkeys(row["family"] for row in rows)),
         cases=len(rows),
         rows=rows,
         links=links or {},
@@ -82,8 +67,8 @@ def gpus(history: History) -> list[str]:
     return [gpu_label(each) for each in history.by_gpu]
 
 
-def _rows(trend: Trend) -> list[Row]:
-    """Regressions that are open first, then by verdict."""
+def _rows(trend: Trend) -> list[dict[str, Any]]:
+    """Regressions that are open first, then by verdict; a case's ``chart`` is its picture, ``range`` that in words."""
     history = trend.history
     numbers = {case: row for row, case in enumerate(history.cases)}
     steps: dict[str, list[ChangePoint]] = {}
@@ -97,26 +82,23 @@ def _rows(trend: Trend) -> list[Row]:
         own = steps.get(finding.case, [])
         chart, words = chart_of(history, numbers[finding.case], own)
         rows.append(
-            Row(
-                case=finding.case,
-                family=finding.case.partition(".")[0],
-                verdict=finding.verdict,
-                tone=page.tone(finding.verdict),
-                reason=finding.judgement.reason,
-                open_percent=left.get(finding.case),
-                change_percent=finding.shift.percent if finding.shift else None,
-                steps=tuple(step_line(each) for each in own),
-                chart=chart,
-                range=words,
-            )
+            {
+                **{name: getattr(finding, name) for name in ("case", "verdict", "reason", "change_percent")},
+                "family": finding.case.partition(".")[0],
+                "tone": page.tone(finding.verdict),
+                "open_percent": left.get(finding.case),
+                "steps": [step_line(each) for each in own],
+                "chart": chart,
+                "range": words,
+            }
         )
-    return sorted(rows, key=lambda row: (row.verdict is not Verdict.SLOWER, -(row.open_percent or 0.0)))
+    return sorted(rows, key=lambda row: (row["verdict"] is not Verdict.SLOWER, -(row["open_percent"] or 0.0)))
 
 
 def step_line(change: ChangePoint) -> str:
     """A change point in words: size, cause, place and what changed with it."""
-    facts = f": {', '.join(change.facts)}" if change.facts else ""
-    return f"{size(change)}, {change.cause}, {place(change)}{facts}"
+    facts = f": {', '.join(change.step.facts)}" if change.step.facts else ""
+    return f"{size(change)}, {change.cause}, {change.step.place}{facts}"
 
 
 def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[Markup, str]:
@@ -131,8 +113,7 @@ def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tupl
     for number, numbers in enumerate(history.by_gpu.values()):
         own = numbers[np.isfinite(values[numbers])]
         heights = 4 + (HEIGHT - 8) * (1 - (values[own] - bottom) / span)
-        rounded = (np.rint(each).astype(int).tolist() for each in (own * across, heights))
-        points = " ".join(f"{x},{y}" for x, y in zip(*rounded, strict=True))
+        points = " ".join(["%d,%d"] * len(own)) % tuple(np.rint([own * across, heights]).T.ravel().tolist())
         if len(own) == 1:  # a line to itself: its round ends make it a dot
             lines.append(f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>')
         elif len(own):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +11,14 @@ from typing import Any
 
 from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
+from peakgate.reports.history.detect import Finding
 from peakgate.reports.history.series import History, Mark
-from peakgate.reports.history.trend import Trend, session_name
+from peakgate.reports.history.steps import session_name
+from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.markdown import table as markdown_table
 from peakgate.reports.render.words import UNCHANGED, change, one_line
-from peakgate.reports.result import plain_rows
 from peakgate.reports.runs.index import Session, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
@@ -42,21 +42,14 @@ def _mark(mark: Mark, history: History) -> str:
     return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {session_name(session)})")
 
 
-def _gpus(history: History) -> str:
-    """Whose sessions judge a case, where they are of several GPUs; empty where they are of one."""
-    if history.gpus == 1:
-        return ""
-    return f"{history.gpus} GPUs: a case is judged by the sessions of the GPU that measured it last"
-
-
 def _counts(trend: Trend) -> str:
     """``1 SLOWER, 179 SAME``."""
     return ", ".join(f"{count} {verdict}" for verdict, count in trend.counts.items())
 
 
-def _times(row: Any) -> str:
+def _times(finding: Finding) -> str:
     """``153 to 161``, in microseconds."""
-    return "" if row.older_time_us is None else f"{row.older_time_us:.4g} to {row.newest_time_us:.4g}"
+    return "" if finding.older_us is None else f"{finding.older_us:.4g} to {finding.newest_us:.4g}"
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -88,8 +81,7 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     terminal.line(console, header(trend.history))
     for remark in remarks(trend):
         terminal.line(console, remark, style="dim")
-    frame = trend.frame
-    listed = plain_rows(frame if everything else frame[~frame["verdict"].isin([*UNCHANGED])])
+    listed = [each for each in trend.findings if everything or each.verdict not in UNCHANGED]
     if listed:
         console.print()
     terminal.show_rows(console, listed, FOLDED, _details)
@@ -102,9 +94,9 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     if accepted := len(trend.regressions) - len(trend.open):
         terminal.line(console, counted(accepted, "accepted regression"), style="dim")
     console.print()
-    if trend.suite_wide:
-        text = Text("suite-wide: ").append_text(terminal.verdict_text(trend.suite_wide.verdict))
-        console.print(text.append(f", {_reason(trend.suite_wide)}"), soft_wrap=True)
+    if trend.together:
+        text = Text("suite-wide: ").append_text(terminal.verdict_text(trend.together.verdict))
+        console.print(text.append(f", {_reason(trend.together)}"), soft_wrap=True)
     for command in trend.commands:
         terminal.line(console, f"to settle it: {command}")
 
@@ -119,8 +111,8 @@ def markdown(trend: Trend) -> str:
     """The whole report; every text that comes from a file is escaped."""
     lines = [f"# Peakgate history: {trend.verdict}", "", f"{escape(_counts(trend))}.", ""]
     lines += [f"- {escape(header(trend.history))}"]
-    if trend.suite_wide:
-        lines.append(f"- suite-wide: {Verdict(trend.suite_wide.verdict)}, {escape(_reason(trend.suite_wide))}")
+    if trend.together:
+        lines.append(f"- suite-wide: {trend.together.verdict}, {escape(_reason(trend.together))}")
     lines += [f"- `{command}`" for command in trend.commands]
     lines += [f"- {escape(remark)}" for remark in remarks(trend)]
     lines.append("")
@@ -131,7 +123,7 @@ def markdown(trend: Trend) -> str:
         table = markdown_table(CHANGE_HEADINGS, map(_change_cells, trend.changes))
         lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
     for title, verdicts, folded in SECTIONS:
-        found = plain_rows(trend.frame[trend.frame["verdict"].isin([*verdicts])])
+        found = [each for each in trend.findings if each.verdict in verdicts]
         if not found:
             continue
         table = markdown_table(HEADINGS, map(_cells, found))
@@ -147,10 +139,10 @@ def series_csv(trend: Trend) -> str:
     history, text = trend.history, io.StringIO()
     table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
     table.writerow([*ABOUT, *(cell(f"{case} time_us") for case in history.cases)])
-    times = history.time_us.to_numpy(dtype=float).T.tolist()
-    for session, row in zip(history.sessions, times, strict=True):
+    digits = ",".join(["%.8g"] * len(history.cases))
+    for session, times_us in zip(history.sessions, history.time_us.T.tolist(), strict=True):
         known = [cell(each) for each in _about(session).values()]
-        table.writerow([*known, *("" if math.isnan(time_us) else f"{time_us:.8g}" for time_us in row)])
+        table.writerow([*known, *(digits % tuple(times_us)).replace("nan", "").split(",")])
     return text.getvalue()
 
 
@@ -163,7 +155,7 @@ def verdict_json(trend: Trend) -> str:
         "exit_code": int(trend.exit_code),
         "gpu": trend.history.slug,
         "counts": trend.counts,
-        "suite_wide": _plain(trend.suite_wide, trend.history) if trend.suite_wide else None,
+        "suite_wide": _plain(trend.together) if trend.together else None,
         "commands": trend.commands,
         "sessions": [_about(session) for session in trend.history.sessions],
         "marks": [asdict(mark) for mark in trend.history.marks],
@@ -178,7 +170,7 @@ def verdict_json(trend: Trend) -> str:
             }
             for each in trend.regressions
         ],
-        "rows": [{"case": row.case} | _plain(row, trend.history) for row in plain_rows(trend.frame)],
+        "rows": [{"case": each.case} | _plain(each) for each in trend.findings],
     }
     return as_json(document)
 
@@ -187,12 +179,6 @@ def size(change: ChangePoint) -> str:
     """``+2.10 % (1.85 to 2.35 %)``."""
     low, high = change.interval_percent
     return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
-
-
-def place(change: ChangePoint) -> str:
-    """``after a1b2c3 (2026-11-01) and not after ...``."""
-    between = f", {change.between} sessions in between undecided" if change.between else ""
-    return f"after {session_name(change.before)} and not after {session_name(change.after)}{between}"
 
 
 def change_record(change: ChangePoint) -> dict[str, Any]:
@@ -205,28 +191,28 @@ def change_record(change: ChangePoint) -> dict[str, Any]:
         "percent": change.percent,
         "interval_percent": [low, high],
         "sessions_since": change.since,
-        "between": change.between,
-        "good": _about(change.before),
-        "bad": _about(change.after),
-        "facts": list(change.facts),
-        "command": change.command,
+        "between": change.step.between,
+        "good": _about(change.step.before),
+        "bad": _about(change.step.after),
+        "facts": change.step.facts,
+        "command": change.step.command,
     }
 
 
 def open_line(regression: OpenRegression) -> str:
     """An open or accepted regression in one line: case, size, GPU, since when, between which commits, what to do."""
-    change = regression.change
+    change, step = regression.change, regression.change.step
     left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
-    facts = f"; {', '.join(change.facts)}" if change.facts else ""
+    facts = f"; {', '.join(step.facts)}" if step.facts else ""
     word = regression.accepted
-    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {change.command}" if change.command else ""
+    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {step.command}" if step.command else ""
     gpu = f" on {gpu_label(change.uuid)}"
-    since = f"since {change.since} sessions, {change.cause}: {place(change)}"
+    since = f"since {counted(change.since, 'session')}, {change.cause}: {step.place}"
     return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
 
 
 def _change_cells(change: ChangePoint) -> tuple[str, ...]:
-    words = (gpu_label(change.uuid), change.cause, place(change), ", ".join(change.facts))
+    words = (gpu_label(change.uuid), change.cause, change.step.place, ", ".join(change.step.facts))
     return (code(change.case), size(change), *map(escape, words))
 
 
@@ -234,48 +220,39 @@ def remarks(trend: Trend) -> list[str]:
     """What changed besides the code, and the notes, a line each."""
     remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
-        remarks.insert(0, f"{earlier} earlier changes of driver or GPU")
-    if several := _gpus(trend.history):
-        remarks.insert(0, several)
-    if trend.history.retired:
-        remarks.append(f"{len(trend.history.retired)} cases are no longer measured: {', '.join(trend.history.retired)}")
+        remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
+    if (gpus := trend.history.gpus) > 1:
+        remarks.insert(0, f"{gpus} GPUs: a case is judged by the sessions of the GPU that measured it last")
+    if retired := trend.history.retired:
+        verb = "is" if len(retired) == 1 else "are"
+        remarks.append(f"{counted(len(retired), 'case')} {verb} no longer measured: {', '.join(retired)}")
     return [one_line(remark) for remark in (*remarks, *trend.notes)]
 
 
-def _reason(row: Any) -> str:
-    return one_line(f"{row.reason}; {row.where}" if row.where else row.reason)
+def _reason(finding: Finding) -> str:
+    return one_line(f"{finding.reason}; {finding.step.place}" if finding.step else finding.reason)
 
 
-def _details(row: Any) -> tuple[str, ...]:
-    times = () if row.change_percent is None else (f"{sparkline(row.recent_us)}  {_times(row)} µs",)
-    return (*times, _reason(row))
+def _details(finding: Finding) -> tuple[str, ...]:
+    times = () if finding.shift is None else (f"{sparkline(finding.recent_us)}  {_times(finding)} µs",)
+    return (*times, _reason(finding))
 
 
-def _cells(row: Any) -> tuple[str, ...]:
+def _cells(finding: Finding) -> tuple[str, ...]:
     return (
-        code(row.case),
-        row.verdict,
-        change(row),
-        _times(row),
-        "" if row.change_percent is None else sparkline(row.recent_us),
-        escape(row.where or ""),
-        escape(row.reason),
+        code(finding.case),
+        finding.verdict,
+        change(finding),
+        _times(finding),
+        "" if finding.shift is None else sparkline(finding.recent_us),
+        escape(finding.step.place if finding.step else ""),
+        escape(finding.reason),
     )
 
 
-def _plain(row: Any, history: History) -> dict[str, Any]:
-    names = ("verdict", "reason", "older_time_us", "newest_time_us")
-    figures = ("change_percent", "smallest_detectable_change_percent", "p_value")
-    sessions = {
-        name: None if number is None else _about(history.sessions[number])
-        for name, number in (("good", row.good), ("bad", row.bad))
-    }
-    return {
-        **{name: getattr(row, name) for name in (*names, *figures)},
-        **sessions,
-        "command": row.command,
-        "recent_us": list(row.recent_us),
-    }
+def _plain(finding: Finding) -> dict[str, Any]:
+    record = finding.record
+    return record | {name: record[name] and _about(record[name]) for name in ("good", "bad")}
 
 
 def _about(session: Session) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
-import pandas as pd
 from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.runs.index import Session
 
@@ -32,25 +33,21 @@ class Mark:
 class History:
     """The sessions of one GPU model, oldest first.
 
-    ``time_us`` holds the medians, one row per case id and one column per session by its number, missing where a session
-    does not have the case. ``retired`` are cases that are no longer measured; they have no row.
+    ``time_us`` holds the medians as an array (case, session), NaN where a session does not have the case. ``retired``
+    are cases that are no longer measured; they have no row.
     """
 
     slug: str
     sessions: tuple[Session, ...]
-    time_us: pd.DataFrame
+    cases: tuple[str, ...]
+    time_us: Floats
     marks: tuple[Mark, ...]
     retired: tuple[str, ...] = ()
 
     @cached_property
-    def cases(self) -> tuple[str, ...]:
-        return tuple(self.time_us.index)
-
-    @cached_property
     def log_time(self) -> Floats:
-        """Natural logarithm of ``time_us`` as an array (case, session), NaN where missing."""
-        log_time: Floats = np.log(self.time_us.to_numpy(dtype=float))
-        return log_time
+        """Natural logarithm of ``time_us``."""
+        return np.log(self.time_us)
 
     @property
     def gpus(self) -> int:
@@ -75,16 +72,18 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
     distinct = _distinct(sessions)
     chosen = _chosen(distinct, slug)
     kept = sorted((each for each in distinct if each.slug == chosen), key=lambda each: (each.taken, each.path))
-    named = sorted({case for session in kept for case in session.times_us})
+    named = sorted(_timed(kept))
     wanted = [case for case in named if not parts or any(part in case for part in parts)]
     if not wanted:
         what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
-        raise PeakgateError(f"{chosen}: none of the {len(named)} cases in {len(kept)} runs {what}; give another part")
+        there = f"{counted(len(named), 'case')} in {counted(len(kept), 'run')}"
+        raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part")
     retired = _retired(kept, wanted)
     cases = tuple(case for case in wanted if case not in retired)
-    times = np.array([[session.times_us.get(case, math.nan) for case in cases] for session in kept], dtype=float)
-    time_us = pd.DataFrame(times.reshape(len(kept), len(cases)).T, index=cases)
-    return History(chosen, tuple(kept), time_us, marks(kept), tuple(sorted(retired)))
+    times = np.array([[*map(each.times_us.get, cases, repeat(math.nan))] for each in kept])
+    # Case by session in memory too, since everything after this walks along a case's sessions.
+    time_us = np.ascontiguousarray(times.reshape(len(kept), len(cases)).T)
+    return History(chosen, tuple(kept), cases, time_us, marks(kept), tuple(sorted(retired)))
 
 
 def marks(sessions: Sequence[Session]) -> tuple[Mark, ...]:
@@ -122,9 +121,12 @@ def _retired(sessions: Sequence[Session], cases: Iterable[str]) -> set[str]:
     for tier in {session.tier for session in sessions}:
         whole = [session for session in sessions if session.whole and session.tier == tier]
         older, newest = whole[:-WHOLE_SESSIONS_TO_RETIRE], whole[-WHOLE_SESSIONS_TO_RETIRE:]
-        there = {case for session in newest for case in session.times_us}
-        retired |= {case for session in older for case in session.times_us if case not in there}
+        retired |= _timed(older) - _timed(newest)
     return retired & set(cases)
+
+
+def _timed(sessions: Iterable[Session]) -> set[str]:
+    return set().union(*(session.times_us for session in sessions))
 
 
 def _distinct(sessions: Iterable[Session]) -> list[Session]:

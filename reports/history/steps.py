@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from peakgate.common.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.runs.facts import GPU_NAMES
 from peakgate.reports.runs.index import ENVIRONMENT, Session
 
 FARTHEST_SDS = 3.0
@@ -18,17 +20,6 @@ DOUBT = 5.0
 
 CLOCK_SHIFT = 0.01
 """SM clocks that differ by more than this share are worth a word."""
-
-NAMES = {
-    "cuda_driver": "CUDA driver",
-    "nvrtc": "NVRTC",
-    "cupy": "CuPy",
-    "cublas": "cuBLAS",
-    "vbios": "VBIOS",
-    "power_limit_w": "power limit (W)",
-    "ecc": "ECC",
-    "mig": "MIG",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +36,18 @@ class Step:
     between: int
     facts: tuple[str, ...]
     command: str | None
+
+    @property
+    def place(self) -> str:
+        """``after a1b2c3 (2026-11-01) and not after ...``."""
+        between = f", {counted(self.between, 'session')} in between undecided" if self.between else ""
+        return f"after {session_name(self.before)} and not after {session_name(self.after)}{between}"
+
+
+def session_name(session: Session) -> str:
+    """A session by its commit and day."""
+    dirty = " with uncommitted changes" if session.dirty else ""
+    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
 
 
 def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float, known: int | None = None) -> Step:
@@ -104,6 +107,4 @@ def _changes(case: str, good: Session, bad: Session) -> list[str]:
 def environment_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
     """``driver 580.1 to 590.1`` for each fact of ENVIRONMENT that both know and that differs."""
     both = [name for name in ENVIRONMENT if name in before and name in after]
-    return tuple(
-        f"{NAMES.get(name, name)} {before[name]} to {after[name]}" for name in both if before[name] != after[name]
-    )
+    return tuple(f"{GPU_NAMES[name]} {before[name]} to {after[name]}" for name in both if before[name] != after[name])

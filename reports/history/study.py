@@ -1,8 +1,7 @@
 """How often change points are wrong, and which steps they find; writes the record and the page that shows it.
 
-``python -m peakgate.reports.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Where Apache
-Otava can be imported (``pip install apache-otava`` into an environment of its own that also has this tree) it is
-measured beside, with ``--otava``. Each part is written as soon as it is done.
+``python -m peakgate.reports.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Each part is
+written as soon as it is done; those of other tools, which the record has too, stay as they were measured.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from peakgate.common.files import write_whole
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.changes import Cause, find_changes
@@ -41,9 +39,9 @@ Rule = Callable[[Floats], set[int]]
 
 def history(log_time: Floats, sessions: tuple[Session, ...] | None = None) -> History:
     """A history of these log times (case, session), by default of one GPU, a commit a session."""
-    names = [f"study.case{row:03d}" for row in range(len(log_time))]
+    names = tuple(f"study.case{row:03d}" for row in range(len(log_time)))
     kept = sessions or tuple(_session(number) for number in range(log_time.shape[1]))
-    return History("study", kept, pd.DataFrame(np.exp(log_time), index=names), ())
+    return History("study", kept, names, np.exp(log_time), ())
 
 
 def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> Session:
@@ -91,21 +89,6 @@ def by_window(log_time: Floats) -> set[int]:
     """Rows that the rule on the newest five sessions finds slower or faster."""
     moved = {Verdict.SLOWER, Verdict.FASTER}
     return {int(each.case[-3:]) for each in detect(history(log_time)) if each.verdict in moved}
-
-
-def by_otava(p_value: float, smallest: float) -> Rule:
-    """Rows in which Apache Otava finds a change point of at least this size."""
-    from otava.analysis import compute_change_points  # type: ignore[import-not-found]  # noqa: PLC0415  # not ours
-
-    def found(log_time: Floats) -> set[int]:
-        rows = set()
-        for row, times in enumerate(np.exp(log_time).tolist()):  # of an array it makes empty intervals
-            changes = compute_change_points(times, max_pvalue=p_value, min_magnitude=smallest)
-            if changes[0] if isinstance(changes, tuple) else changes:
-                rows.add(row)
-        return rows
-
-    return found
 
 
 def rates(rule: Rule, histories: int, seed: int) -> dict[str, Any]:
@@ -177,7 +160,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--histories", type=int, default=0, help="0 only fills the page from the record")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--otava", action="store_true", help="measure Apache Otava, and only it")
     options = parser.parse_args(arguments)
     record: dict[str, Any] = json.loads(options.record.read_text()) if options.record.exists() else {}
     for name, part in _parts(options) if options.histories else ():
@@ -190,11 +172,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    few = max(4, options.histories // 33)
-    if options.otava:
-        yield "Apache Otava 0.8, p 0.001", rates(by_otava(0.001, 0.0), few, options.seed)
-        yield "Apache Otava 0.8, p 1e-6, 0.5 %", rates(by_otava(1e-6, 0.005), few, options.seed)
-        return
     yield "change points", rates(by_changes, options.histories, options.seed)
     yield "newest five sessions", rates(by_window, options.histories, options.seed)
     yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed)

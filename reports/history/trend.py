@@ -1,24 +1,23 @@
-"""What a history says: one row per case, worst first, the suite as a whole, and the exit code."""
+"""What a history says: one finding per case, worst first, the suite as a whole, and the exit code."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from peakgate.reports.history.changes import ChangePoint, OpenRegression, find_changes, open_regressions
 from peakgate.reports.history.detect import MOST_OLDER, NEWEST, Finding, detect, detect_together
 from peakgate.reports.history.series import History, history
-from peakgate.reports.history.steps import Step
 from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.render.words import one_line
-from peakgate.reports.result import WORST_FIRST, plain_rows
-from peakgate.reports.runs.frame import as_series, to_sessions
-from peakgate.reports.runs.index import Session
+from peakgate.reports.result import WORST_FIRST
+from peakgate.reports.runs.index import in_short
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_COMMANDS = 3
 
@@ -42,7 +41,7 @@ class Trend:
     together: Finding | None
     notes: tuple[str, ...] = ()
     untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
-    """Cases of the newest session without a time, by verdict (``newest.untimed``)."""
+    """Cases of the newest session without a time, by verdict."""
     changes: tuple[ChangePoint, ...] = ()
     """Every change point of every GPU, newest first."""
     regressions: tuple[OpenRegression, ...] = ()
@@ -56,13 +55,16 @@ class Trend:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One row per case, worst first; columns are ``COLUMNS``. Every output is written from it."""
-        return self._frame(self.findings)
+        """One row per case, worst first; columns are ``COLUMNS``."""
+        from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, a third of the command's time
 
-    @cached_property
-    def suite_wide(self) -> Any:
-        """``together`` as a row of the frame, its case empty; None without it."""
-        return plain_rows(self._frame([self.together]))[0] if self.together else None
+        numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
+        rows = []
+        for each in self.findings:
+            where = each.step.place if each.step else None
+            row = each.record | {"case": each.case, "verdict": each.verdict.value, "where": where}
+            rows.append(row | {name: row[name] and numbers[id(row[name])] for name in ("good", "bad")})
+        return tidy(rows, COLUMNS)
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -83,18 +85,13 @@ class Trend:
     @property
     def commands(self) -> list[str]:
         """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
-        rows = [*plain_rows(self.frame), *([self.suite_wide] if self.suite_wide else [])]
-        found = [row.command for row in rows if row.command and row.verdict == Verdict.SLOWER]
-        return list(dict.fromkeys(found))[:MOST_COMMANDS]
+        findings = [*self.findings, *([self.together] if self.together else [])]
+        slower = [each.step for each in findings if each.step and each.verdict is Verdict.SLOWER]
+        return list(dict.fromkeys(step.command for step in slower if step.command))[:MOST_COMMANDS]
 
     def _verdicts(self) -> set[Verdict]:
         verdicts = set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
         return verdicts | ({Verdict.SLOWER} if self.fail_on_open and self.open else set())
-
-    def _frame(self, findings: Iterable[Finding]) -> pd.DataFrame:
-        numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
-        rows = [_cells(finding, numbers) for finding in findings]
-        return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()})
 
 
 def find_trend(
@@ -128,7 +125,7 @@ def _confirmed(finding: Finding, changes: Sequence[ChangePoint]) -> Finding:
     recent = [each for each in changes if each.case == finding.case and each.since <= NEWEST + MOST_OLDER]
     if any((each.log_ratio > 0) == slower for each in recent):
         return finding
-    reason = f"{finding.judgement.reason}; no change point of the whole history confirms it"
+    reason = f"{finding.reason}; no change point of the whole history confirms it"
     return replace(finding, judgement=Judgement(Verdict.SAME, reason), step=None)
 
 
@@ -137,35 +134,6 @@ def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
 
     ``good`` and ``bad`` count the runs in the order taken. A PeakgateError says why there is no history of them.
     """
-    return find_trend(history(to_sessions(runs), slug)).frame
+    from peakgate.reports.runs.frame import to_runs  # noqa: PLC0415  # as in Trend.frame
 
-
-def session_name(session: Session) -> str:
-    """A session by its commit and day."""
-    dirty = " with uncommitted changes" if session.dirty else ""
-    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
-
-
-def _where(step: Step) -> str:
-    """The sessions between which a step happened."""
-    between = f", {step.between} sessions in between undecided" if step.between else ""
-    return f"after {session_name(step.before)} and not after {session_name(step.after)}{between}"
-
-
-def _cells(finding: Finding, numbers: Mapping[int, int]) -> dict[str, Any]:
-    shift, step = finding.shift, finding.step
-    return {
-        "case": finding.case,
-        "verdict": finding.verdict.value,
-        "reason": finding.judgement.reason,
-        "where": _where(step) if step else None,
-        "older_time_us": finding.older_us,
-        "newest_time_us": finding.newest_us,
-        "change_percent": shift.percent if shift else None,
-        "smallest_detectable_change_percent": shift.resolvable_percent if shift else None,
-        "p_value": shift.p_value if shift else None,
-        "good": numbers[id(step.before)] if step else None,
-        "bad": numbers[id(step.after)] if step else None,
-        "command": step.command if step else None,
-        "recent_us": finding.recent_us,
-    }
+    return find_trend(history(map(in_short, to_runs(runs)), slug)).frame

@@ -1,7 +1,7 @@
-"""Measure injected slowdowns on GPU 0: ``python -m peakgate.reports.injected.campaign OUT one mutants same:5 ...``.
+"""Measure injected slowdowns: ``python -m peakgate.reports.injected.campaign OUT one mutants same:5 steps ...``.
 
-Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``same``, ``mutants`` and
-``one`` copy the project at hand, ``steps`` and ``pairs`` the kernels of known length in reports/injected/project.
+Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``steps`` and ``pairs`` copy
+the kernels of known length in reports/injected/project, the others the project at hand.
 ``python -m peakgate.reports.injected.collect OUT`` makes the record of it.
 """
 
@@ -33,7 +33,9 @@ TIMING, VERDICTS = "timing.json", "ab.json"
 DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 """How an ``ab`` exits that was measured to its end."""
 
-MANY_PAIRS = ("--pairs", "100", "--confirm-pairs", "2")
+ALL_PAIRS = ("--all-pairs", "--confirm-pairs", "2", "--pairs")
+EXTRA = {Experiment.SAME_PAIRS: (*ALL_PAIRS, "50"), Experiment.PAIRS: (*ALL_PAIRS, "60")}
+"""Gates are resampled from these: every pair has every case, and a gate takes up to 50."""
 
 
 def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[str] = ()) -> int:
@@ -44,7 +46,11 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
     """
     copies = experiment in (Experiment.STEPS, Experiment.PAIRS)
     own = config.required()
-    listed = () if copies or experiment is Experiment.SAME else mutants.read(own.baselines / mutants.LIST)
+    listed = (
+        ()
+        if copies or experiment in (Experiment.SAME, Experiment.SAME_PAIRS)
+        else mutants.read(own.baselines / mutants.LIST)
+    )
     if experiment is Experiment.ONE:
         listed = tuple(mutant for mutant in listed if mutant.name == alone)
         if not listed:
@@ -58,7 +64,7 @@ def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[
         mutants.apply(head, listed, own)
         command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
         command += ["--out", str(out), *(() if experiment is Experiment.ONE else ("--measure-unchanged",))]
-        command += [*(MANY_PAIRS if experiment is Experiment.PAIRS else ()), *extra]
+        command += [*EXTRA.get(experiment, ()), *extra]
         start = time.monotonic()
         done = subprocess.run(command, cwd=own.root, check=False)
         seconds = time.monotonic() - start
@@ -88,11 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.injected.campaign", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
     parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of {', '.join(Experiment)}")
+    parser.add_argument("--device", default="gpu:0", help="gpu:N (default: gpu:0)")
     parser.add_argument("--alone", default="", metavar="NAME", help="the mutant that `one` measures")
     options = parser.parse_args(arguments)
     try:
         for experiment in [each for text in options.wanted for each in _wanted(text)]:
-            code = measure(experiment, _unused(options.out, experiment), options.alone)
+            extra = ("--device", options.device)
+            code = measure(experiment, _unused(options.out, experiment), options.alone, extra)
             if code not in DECIDED:
                 return refused(PeakgateError(f"{experiment}: ab exited {code} before its end; see its message above"))
     except PeakgateError as error:

@@ -1,7 +1,7 @@
 """Make the record of a campaign: ``python -m peakgate.reports.injected.collect OUT --commit ID --record DIR``.
 
-OUT is the folder of a campaign. Of its run files the record keeps what ``ab`` compares of each process and case. A
-record in DIR keeps the experiments that OUT lacks; a new one needs ``same``, ``steps`` and ``mutants``.
+OUT is the folder of a campaign. Of its run files the record keeps the times of each process and case. A
+record in DIR keeps the experiments that OUT lacks; a new one needs all but ``one``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.ab.pairs import compared_us
+from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import Process, Record, load_record
 from peakgate.reports.injected.campaign import TIMING, VERDICTS
@@ -36,13 +36,8 @@ from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 
 GROUND_TRUTH = "ground_truth.json"
-RECORDS = {
-    Experiment.SAME: (Experiment.SAME,),
-    Experiment.STEPS: (Experiment.STEPS, Experiment.PAIRS),
-    Experiment.MUTANTS: (Experiment.MUTANTS,),
-    Experiment.ONE: (Experiment.ONE,),
-}
-"""Side experiments' processes a record puts together."""
+TIMES = {Experiment.SAME: Experiment.SAME_PAIRS, Experiment.STEPS: Experiment.PAIRS}
+"""The experiments whose processes a record has the times of, under these names."""
 
 
 def collect(out: Path, commit: str, target: Path) -> list[Path]:
@@ -53,40 +48,46 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
     """
     folders = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
     finished = [_finished(folder) for folder in folders]
-    of = {name: [each for gate, each in finished if gate.experiment in parts] for name, parts in RECORDS.items()}
-    runs = {name: found for name, each in of.items() if (found := [run for one in each for _, run in _screening(one)])}
+    measured = {gate.experiment for gate, _ in finished}
     kept: dict[str, Any] = (
         read_json(target / FACTS, dict) if (target / FACTS).is_file() else {"origins": {}, "gates": []}
     )
-    for name in (Experiment.SAME, Experiment.STEPS, Experiment.MUTANTS):
-        if name not in runs and name not in kept["origins"]:
+    for name in (*TIMES, *TIMES.values(), Experiment.MUTANTS):
+        if name not in measured and name not in kept["origins"]:
             raise PeakgateError(f"{out}: no {name}-* in it with pairs and {TIMING}; measure it first")
-    machines = {(str(run.gpu.get("name")), str(run.driver)) for found in runs.values() for run in found}
-    if "gpu" in kept and set(runs) < set(kept["origins"]):
+    runs = [(gate.experiment, run) for gate, record in finished for _, run in _screening(record)]
+    machines = {(str(run.gpu.get("name")), str(run.driver)) for _, run in runs}
+    if "gpu" in kept and measured < set(kept["origins"]):
         machines.add((kept["gpu"], kept["driver"]))
     if len(machines) != 1:
         raise PeakgateError(f"{out}: measured on {sorted(machines)}; expected one GPU model and driver")
     ((gpu, driver),) = machines
-    origins = {name: min(run.taken for run in found).isoformat() for name, found in runs.items()}
-    gates = [asdict(gate) for gate, _ in finished if gate.experiment is not Experiment.PAIRS]
-    truth = read_json(out / GROUND_TRUTH, list) if (out / GROUND_TRUTH).is_file() else kept.get("planted", [])
+    origins = {
+        name: {"commit": commit, "taken": min(run.taken for of, run in runs if of is name).isoformat()}
+        for name in sorted(measured)
+    }
+    gates = [asdict(gate) for gate, _ in finished if gate.experiment not in TIMES.values()]
     contents = {
         FACTS: {
             "schema": SCHEMA,
             "gpu": gpu,
             "driver": driver,
-            "origins": kept["origins"] | {name: {"commit": commit, "taken": taken} for name, taken in origins.items()},
-            "planted": truth,
-            "gates": [gate for gate in kept["gates"] if gate["experiment"] not in runs] + gates,
+            "origins": kept["origins"] | origins,
+            "planted": read_json(out / GROUND_TRUTH, list)
+            if (out / GROUND_TRUTH).is_file()
+            else kept.get("planted", []),
+            "gates": [gate for gate in kept["gates"] if gate["experiment"] not in measured] + gates,
         }
     }
-    if Experiment.MUTANTS in runs:
+    if Experiment.MUTANTS in measured:
         mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
         contents[MUTANTS] = read_json(mutants / MUTANTS, dict)
     for file, content in contents.items():
         write_whole(target / file, json.dumps(content, indent=1) + "\n")
     times = [
-        write_times(target, name, _times(of[name])) for name in (Experiment.SAME, Experiment.STEPS) if name in runs
+        write_times(target, name, _times([record for gate, record in finished if gate.experiment is of]))
+        for name, of in TIMES.items()
+        if of in measured
     ]
     return [*times, *(target / file for file in contents)]
 
@@ -109,14 +110,12 @@ def _screening(record: Record) -> list[tuple[Process, Run]]:
 
 
 def _times(records: Sequence[Record]) -> pd.DataFrame:
-    """What ``ab`` compares of every screening process and trusted case; pairs are numbered through."""
+    """The times of every screening process and trusted case; pairs are numbered through."""
     rows, first = [], 0
     for record in records:
-        screening = _screening(record)
-        compared = compared_us([run for _, run in screening])
-        for (process, _), times_us in zip(screening, compared, strict=True):
+        for process, run in _screening(record):
             key = (Phase.SCREEN.value, first + process.pair, process.which.value)
-            rows += [(*key, case, time_us) for case, time_us in times_us.items()]
+            rows += [(*key, each.case, each.time_us, each.control_us) for each in timed(run)]
         first += 1 + max(process.pair for process in record.of(Phase.SCREEN))
     return pd.DataFrame(rows, columns=COLUMNS)
 

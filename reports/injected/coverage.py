@@ -24,6 +24,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.reports.ab.decide import INTERVAL_TAIL, Estimate, Status, decide
 from peakgate.reports.ab.schedule import looks
+from peakgate.reports.ab.screening import as_screened
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from peakgate.reports.injected.record import Experiment, read_json, read_times
@@ -92,7 +93,8 @@ def _gate(
     size = np.log1p(rng.choice(CHANGES, count)) * rng.choice((-1.0, 1.0), count)
     truth = size * (rng.random(count) < CHANGED_SHARE)
     shifted = ratios + truth[:, None]
-    screen, confirm = shifted[:, :SCREENING_PAIRS], shifted[:, SCREENING_PAIRS:]
+    screen = as_screened(shifted[:, :SCREENING_PAIRS], measured.log_time)
+    confirm = shifted[:, SCREENING_PAIRS:]
     decided = decide(screen, confirm, measured.log_time, looks(CONFIRMING_PAIRS), [True] * count)
     for decision, true, counts in zip(decided, truth, counted, strict=True):
         if decision is None or not counts:

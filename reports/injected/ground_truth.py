@@ -1,6 +1,6 @@
 """The ground truth of the slowed copies, from the clock inside their own kernel.
 
-``python -m peakgate.reports.injected.ground_truth FILE`` measures on GPU 0 and exits 2 where none answers. No launch is
+``python -m peakgate.reports.injected.ground_truth FILE`` measures on a GPU and exits 2 where none answers. No launch is
 timed against another, so what disturbs whole launches does not affect it.
 """
 
@@ -28,12 +28,14 @@ LAUNCHES = 15
 PLAN = SamplingPlan(min_samples=96, max_samples=96, budget_us=math.inf)
 
 
-def measured(durations_us: Iterable[int] = tuple(steps.QUADS_BY_DURATION)) -> list[dict[str, float]]:
+def measured(
+    durations_us: Iterable[int] = tuple(steps.QUADS_BY_DURATION), device_name: str = "gpu:0"
+) -> list[dict[str, float]]:
     """``log_shift`` = ln(slowed / plain) of each cell, from how many cycles later a slowed copy begins.
 
     The samples of the plain copy give the SM clock and the plain copy's time.
     """
-    device, _ = open_device("gpu")
+    device, _ = open_device(device_name)
     device.warm_up()
     found = []
     for duration_us in durations_us:
@@ -69,9 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write what was measured and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.reports.injected.ground_truth", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="JSON file to write")
+    parser.add_argument("--device", default="gpu:0", help="gpu:N (default: gpu:0)")
     options = parser.parse_args(arguments)
     try:
-        write_whole(options.file, json.dumps(measured(), indent=1) + "\n")
+        write_whole(options.file, json.dumps(measured(device_name=options.device), indent=1) + "\n")
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK

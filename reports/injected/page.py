@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.reports.ab import decide
+from peakgate.reports.ab import decide, screening
 from peakgate.reports.ab.schedule import ALPHA
 from peakgate.reports.injected import coverage, limits, rates
 from peakgate.reports.injected.record import MUTANTS, Cell, Experiment, Gate, read_facts, read_json, read_times
@@ -65,7 +65,15 @@ def rule() -> str:
     flagged = f"over {_percent_of_shift(decide.SMALLEST_SHIFT)}"
     return table(
         ("screening pairs", "suspect", "confirming pairs", "flagged", "error of all cases together"),
-        [(str(rates.SCREENING_PAIRS), suspect, confirming, flagged, percent(ALPHA))],
+        [
+            (
+                f"{', '.join(map(str, screening.LOOKS))} or {rates.SCREENING_PAIRS}",
+                suspect,
+                confirming,
+                flagged,
+                percent(ALPHA),
+            )
+        ],
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
+from peakgate.reports.ab.screening import as_screened
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.injected.record import Cell, Gate, cell_of
@@ -40,7 +41,7 @@ def resampled_gates(
     for _ in range(gates):
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
         gate = [case for case in _decided(measured, ratios, pairs, confirming) if case]
-        suite = _suite_direction(ratios[:, :pairs])
+        suite = _suite_direction(as_screened(ratios[:, :pairs], measured.log_time))
         rows.append(
             (
                 suite > 0 or any(_flagged(case, 1) for case in gate),
@@ -114,7 +115,8 @@ def shifts(measured: Medians) -> dict[Cell, float]:
 def _decided(measured: Medians, ratios: Floats, pairs: int, confirming: int) -> Sequence[Decision | None]:
     """Every case of one gate, its first ``pairs`` for screening and the others for confirming."""
     judged = [True] * len(measured.cases)
-    return decide(ratios[:, :pairs], ratios[:, pairs:], measured.log_time, looks(confirming), judged)
+    screen = as_screened(ratios[:, :pairs], measured.log_time)
+    return decide(screen, ratios[:, pairs:], measured.log_time, looks(confirming), judged)
 
 
 def _suite_direction(screened: Floats) -> int:

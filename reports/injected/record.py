@@ -1,7 +1,7 @@
 """The record of a campaign: a folder that the page's tables are computed from.
 
 ``injected.json`` has GPU, driver, commits, ground truth and whole runs of ``ab``; ``mutants.json`` the verdicts on
-slowdown mutants; ``same.csv.gz`` and ``steps.csv.gz`` one row per process and case with its median time.
+slowdown mutants; ``same.csv.gz`` and ``steps.csv.gz`` one row per process and case.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from peakgate.common.errors import PeakgateError
 SCHEMA = 1
 FACTS, MUTANTS = "injected.json", "mutants.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
-COLUMNS = ["stage", "pair", "side", "case", "median_us"]
-"""Of a process and case; a record may have more."""
+COLUMNS = ["stage", "pair", "side", "case", "time_us", "control_us"]
+"""Of a process and case, in the order they were measured: what ``ab.pairs.Timed`` has of it."""
 
 Form = TypeVar("Form")
 
@@ -30,10 +30,12 @@ Form = TypeVar("Form")
 class Experiment(StrEnum):
     """What head is: unchanged, slowed copies, all slowdown mutants, one mutant.
 
-    PAIRS are many more screening pairs of the slowed copies than one gate takes, to resample gates from.
+    SAME_PAIRS and PAIRS are as many screening pairs of unchanged code and of the slowed copies, every case in each, as
+    gates are resampled from.
     """
 
     SAME = "same"
+    SAME_PAIRS = "same-pairs"
     STEPS = "steps"
     PAIRS = "pairs"
     MUTANTS = "mutants"

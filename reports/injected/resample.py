@@ -11,13 +11,14 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
+from peakgate.reports.ab.pairs import Timed, compared_us
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.comparison.noise import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """ln(median in microseconds) by case (row) and pair (column); NaN where a process has no time of a case."""
+    """ln(compared time in microseconds) by case (row) and pair (column); NaN where a process has no time of a case."""
 
     cases: tuple[str, ...]
     base: Floats
@@ -43,13 +44,21 @@ class Pairing(Enum):
 
 def medians(times: pd.DataFrame) -> Medians:
     """Screening pairs that both sides finished, cases sorted by id; a case that no pair timed is left out."""
-    screened = times[times["stage"] == Phase.SCREEN]
-    table = screened.pivot_table(index="case", columns=["side", "pair"], values="median_us", sort=True)
+    processes = dict(list(times[times["stage"] == Phase.SCREEN].groupby(["side", "pair"], sort=False)))
+    compared = compared_us([_timed(process) for process in processes.values()])
+    table = pd.DataFrame(dict(zip(processes, compared, strict=True))).sort_index()
     sides = [table[which.value] if which.value in table else pd.DataFrame(index=table.index) for which in Side]
     pairs = sorted(set(sides[0].columns) & set(sides[1].columns))
     base, head = (np.log(side[pairs].to_numpy(dtype=np.float64)) for side in sides)
     timed = np.isfinite(base - head).any(axis=1)
     return Medians(tuple(np.array(table.index)[timed].tolist()), base[timed], head[timed])
+
+
+def _timed(process: pd.DataFrame) -> list[Timed]:
+    columns = (process[name].tolist() for name in ("case", "time_us", "control_us"))
+    return [
+        Timed(case, us, control_us if control_us > 0 else None) for case, us, control_us in zip(*columns, strict=True)
+    ]
 
 
 def unchanged(measured: Medians, pairs: int, pairing: Pairing, rng: np.random.Generator) -> Floats:

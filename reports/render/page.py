@@ -10,7 +10,7 @@ from datetime import datetime
 
 from peakgate.reports.render import words
 from peakgate.reports.result import WORST_FIRST, Comparison, Shift
-from peakgate.reports.runs.facts import FACTS, Difference
+from peakgate.reports.runs.facts import Difference, facts
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
@@ -162,7 +162,7 @@ def number(value: object) -> float | None:
 
 
 def _facts(run: Run) -> tuple[tuple[str, str], ...]:
-    named = [("GPU name", run.gpu.get("name")), *((name, read(run)) for name, read in FACTS.items())]
+    named = [("GPU name", run.gpu.get("name")), *facts(run).items()]
     named += [("peaks", run.gpu.get("peak_derivation")), ("taken", f"{run.taken:%Y-%m-%d %H:%M %Z}")]
     named.append(("run file", run.path.name))
     return tuple((name, str(value)) for name, value in named if value not in {None, ""})

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from peakgate.reports.runs.runfile import Run
 
-Reader = Callable[[Run], Any]
-
-
-def _gpu(name: str) -> Reader:
-    return lambda run: run.gpu.get(name)
-
-
-FACTS: Mapping[str, Reader] = {
-    "commit": lambda run: run.commit_label,
-    "tier": lambda run: run.tier,
-    "GPU": _gpu("slug"),
-    "GPU uuid": _gpu("uuid"),
-    "driver": _gpu("driver"),
-    "CUDA driver": _gpu("cuda_driver"),
-    "NVRTC": _gpu("nvrtc"),
-    "CuPy": _gpu("cupy"),
-    "cuBLAS": _gpu("cublas"),
-    "VBIOS": _gpu("vbios"),
-    "SM clock, most (MHz)": _gpu("sm_clock_max_mhz"),
-    "SM clock, applied (MHz)": _gpu("sm_clock_mhz"),
-    "memory clock, most (MHz)": _gpu("memory_clock_max_mhz"),
-    "power limit (W)": _gpu("power_limit_w"),
-    "ECC": _gpu("ecc"),
-    "MIG": _gpu("mig"),
-    "pytest-benchmark": lambda run: run.benchmark_version,
+GPU_NAMES: Mapping[str, str] = {
+    "slug": "GPU",
+    "uuid": "GPU uuid",
+    "driver": "driver",
+    "cuda_driver": "CUDA driver",
+    "nvrtc": "NVRTC",
+    "cupy": "CuPy",
+    "cublas": "cuBLAS",
+    "vbios": "VBIOS",
+    "sm_clock_max_mhz": "SM clock, most (MHz)",
+    "sm_clock_mhz": "SM clock, applied (MHz)",
+    "memory_clock_max_mhz": "memory clock, most (MHz)",
+    "power_limit_w": "power limit (W)",
+    "ecc": "ECC",
+    "mig": "MIG",
 }
-
+"""What reports call the facts of ``machine_info.gpu`` that a time may depend on."""
 
 GPU_FACTS = (
     *("slug", "uuid", "name", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "sm_clock_max_mhz"),
@@ -52,13 +42,20 @@ class Difference:
     new: str
 
 
+def facts(run: Run) -> dict[str, Any]:
+    """What a shift may come from besides the code, by the names of reports; None where the run does not say."""
+    of_gpu = {name: run.gpu.get(fact) for fact, name in GPU_NAMES.items()}
+    return {"commit": run.commit_label, "tier": run.tier, **of_gpu, "pytest-benchmark": run.benchmark_version}
+
+
 def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference, ...]:
-    """The facts that differ, in the order of ``FACTS``."""
+    """The facts that differ, in the order of ``facts``."""
+    sides = [[facts(run) for run in side] for side in (base, new)]
     found = []
-    for name, read in FACTS.items():
-        values = _values(base, read), _values(new, read)
-        if values[0] != values[1] or len(values[0]) > 1:
-            found.append(Difference(name, *(", ".join(side) for side in values)))
+    for name in sides[0][0]:
+        before, after = (sorted({_text(run[name]) for run in side}) for side in sides)
+        if before != after or len(before) > 1:
+            found.append(Difference(name, ", ".join(before), ", ".join(after)))
     return tuple(found)
 
 
@@ -69,9 +66,11 @@ def machine_code(base: tuple[Run, ...], new: tuple[Run, ...]) -> str | None:
     changed = [case for case in known if before[case] != after[case]]
     if not known:
         return None
+    one = len(known) == 1
+    record = "case that records it" if one else "cases that record it"
     if not changed:
-        return f"machine code: the same in all {len(known)} cases that record it"
-    return f"machine code: changed in {len(changed)} of {len(known)} cases that record it, first {changed[0]}"
+        return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
+    return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
 
 
 def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:
@@ -82,10 +81,6 @@ def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:
             if result.fingerprint:
                 found.setdefault(case, set()).add(result.fingerprint)
     return found
-
-
-def _values(runs: tuple[Run, ...], read: Reader) -> tuple[str, ...]:
-    return tuple(sorted({_text(read(run)) for run in runs}))
 
 
 def _text(value: object) -> str:

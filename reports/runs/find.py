@@ -59,7 +59,6 @@ class Archive:
                 raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
         self._read: dict[Path, Run | PeakgateError] = {}
         self._sessions: list[Session] | None = None
-        self._named: dict[str, Path] = {}
         self._notes: tuple[str, ...] = ()
 
     @cached_property
@@ -68,30 +67,26 @@ class Archive:
         found = {path for root in self.roots for path in root.rglob("*.json") if self._wanted(root, path)}
         return sorted(found, key=lambda path: (path.stat().st_mtime, str(path)), reverse=True)
 
-    def runs(self, most: int | None = None) -> list[Run]:
-        """The runs among the ``most`` newest files, by the time they were taken, oldest first."""
-        read = [self._load(path) for path in self.files[:most]]
-        return sorted((run for run in read if isinstance(run, Run)), key=lambda run: (run.taken, str(run.path)))
-
     def sessions(self) -> list[Session]:
         """What the runs are, by the time they were taken, oldest first."""
         if self._sessions is None:
-            files = self.files
-            self._named = {str(file.absolute()): file for file in files}
-            reading = read_sessions(files, cache_folder() / INDEX)
-            # Whether a date is in the future changes with time, so it is not in the index.
-            future = [(each, strict.wrong_date(each.taken, runfile.now())) for each in reading.sessions]
-            kept = [session for session, problem in future if problem is None]
-            self._sessions = sorted(kept, key=lambda session: (session.taken, session.path))
-            refused = [f"passed over: {session.path}: {problem}" for session, problem in future if problem]
-            self._notes = (*reading.notes, *refused)
+            self._sessions, self._notes = _in_short(self.files)
         return self._sessions
 
-    def read(self, sessions: Sequence[Session]) -> list[Run]:
-        """These of ``sessions()`` in full; what cannot be read is passed over, its error raised where none can be."""
-        read = [self._load(self._named[session.path]) for session in sessions]
+    def newest(self, most: int) -> list[Session]:
+        """Those of the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
+        files = self.files[:most]
+        if self._sessions is None:
+            return _in_short(files)[0]
+        names = {str(file.absolute()) for file in files}
+        return [session for session in self._sessions if session.path in names]
+
+    def read(self, sessions: Sequence[Session], *, needed: bool = True) -> list[Run]:
+        """These sessions in full, but for what cannot be read; the error of it where one is ``needed`` and none is."""
+        files = {str(file.absolute()): file for file in self.files}
+        read = [self._load(files[session.path]) for session in sessions]
         runs = [run for run in read if isinstance(run, Run)]
-        for error in read if not runs else ():
+        for error in read if needed and not runs else ():
             if isinstance(error, PeakgateError):
                 raise error
         return runs
@@ -148,8 +143,9 @@ def find_side(wanted: str, archive: Archive) -> Side:
         runs = _search(wanted, archive)
         notes = archive.notes()
     kept = without_copies(runs)
-    if len(kept) < len(runs):
-        notes += (f"{wanted}: {len(runs) - len(kept)} of {len(runs)} files are copies of a session, counted once",)
+    if copies := len(runs) - len(kept):
+        are = "is a copy" if copies == 1 else "are copies"
+        notes += (f"{wanted}: {copies} of {len(runs)} files {are} of a session, counted once",)
     slugs = sorted({run.slug for run in kept})
     if len(slugs) > 1:
         raise PeakgateError(
@@ -168,12 +164,22 @@ def apart(base: Side, new: Side) -> tuple[Side, Side]:
     return Side(base.label, kept, (*base.notes, note)), new
 
 
-def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Run, ...]:
+def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Session, ...]:
     """Other saved sessions of the first side's GPU model: they show how far unchanged code varies between sessions."""
     on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
     slug = sides[0].runs[0].slug
-    others = {(run.taken, run.uuid): run for run in archive.runs(HISTORY_FILES) if run.slug == slug}
-    return tuple(run for session, run in others.items() if session not in on_a_side)
+    others = {(each.taken, each.uuid): each for each in archive.newest(HISTORY_FILES) if each.slug == slug}
+    return tuple(session for key, session in others.items() if key not in on_a_side)
+
+
+def _in_short(files: Sequence[Path]) -> tuple[list[Session], tuple[str, ...]]:
+    """The sessions in these files, oldest first, and a note on each file that was passed over."""
+    reading = read_sessions(files, cache_folder() / INDEX)
+    # Whether a date is in the future changes with time, so it is not in the index.
+    future = [(each, strict.wrong_date(each.taken, runfile.now())) for each in reading.sessions]
+    kept = [session for session, problem in future if problem is None]
+    refused = [f"passed over: {session.path}: {problem}" for session, problem in future if problem]
+    return sorted(kept, key=lambda session: (session.taken, session.path)), (*reading.notes, *refused)
 
 
 def _folder(path: Path) -> list[Run]:

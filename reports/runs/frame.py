@@ -16,8 +16,7 @@ import pandas as pd
 from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import GPU_FACTS
 from peakgate.reports.runs.find import Archive, find_side
-from peakgate.reports.runs.index import Session, environment
-from peakgate.reports.runs.runfile import TEXTS, UNUSABLE, CaseResult, Run, Unmeasured
+from peakgate.reports.runs.runfile import TEXTS, CaseResult, Run, Unmeasured
 from peakgate.verdict import Verdict
 
 TEXT, NUMBER, FLAG = "string", "float64", "bool"
@@ -33,8 +32,6 @@ RUN_COLUMNS: Mapping[str, str] = {
     "benchmark_version": TEXT,
     **{f"gpu_{name}": "object" for name in GPU_FACTS},
 }
-SAME_IN_BOTH = ("taken", "commit", "dirty", "whole")
-"""Columns and facts of a run, and of a session, that have one name."""
 
 CASE_COLUMNS: Mapping[str, str] = dict.fromkeys((field.name for field in fields(CaseResult)), NUMBER) | {
     **dict.fromkeys((*TEXTS, "case", "verdict", "reason"), TEXT),
@@ -91,29 +88,11 @@ def to_runs(frame: pd.DataFrame) -> tuple[Run, ...]:
     return tuple(_run(str(name), rows.to_dict("records")) for name, rows in plain.groupby("run", sort=False))
 
 
-def to_sessions(frame: pd.DataFrame) -> tuple[Session, ...]:
-    """The runs of a frame in short, as a history needs them: what ``index.read_sessions`` reads of their files."""
-    return tuple(_session(run) for run in to_runs(frame))
-
-
-def _session(run: Run) -> Session:
-    usable = [each for each in run.cases.values() if each.verdict not in UNUSABLE and not each.host_bound]
-    facts = {name: getattr(run, name) for name in (*SAME_IN_BOTH, "slug", "uuid", "driver", "tier")}
-    return Session(
-        **facts,
-        path=str(run.path),
-        times_us={each.case: each.time_us for each in usable},
-        fingerprints={each.case: each.fingerprint for each in usable if each.fingerprint},
-        environment=environment(run.gpu),
-        clocks_mhz={each.case: each.sm_clock_mhz for each in usable if each.sm_clock_mhz},
-    )
-
-
 def _run_facts(run: Run) -> dict[str, Any]:
     return {
         "run": str(run.path),
         "run_tier": run.tier,
-        **{name: getattr(run, name) for name in (*SAME_IN_BOTH, "device", "benchmark_version")},
+        **{name: getattr(run, name) for name in ("taken", "commit", "dirty", "whole", "device", "benchmark_version")},
         **{f"gpu_{name}": run.gpu.get(name) for name in GPU_FACTS},
     }
 

@@ -13,8 +13,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,9 +24,19 @@ from typing import Any
 import orjson
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.reports.runs.runfile import UNUSABLE, about, load_document, read_median, refuse, session_facts, text_of
+from peakgate.reports.runs.runfile import (
+    PLAIN_NUMBERS,
+    UNUSABLE,
+    Run,
+    about,
+    load_document,
+    read_median,
+    refuse,
+    session_facts,
+    text_of,
+)
 
-INDEX_SCHEMA = 2
+INDEX_SCHEMA = 3
 
 FEWEST_TO_SHARE = 100
 """Fewer new files than this are read here: another process takes as long to start as a score of them to read."""
@@ -35,19 +46,22 @@ UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
 """Facts of a run's machine that its times may depend on, and that no commit changes."""
 
+SAME_IN_BOTH = ("taken", "commit", "dirty", "slug", "uuid", "driver", "tier", "whole")
+"""The facts that a run and its session have under one name."""
+
 State = tuple[int, int]
 """A file's time of change in nanoseconds and its size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A saved run in short: what choosing runs and a history need of it.
+    """A saved run in short: what choosing runs, a history and the noise between sessions need of it.
 
-    ``times_us`` are the medians of the cases it could decide, without those whose time depends on the host as much as
-    on the GPU; ``fingerprints`` the cubin hashes of those that have one.
+    ``times_us`` are the medians of the cases it could decide, but for ``host_bound_us``, of those whose time depends on
+    the host as much as on the GPU. Of both, ``fingerprints`` are the cubin hashes and ``clocks_mhz`` the SM clocks
+    while they were timed, where known, and ``libraries`` the cases that the driver or a vendor's library did.
     ``whole`` is False for a selection of cases. Unknown texts are None, an unknown commit is ``unknown``.
-    ``environment`` are the facts of ``ENVIRONMENT`` that the run knows, as texts; ``clocks_mhz`` the SM clocks while
-    the cases were timed, of those that have one.
+    ``environment`` are the facts of ``ENVIRONMENT`` that the run knows, as texts.
     """
 
     path: str
@@ -63,6 +77,13 @@ class Session:
     fingerprints: Mapping[str, str]
     environment: Mapping[str, str] = field(default_factory=dict)
     clocks_mhz: Mapping[str, float] = field(default_factory=dict)
+    libraries: frozenset[str] = frozenset()
+    host_bound_us: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def timed_us(self) -> Mapping[str, float]:
+        """The median of every case that it could decide."""
+        return {**self.times_us, **self.host_bound_us}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +122,9 @@ def read_session(file: Path) -> Session | str:
 
 def read_sessions(files: Sequence[Path], index: Path) -> Reading:
     """Every run among ``files``; what is no run is passed over with a note. ``index`` is brought up to date."""
-    known = _known(index)
+    known: Entries = {}
+    with suppress(OSError):
+        known = from_text(index.read_bytes()) or {}
     states = {str(file.absolute()): file.stat() for file in files}
     entries = {
         name: known[name]
@@ -120,13 +143,6 @@ def read_sessions(files: Sequence[Path], index: Path) -> Reading:
     return Reading(tuple(each for each in found if isinstance(each, Session)), tuple(notes))
 
 
-def _known(index: Path) -> Entries:
-    try:
-        return from_text(index.read_bytes()) or {}
-    except OSError:
-        return {}
-
-
 def read_here(names: Sequence[str]) -> Entries:
     """Read these files one after the other, in this process."""
     entries: Entries = {}
@@ -141,9 +157,10 @@ def _read(names: Sequence[str]) -> Entries:
     processes = len(os.sched_getaffinity(0)) if len(names) >= FEWEST_TO_SHARE else 1
     if processes == 1:
         return read_here(names)
-    with ThreadPoolExecutor(processes) as threads:
-        shares = threads.map(_read_elsewhere, [names[start::processes] for start in range(processes)])
-        return {name: entry for share in shares for name, entry in share.items()}
+    own, *others = (names[start::processes] for start in range(processes))
+    with ThreadPoolExecutor(len(others)) as threads:
+        elsewhere = threads.map(_read_elsewhere, others)
+        return {name: entry for share in (read_here(own), *elsewhere) for name, entry in share.items()}
 
 
 def _read_elsewhere(names: Sequence[str]) -> Entries:
@@ -168,15 +185,15 @@ def to_text(entries: Entries) -> bytes:
             records[name]["error"] = found
             continue
         facts = {key: getattr(found, key) for key in Session.__slots__}
-        cases, prints = tuple(found.times_us), tuple(found.fingerprints.get(case) for case in found.times_us)
-        clocks = tuple(found.clocks_mhz.get(case) for case in found.times_us)
-        facts |= {
-            "taken": found.taken.isoformat(),
-            "times_us": list(found.times_us.values()),
-            "fingerprints": lists.setdefault(prints, len(lists)),
-            "clocks_mhz": lists.setdefault(clocks, len(lists)),
-            "cases": lists.setdefault(cases, len(lists)),
+        shared: dict[str, Iterable[str | float | None]] = {
+            "cases": found.timed_us,
+            "fingerprints": map(found.fingerprints.get, found.timed_us),
+            "clocks_mhz": map(found.clocks_mhz.get, found.timed_us),
+            "libraries": sorted(found.libraries),
+            "host_bound_us": found.host_bound_us,
         }
+        facts |= {"taken": found.taken.isoformat(), "times_us": list(found.timed_us.values())}
+        facts |= {key: lists.setdefault(tuple(values), len(lists)) for key, values in shared.items()}
         records[name]["session"] = facts
     document = {"schema": INDEX_SCHEMA, "lists": [list(each) for each in lists], "records": records}
     try:
@@ -204,25 +221,46 @@ def _digest(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
 
 
+def in_short(run: Run | Session) -> Session:
+    """What a history and the noise between sessions need of a run that was read in full."""
+    if isinstance(run, Session):
+        return run
+    usable = [each for case, each in run.cases.items() if each.verdict not in UNUSABLE and case not in run.unmeasured]
+    return Session(
+        path=str(run.path),
+        **{name: getattr(run, name) for name in SAME_IN_BOTH},
+        times_us={each.case: each.time_us for each in usable if not each.host_bound},
+        fingerprints={each.case: each.fingerprint for each in usable if each.fingerprint},
+        environment=environment(run.gpu),
+        clocks_mhz={each.case: each.sm_clock_mhz for each in usable if each.sm_clock_mhz},
+        libraries=frozenset(each.case for each in usable if each.library),
+        host_bound_us={each.case: each.time_us for each in usable if each.host_bound},
+    )
+
+
 def _session(file: Path) -> Session:
     document = load_document(file)
     not_measured = about(file, document).get("not_measured", [])
     if not isinstance(not_measured, list):
         refuse(file, "peakgate.not_measured is not a list", "measure again")
     undecided = [each.get("case") for each in not_measured if isinstance(each, dict)]
-    times_us, fingerprints, clocks_mhz, cases = {}, {}, {}, set()
+    times_us: dict[str, float] = {}
+    host_bound_us: dict[str, float] = {}
+    fingerprints, clocks_mhz, libraries, cases = {}, {}, set(), set()
     for index, benchmark in enumerate(document["benchmarks"]):
         extra, case, median_s = read_median(file, benchmark, index)
         if case in cases:
             refuse(file, f"case {case} is in it twice", "measure again: a case id names one benchmark")
         cases.add(case)
-        if str(extra.get("verdict")) in UNUSABLE or case in undecided or extra.get("host_bound"):
+        if str(extra.get("verdict")) in UNUSABLE or case in undecided:
             continue
-        times_us[case] = median_s * 1e6
+        (host_bound_us if extra.get("host_bound") else times_us)[case] = median_s * 1e6
         if fingerprint := text_of(file, extra, "fingerprint", case):
             fingerprints[case] = fingerprint
-        clock_mhz = extra.get("sm_clock_mhz")
-        if isinstance(clock_mhz, int | float) and clock_mhz > 0:
+        elif extra.get("registers") is None:
+            libraries.add(case)
+        clock_mhz: Any = extra.get("sm_clock_mhz")
+        if type(clock_mhz) in PLAIN_NUMBERS and clock_mhz > 0:
             clocks_mhz[case] = float(clock_mhz)
     gpu = document["machine_info"]["gpu"]
     return Session(
@@ -234,6 +272,8 @@ def _session(file: Path) -> Session:
         fingerprints=fingerprints,
         environment=environment(gpu),
         clocks_mhz=clocks_mhz,
+        libraries=frozenset(libraries),
+        host_bound_us=host_bound_us,
     )
 
 
@@ -247,12 +287,13 @@ def _entry(record: Mapping[str, Any], lists: Sequence[Sequence[Any]]) -> tuple[S
     if "error" in record:
         return (changed_ns, size), str(record["error"])
     facts = dict(record["session"])
-    cases, prints = lists[facts.pop("cases")], lists[facts["fingerprints"]]
-    clocks = lists[facts["clocks_mhz"]]
+    cases = lists[facts.pop("cases")]
     facts["taken"] = datetime.fromisoformat(facts["taken"])
     facts["times_us"] = dict(zip(cases, facts["times_us"], strict=True))
-    facts["fingerprints"] = {case: each for case, each in zip(cases, prints, strict=True) if each}
-    facts["clocks_mhz"] = {case: each for case, each in zip(cases, clocks, strict=True) if each}
+    for name in ("fingerprints", "clocks_mhz"):
+        facts[name] = {case: each for case, each in zip(cases, lists[facts[name]], strict=True) if each}
+    facts["host_bound_us"] = {case: facts["times_us"].pop(case) for case in lists[facts["host_bound_us"]]}
+    facts["libraries"] = frozenset(lists[facts["libraries"]])
     return (changed_ns, size), Session(**facts)
 
 

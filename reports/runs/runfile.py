@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import orjson
 from peakgate.case import EMULATOR_SLUG, SCHEMA
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.reports.runs import strict
 from peakgate.verdict import FAULTY, Verdict
 
@@ -272,18 +273,19 @@ def _cases(path: Path, benchmarks: Sequence[object]) -> tuple[Mapping[str, CaseR
             disagreeing.append(result.case)
     if not disagreeing:
         return cases, ()
-    note = f"{path}: time_us is not stats.median in {len(disagreeing)} cases (first: {disagreeing[0]}); the stats count"
+    where = f"{counted(len(disagreeing), 'case')} (first: {disagreeing[0]})"
+    note = f"{path}: time_us is not stats.median in {where}; the stats count"
     return cases, (note,)
 
 
 def read_median(path: Path, benchmark: object, index: int) -> tuple[Mapping[str, Any], str, float]:
     """The ``extra_info`` of benchmark number ``index``, its case id and its median in seconds, checked."""
-    record = _mapping(path, benchmark, f"benchmarks[{index}]")
-    extra = _mapping(path, record.get("extra_info"), f"benchmarks[{index}].extra_info")
+    record = _mapping(path, benchmark, "benchmarks[{}]", index)
+    extra = _mapping(path, record.get("extra_info"), "benchmarks[{}].extra_info", index)
     case = extra.get("case")
     if not isinstance(case, str) or not case or strict.too_long(case):
         refuse(path, f"benchmarks[{index}] has no extra_info.case", "name a run saved by the suite")
-    median_s = _number(path, _mapping(path, record.get("stats"), f"stats of {case}"), "median", case)
+    median_s = _number(path, _mapping(path, record.get("stats"), "stats of {}", case), "median", case)
     if median_s is None or median_s <= 0:
         refuse(path, f"stats.median of {case} is {median_s!r}, not a time in seconds", "measure again")
     if problem := strict.wrong_time(median_s):
@@ -345,9 +347,10 @@ def _verdict(path: Path, value: object, case: str) -> Verdict:
         )
 
 
-def _mapping(path: Path, value: object, where: str) -> Mapping[str, Any]:
+def _mapping(path: Path, value: object, where: str, *of: object) -> Mapping[str, Any]:
+    """The value if it is a table; ``where`` it stands is composed of its ``{}`` and ``of`` in an error alone."""
     if not isinstance(value, dict):
-        refuse(path, f"{where} is not a table", "name a run saved by the suite")
+        refuse(path, f"{where.format(*of)} is not a table", "name a run saved by the suite")
     return value
 
 

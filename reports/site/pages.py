@@ -23,7 +23,8 @@ from peakgate.reports.history import page as history_page
 from peakgate.reports.history.changes import ChangePoint
 from peakgate.reports.history.page import Address
 from peakgate.reports.history.report import header, open_line
-from peakgate.reports.history.trend import Trend, session_name
+from peakgate.reports.history.steps import session_name
+from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import html, template
 from peakgate.reports.render.page import Line, Page, tone
 from peakgate.reports.render.template import TEMPLATES
@@ -136,7 +137,7 @@ class CasePages:
         history, own = self.trend.history, self.changes.get(case, [])
         finding = self.findings[case]
         chart, words = history_page.chart_of(history, self.rows[case], own)
-        times = history.time_us.iloc[self.rows[case]].to_numpy().tolist()
+        times = history.time_us[self.rows[case]].tolist()
         lines = [
             f"<tr>{about}<td>{time_us:.5g}"
             for about, time_us in zip(self.abouts, times, strict=True)

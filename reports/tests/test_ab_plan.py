@@ -40,11 +40,24 @@ def test_a_family_that_launches_otherwise_is_measured_whole() -> None:
     assert planned.measured == tuple(case for case in BASE if case.startswith("b."))
 
 
-def test_what_has_no_machine_code_is_always_measured() -> None:
-    library = {"x.cublas-8": Identity(None, "1", "cublas_sgemm")}
-    planned = plan(library, library, sentinels=0, durations_us={})
-    assert planned.measured == ("x.cublas-8",)
-    assert reasons(planned, library, library) == {"x.cublas-8": "no machine code to compare: always measured"}
+def test_what_has_neither_machine_code_nor_a_version_is_always_measured() -> None:
+    called = {"x.called-8": Identity(None, "1", "callable")}
+    planned = plan(called, called, sentinels=0, durations_us={})
+    assert planned.measured == ("x.called-8",)
+    assert reasons(planned, called, called) == {"x.called-8": "nothing says whether it changed: always measured"}
+
+
+def test_a_library_is_measured_only_where_its_version_or_its_call_differs() -> None:
+    before, newer, otherwise = (
+        {"x.cublas-8": Identity(None, contract, "cublas_sgemm", version)}
+        for contract, version in (("1", "cuBLAS 13.1"), ("1", "cuBLAS 13.2"), ("2", "cuBLAS 13.1"))
+    )
+    assert plan(before, before, sentinels=5, durations_us={}).unchanged == {"x.cublas-8": "cuBLAS 13.1"}
+    for after, why in ((newer, "library changed"), (otherwise, "contract changed")):
+        planned = plan(before, after, sentinels=0, durations_us={})
+        assert reasons(planned, before, after) == {"x.cublas-8": why}
+    asked = plan(before, before, sentinels=0, durations_us={}, measure_unchanged=True)
+    assert reasons(asked, before, before) == {"x.cublas-8": "unchanged, measured on request"}
 
 
 def test_a_plan_says_why_each_case_is_measured() -> None:

@@ -35,10 +35,10 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     spent = reported(tmp_path)["wall_s"]
     assert [(name, spent[name]["processes"]) for name in ("proof", "screen", "confirm")] == [
         ("proof", 2),
-        ("screen", 8),
+        ("screen", 4),
         ("confirm", 8),
     ]
-    assert "screen 2 of 4, head, 6 cases, about" in captured.err
+    assert "screen 2 of 2, head, 6 cases, about" in captured.err
 
 
 def test_processes_run_in_turns_that_alternate_and_only_the_first_of_a_side_proves(tmp_path: Path) -> None:
@@ -66,6 +66,16 @@ def test_suspects_alone_are_confirmed_beside_the_sentinels(tmp_path: Path) -> No
     confirming = [cases for _, _, *cases in ran(tmp_path)][10:]
     assert confirming
     assert all(PAD in cases and len(cases) < len(LADDER) for cases in confirming)
+
+
+def test_what_few_pairs_settle_is_screened_no_further(tmp_path: Path) -> None:
+    sides = FakeSide(noise=0.0001), FakeSide(dict.fromkeys(LADDER, "changed"), slower(PAD, 1.3), noise=0.0001)
+    assert ab(tmp_path, *sides, "--pairs", "8") == 1
+    verdict = reported(tmp_path)
+    assert verdict["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
+    assert [verdict["wall_s"][stage]["processes"] for stage in ("screen", "confirm")] == [8, 8]
+    screening = [cases for _, _, *cases in ran(tmp_path)][2:10]
+    assert [PAD in cases for cases in screening] == [True] * 4 + [False] * 4  # plain after two pairs
 
 
 def test_sentinels_that_move_together_leave_the_run_undecided(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_case_without_repeats_keeps_the_single_run_rule_beside_those_with(save
     result = compare(saved.side(both), saved.side(both), history)
     assert shift(result, "sgemm.fresh-4096").resolvable_percent == pytest.approx(3)
     assert shift(result).resolvable_percent < 2
-    assert any("1 of 16 cases were never repeated" in note for note in result.notes)
+    assert any("1 of 16 cases was never repeated" in note for note in result.notes)
 
 
 WITHOUT = {case: us for case, us in LADDER.items() if case != PAD}

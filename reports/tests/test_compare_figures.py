@@ -198,4 +198,4 @@ def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> 
         row("f", Verdict.SAME),
         row("g", Verdict.SAME, Shift(0.02, 0.01, called=False)),
     ]
-    assert [each.case for each in sorted(rows, key=judge._badness)] == ["d", "e", "b", "g", "c", "f", "a"]
+    assert [each.case for each in sorted(rows, key=judge.badness)] == ["d", "e", "b", "g", "c", "f", "a"]

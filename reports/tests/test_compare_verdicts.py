@@ -209,8 +209,8 @@ def test_whether_the_machine_code_changed_is_a_note_where_both_sides_record_it(s
         saved.side({"a.b": 100.0}, extra={"a.b": {"fingerprint": print_}}) for print_ in (None, "a" * 16, "b" * 16)
     )
     assert not [note for note in judge.compare(plain, first).notes if note.startswith("machine code")]
-    assert "machine code: changed in 1 of 1 cases that record it, first a.b" in judge.compare(first, second).notes
-    assert "machine code: the same in all 1 cases that record it" in judge.compare(first, first).notes
+    assert "machine code: changed in 1 of 1 case that records it, first a.b" in judge.compare(first, second).notes
+    assert "machine code: the same in the case that records it" in judge.compare(first, first).notes
 
 
 def test_an_empty_frame_is_named_by_its_side(saved: Saved) -> None:

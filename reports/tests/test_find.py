@@ -154,7 +154,7 @@ def test_a_copied_file_is_no_second_session(runs: Path) -> None:
     save(runs, "copy", document(day=3, commit=SECOND))
     side = find_side(str(runs), Archive([runs]))
     assert len(side.runs) == 3
-    assert "copies" in side.notes[0]
+    assert "1 of 4 files is a copy" in side.notes[0]
     assert len(without_copies([*side.runs, *side.runs])) == 3
 
 
@@ -177,7 +177,7 @@ def test_by_default_benchmarks_and_baseline_runs_are_searched_and_nothing_else(
     save(tmp_path / "baselines" / "nvidia-h200" / "runs", "kept", document(day=2))
     save(tmp_path / "baselines" / "nvidia-h200", "stray", document(day=3))
     monkeypatch.chdir(tmp_path)
-    assert [run.path.stem for run in Archive().runs()] == ["fresh", "kept"]
+    assert [Path(session.path).stem for session in Archive().sessions()] == ["fresh", "kept"]
 
 
 def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(runs: Path, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(ru
     copy = save(tmp_path / "elsewhere", "edited", document({"a.b": 1.0}, day=1, commit=FIRST))
     archive = Archive([runs])
     sides = find_side(str(runs / "second.json"), archive), find_side(str(copy), archive)
-    assert [run.path.stem for run in find_history(archive, sides)] == ["third"]
+    assert [Path(session.path).stem for session in find_history(archive, sides)] == ["third"]
 
 
 def test_two_runs_of_a_large_archive_cost_the_reading_of_two_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

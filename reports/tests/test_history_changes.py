@@ -34,9 +34,9 @@ def test_a_step_is_found_however_long_ago_it_was(age: int) -> None:
     (change,) = find_changes(history(slowed(quiet(), 7, age, 0.04)))
     assert (change.case, change.cause, change.since) == (CASE, Cause.COMMITS, age)
     assert change.interval_percent[0] < 4.0 < change.interval_percent[1]
-    assert change.command is not None
-    assert change.command.startswith("peakgate ab ")
-    assert int(change.before.path[:4]) < 40 - age <= int(change.after.path[:4])
+    assert change.step.command is not None
+    assert change.step.command.startswith("peakgate ab ")
+    assert int(change.step.before.path[:4]) < 40 - age <= int(change.step.after.path[:4])
 
 
 def test_three_odd_sessions_of_five_are_no_step() -> None:
@@ -100,8 +100,8 @@ def test_a_run_is_the_likelier_the_more_often_a_case_visits_the_level_and_the_sh
 def test_a_shift_at_a_change_of_driver_is_the_drivers_and_names_no_commit() -> None:
     sessions = [session(number, driver="590.1" if number > 19 else "580.1") for number in range(40)]
     changes = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
-    assert [(each.cause, each.command, each.number) for each in changes] == [(Cause.ENVIRONMENT, None, 20)]
-    assert "driver 580.1 to 590.1" in changes[0].facts
+    assert [(each.cause, each.step.command, each.number) for each in changes] == [(Cause.ENVIRONMENT, None, 20)]
+    assert "driver 580.1 to 590.1" in changes[0].step.facts
 
 
 @pytest.mark.parametrize(("fact", "name"), [("nvrtc", "NVRTC"), ("cublas", "cuBLAS")])
@@ -109,14 +109,14 @@ def test_so_is_one_at_a_change_of_nvrtc_or_of_a_library(fact: str, name: str) ->
     sessions = [session(number, environment={fact: "2" if number > 19 else "1"}) for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
     assert change.cause is Cause.ENVIRONMENT
-    assert f"{name} 1 to 2" in change.facts
+    assert f"{name} 1 to 2" in change.step.facts
 
 
 def test_a_step_beside_a_change_of_driver_is_still_the_commits() -> None:
     sessions = [session(number, driver="590.1" if number > 12 else "580.1") for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 12, 0.03), sessions))
     assert change.cause is Cause.COMMITS
-    assert not any("driver" in fact for fact in change.facts)
+    assert not any("driver" in fact for fact in change.step.facts)
 
 
 def test_nothing_is_compared_between_two_gpus() -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_compared_between_two_gpus() -> None:
 def test_a_clock_that_changed_with_a_step_is_said() -> None:
     sessions = [session(number, clocks_mhz={CASE: 1980.0 if number < 25 else 1755.0}) for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 15, 0.05), sessions))
-    assert "SM clock 1980 to 1755 MHz" in change.facts
+    assert "SM clock 1980 to 1755 MHz" in change.step.facts
 
 
 def test_a_regression_is_open_until_a_later_step_mends_it() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT
+from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, badness
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import detect
 from peakgate.reports.history.detect import Finding, Window
@@ -138,7 +138,7 @@ def test_findings_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name()
         finding("e", Verdict.SAME),
         finding("f", Verdict.SAME, Shift(0.02, 0.01, called=False)),
     ]
-    assert [each.case for each in sorted(found, key=detect._badness)] == ["c", "d", "f", "b", "e", "a"]
+    assert [each.case for each in sorted(found, key=badness)] == ["c", "d", "f", "b", "e", "a"]
 
 
 def together(log_time: Floats, **parts: bool) -> Finding | None:

@@ -81,10 +81,10 @@ def test_an_open_or_impossible_choice_of_gpu_says_what_there_is(
 
 def test_parts_choose_cases_and_a_part_of_none_is_an_error() -> None:
     assert history([timed(1, "abc")], parts=["a", "c"]).cases == ("x.a", "x.c")
-    with pytest.raises(PeakgateError, match="none of the 3 cases in 1 runs has 'q' in its id"):
+    with pytest.raises(PeakgateError, match="none of the 3 cases in 1 run has 'q' in its id"):
         history([timed(1, "abc")], parts=["q"])
 
 
 def test_sessions_that_decided_nothing_are_an_error() -> None:
-    with pytest.raises(PeakgateError, match="none of the 0 cases in 1 runs was timed"):
+    with pytest.raises(PeakgateError, match="none of the 0 cases in 1 run was timed"):
         history([session(1, taken=datetime(2026, 1, 1, tzinfo=UTC))])

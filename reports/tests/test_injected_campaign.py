@@ -54,7 +54,7 @@ def test_pairs_measures_the_same_copies_many_times(sides: list[dict[str, Any]], 
     assert campaign.main([str(tmp_path), "pairs"]) == 0
     command = sides[0]["command"]
     assert sides[0]["marks"] == [False, True]
-    assert [option(command, name) for name in ("--pairs", "--confirm-pairs")] == ["100", "2"]
+    assert [option(command, name) for name in ("--pairs", "--confirm-pairs")] == ["60", "2"]
 
 
 def test_mutants_changes_heads_kernels_only_and_leaves_the_verdicts(
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_a_campaign_with_130(monkeypatch: pytest.MonkeyPatch, tmp_pa
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (["same", "stepps:2"], "'stepps:2': expected one of same, steps"),
+        (["same", "stepps:2"], "'stepps:2': expected one of same, same-pairs, steps"),
         (["same:x"], "'same:x': expected"),
         (["one", "--alone", "nobody"], "no mutant is named 'nobody'"),
     ],

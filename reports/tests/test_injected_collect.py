@@ -40,8 +40,10 @@ def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: i
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     there = tmp_path / "campaign"
-    measured(there / "same-1", "same", "t.copy-1", lost=0)
+    measured(there / "same-1", "same", "t.copy-1")
     measured(there / "same-2", "same", "t.copy-1")
+    measured(there / "same-pairs-1", "same-pairs", "t.copy-1", lost=0)
+    measured(there / "same-pairs-2", "same-pairs", "t.copy-1")
     measured(there / "pairs-1", "pairs", COPY)
     measured(there / "steps-1", "steps", COPY)
     measured(there / "mutants-1", "mutants", "t.pad-1")
@@ -62,9 +64,9 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     same = read_times(record, Experiment.SAME)
     assert sorted(same["pair"].unique()) == [1, 2, 3], "a pair that left no run file keeps its number"
     assert set(same["case"]) == {"t.copy-1"}, "a case that its process distrusts is left out"
-    assert same["median_us"].unique().tolist() == [11.0, 10.0]
+    assert same["time_us"].unique().tolist() == [11.0, 10.0]
     copies = read_times(record, Experiment.STEPS)
-    assert sorted(copies["pair"].unique()) == [0, 1, 2, 3], "pairs to resample from join those of whole runs"
+    assert sorted(copies["pair"].unique()) == [0, 1], "a whole run's later pairs lack what earlier ones settled"
     gates, truth = read_facts(record)
     assert truth == {Cell(5, 10): 0.011}
     assert [gate.experiment for gate in gates] == ["mutants", "same", "same", "steps"], "pairs are no gate"
@@ -90,11 +92,12 @@ def test_what_a_campaign_did_not_measure_stays_as_the_record_has_it(out: Path, t
     before = {path.name: path.read_bytes() for path in record.iterdir()}
     later = tmp_path / "later"
     measured(later / "same-1", "same", "t.copy-2")
+    measured(later / "same-pairs-1", "same-pairs", "t.copy-2")
     assert collect.main([str(later), "--commit", "def", "--record", str(record)]) == 0
     changed = {path.name for path in record.iterdir() if path.read_bytes() != before[path.name]}
     assert changed == {"same.csv.gz", "injected.json"}
     facts, kept = json.loads((record / "injected.json").read_text()), json.loads(before["injected.json"])
-    assert [facts["origins"][name]["commit"] for name in ("same", "steps", "mutants")] == ["def", "abc", "abc"]
+    assert [facts["origins"][name]["commit"] for name in ("same-pairs", "pairs", "mutants")] == ["def", "abc", "abc"]
     assert facts["planted"] == kept["planted"]
     assert sorted(gate["experiment"] for gate in facts["gates"]) == ["mutants", "same", "steps"]
 
@@ -111,8 +114,10 @@ def test_a_record_of_another_driver_is_not_added_to(out: Path, tmp_path: Path, c
 @pytest.mark.parametrize(
     ("lost", "message"),
     [
-        ("same-*/timing.json", "no same-* in it with pairs"),
-        ("[ps]*s-1/timing.json", "no steps-* in it"),
+        ("same-[12]/timing.json", "no same-* in it with pairs"),
+        ("same-pairs-*/timing.json", "no same-pairs-* in it with pairs"),
+        ("steps-1/timing.json", "no steps-* in it"),
+        ("pairs-1/timing.json", "no pairs-* in it"),
         ("mutants-1/timing.json", "no mutants-* in it"),
         ("mutants-1/mutants.json", "mutants.json: FileNotFoundError"),
         ("same-1/ab.json", "ab.json: FileNotFoundError"),

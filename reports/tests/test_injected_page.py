@@ -24,7 +24,14 @@ def times(times_us: dict[str, float], pairs: int, seed: int) -> pd.DataFrame:
     """Pairs of processes with 0.1 % between processes; copies of 100pm are 10 % slower on head."""
     rng = np.random.default_rng(seed)
     rows = [
-        ("screen", pair, side, case, us * rng.normal(1, 0.001) * (1.1 if side == "head" and "100pm" in case else 1))
+        (
+            "screen",
+            pair,
+            side,
+            case,
+            us * rng.normal(1, 0.001) * (1.1 if side == "head" and "100pm" in case else 1),
+            None,
+        )
         for pair in range(pairs)
         for side in ("base", "head")
         for case, us in times_us.items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
 import json
 import os
 import queue
@@ -21,12 +22,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
-from peakgate.build import bounded
+from peakgate.build import bounded, nvrtc
 from peakgate.build.nvrtc import CompilationFailed, Compiled
+from peakgate.common.cache import cache_folder
 
 MOST_IDLE = os.cpu_count() or 1
 """As many as compile at once; whoever is through ends them with ``end_all``."""
-NICE = 5
+MOST_BEGUN = 8
+"""As many start before the process that measures has imported; more would take the processors from it."""
+
+NICE = 19
 """Whoever measures, or compiles what is wanted first, comes before what is compiled meanwhile."""
 
 _LENGTH = struct.Struct("<Q")
@@ -73,6 +78,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
 
     def ask(self, request: bytes) -> dict[str, Any] | None:
         """The answer; None where the process exceeded a limit or crashed, after which it is gone."""
@@ -109,6 +116,13 @@ class _Worker:
         return data[_LENGTH.size :]
 
 
+def begin() -> None:
+    """Start some before it is known what to compile, where no kernel is in the cache yet."""
+    if not (cache_folder() / "cubin").exists():
+        with _lock:
+            _idle.extend(_Worker() for _ in range(min(MOST_BEGUN, MOST_IDLE) - len(_idle)))
+
+
 @atexit.register
 def end_all() -> None:
     """End the processes that wait for work; the next source starts new ones."""
@@ -126,9 +140,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the compiler prints is no answer
-    os.nice(NICE)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
+    with contextlib.suppress(CompilationFailed):
+        nvrtc.version()  # loads the library, before there is anything to compile
     while True:
         found = _answer(json.loads(requests.get()))
         answer = json.dumps({**found, "used_s": time.process_time()}).encode()
@@ -144,8 +159,6 @@ def _receive(stream: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
 
 
 def _answer(request: Sequence[Any]) -> dict[str, Any]:
-    from peakgate.build import nvrtc  # noqa: PLC0415  (under the limits)
-
     source, name, options, headers, names = request
     try:
         compiled = nvrtc.compile_to_cubin(source, name, options, headers, names)

@@ -241,7 +241,16 @@ class CpuDevice:
     def refusal(self, case: Case) -> str | None:
         return not_emulated(case)
 
-    def prebuild(self, cases: Sequence[Case]) -> None:
+    def expect_prebuild(self) -> None:
+        """No process waits for that."""
+
+    def prebuild(
+        self,
+        cases: Sequence[Case],
+        *,
+        checked: bool = True,  # noqa: ARG002  (NumPy's references need no build)
+        meanwhile: Callable[[Case], None] | None = None,  # noqa: ARG002  (all processors compile)
+    ) -> None:
         prebuild(cases)
 
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:

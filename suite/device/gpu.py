@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import cupy
@@ -34,6 +35,9 @@ _CLOSED: list[GpuDevice] = []
 """Kept to the end of the process: their events and modules would free themselves in a context that is gone."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
+
+_GLANCE_S = 0.02
+"""Between two looks at what other processes compile."""
 
 
 def _text_bytes(case: Case) -> int:
@@ -66,6 +70,7 @@ class GpuDevice:
         self._attributes = cupy.cuda.Device(index).attributes
         self._stream: SampleStream | None = None
         self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
+        self._built: dict[tuple[Stage, Defines], Cubin] = {}
         self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._room: Array | None = None
@@ -109,14 +114,15 @@ class GpuDevice:
 
     def build(self, case: Case) -> Cubin:
         """The case's machine code for this GPU."""
-        begun = self._building.pop((case.stage, case.defines), None)
-        if begun is None:
-            return self._cubin(case)
-        try:
-            return begun.result()
-        finally:
-            if not self._building:
-                nvrtc_process.end_all()
+        key = case.stage, case.defines
+        if key not in self._built:
+            begun = self._building.pop(key, None)
+            try:
+                self._built[key] = begun.result() if begun else self._cubin(case)
+            finally:
+                if not self._building:
+                    nvrtc_process.end_all()
+        return self._built[key]
 
     def functions(self, built: Cubin, case: Case) -> list[Any]:
         """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
@@ -139,7 +145,12 @@ class GpuDevice:
                 functions[kernel].max_dynamic_shared_size_bytes = shared
         return [functions[each.kernel] for each in case.launches]
 
-    def prebuild(self, cases: Sequence[Case]) -> None:
+    def expect_prebuild(self) -> None:
+        references.make_contexts()
+
+    def prebuild(
+        self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
+    ) -> None:
         """Begin all builds, and wait until every reference is compiled and half of the processors are free again.
 
         A case whose build is not done by then waits for it when it is prepared.
@@ -149,13 +160,20 @@ class GpuDevice:
         ordered = sorted(distinct.items(), key=lambda item: -_text_bytes(item[1]))
         processors = os.cpu_count() or 1
         versions = (self.facts.compute_capability, self.facts.nvrtc, self.facts.cupy)
-        with references.compiled_ahead(cases, self.facts.index, versions):
+        with references.compiled_ahead(cases if checked else (), self.facts.index, versions) as compiling:
             pool = ThreadPoolExecutor(max_workers=processors)
             self._building = {key: pool.submit(self._cubin, case) for key, case in ordered}
             pool.shutdown(wait=False)
-            pending = set(self._building.values())
-            while len(pending) > processors // 2:
-                pending = wait(pending, return_when=FIRST_COMPLETED).not_done
+            builds = dict(self._building)
+            # From the end: the references' processes come from the front.
+            left = [case for case in reversed(cases) if case.stage.source is not None] if meanwhile else []
+            while compiling() or sum(not build.done() for build in builds.values()) > processors // 2:
+                ready = next((case for case in left if builds[case.stage, case.defines].done()), None)
+                if meanwhile and ready:
+                    left.remove(ready)
+                    meanwhile(ready)
+                else:
+                    time.sleep(_GLANCE_S)
 
     def _cubin(self, case: Case) -> Cubin:
         assert self.capability is not None
@@ -217,6 +235,7 @@ class GpuDevice:
 
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
+        references.end()
         stream = self.sample_stream(SamplingPlan().batch)
         self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
         for _ in range(400):

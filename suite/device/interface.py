@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 from peakgate.build.cubin import Resources
@@ -121,8 +121,18 @@ class Device(Protocol):
         """Why this device cannot run the case; None when it can."""
         ...
 
-    def prebuild(self, cases: Sequence[Case]) -> None:
-        """Build what the cases need, in parallel; build errors are left to ``prepare``."""
+    def expect_prebuild(self) -> None:
+        """Let processes that will compile come onto the device; until ``prebuild`` has ended nothing may be timed."""
+        ...
+
+    def prebuild(
+        self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
+    ) -> None:
+        """Build what the cases need, in parallel, and where results are ``checked`` what their references need.
+
+        As long as that takes, ``meanwhile`` may be called, once with each case whose kernel is built. Build errors are
+        left to ``prepare``. Without references nothing of it is on the GPU.
+        """
         ...
 
     def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import PackageNotFoundError, version
+
+from peakgate.device import driver
 
 CUBLAS_WHEELS = ("nvidia-cublas", "nvidia-cublas-cu12")
 
@@ -15,3 +18,14 @@ def cublas_version() -> str | None:
         except PackageNotFoundError:
             continue
     return None
+
+
+def library_behind(operation: str) -> str:
+    """What does the work of an operation of the device (``operations.names``), with its version.
+
+    A cuBLAS that is no wheel is the machine's, and so the same for all processes of one environment.
+    """
+    if operation == "cublas_sgemm":
+        return f"cuBLAS {cublas_version() or 'of the machine'}"
+    found = re.search(r"\d+\.\d+[.\d]*", driver.driver_version() or "")
+    return f"driver {found[0] if found else 'of the machine'}"

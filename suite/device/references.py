@@ -4,7 +4,8 @@ In one process CuPy compiles one kernel after the other, however many threads as
 reference that none has taken, and computes it on a small problem and on its largest. What is missing afterwards CuPy
 compiles when it is needed.
 
-``python -m peakgate.device.references PARENT INDEX CLAIMS`` is one such process; case ids are its input.
+``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads CONTEXT, then a folder and case ids,
+a line each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,36 +30,72 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group, end_with_parent
 from peakgate.project import catalogue
 
-MOST_PROCESSES = 12
+MOST_PROCESSES = 4
+"""The driver makes contexts one after the other, 0.1 s each on an H200, and compiling everything takes 4 s of one
+processor: eight processes took longer than four would, twelve longer still."""
+
 LONGEST_S = 60.0
+
+CONTEXT = "context"
+"""A line that lets a process make its CUDA context."""
 
 
 @contextmanager
-def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[None]:
+def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[Callable[[], bool]]:
     """Beside what is done in the block, have the cases' references compiled for the GPU with this CUDA index.
 
-    Done once for the same references and ``versions``, of what compiles them; nothing that fails here matters.
+    Gives what says whether that goes on; the block ends with it. Done once for the same references and ``versions``, of
+    what compiles them; nothing that fails here matters.
     """
     marks = {_mark(key, versions): case for key, case in distinct(cases).items()}
     wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
     count = min(MOST_PROCESSES, os.cpu_count() or 1, len(wanted))
     if count < 2:
-        yield
+        end()
+        none = cupy_cache() / "reference-none"
+        if not none.exists():
+            write_whole(none, "")  # for `begin`
+        yield lambda: False
         return
-    ids = "\n".join(case.id for case in wanted.values()).encode()
+    ids = "\n".join(case.id for case in different_first(wanted.values()))
+    begun = _begun or [_started(index) for _ in range(count)]
     with tempfile.TemporaryDirectory(prefix="peakgate-references-") as claims:
-        processes = [_started(index, claims, ids) for _ in range(count)]
+        for process in begun:
+            _tell(process, f"{CONTEXT}\n{claims}\n{ids}", last=True)
         try:
-            yield
-            codes = [process.wait(LONGEST_S) for process in processes]
+            until = time.monotonic() + LONGEST_S
+            yield lambda: time.monotonic() < until and any(process.poll() is None for process in begun)
+            codes = [process.wait(LONGEST_S) for process in begun]
             if not any(codes):
                 for mark in wanted:
                     write_whole(mark, "")
         except (subprocess.TimeoutExpired, OSError):
             return
         finally:
-            for process in processes:
+            for process in begun:
                 end_group(process)
+            end()
+
+
+_begun: list[subprocess.Popen[bytes]] = []
+
+
+def begin(index: int) -> None:
+    """Start the processes for this GPU before it is known what to compile, where nothing is in the cache yet."""
+    if not any(cupy_cache().glob("reference-*")):
+        _begun.extend(_started(index) for _ in range(min(MOST_PROCESSES, os.cpu_count() or 1)))
+
+
+def make_contexts() -> None:
+    """Let what ``begin`` started make CUDA contexts: only once this process has its own, which may be the only one."""
+    for process in _begun:
+        _tell(process, f"{CONTEXT}\n")
+
+
+def end() -> None:
+    """End what ``begin`` started, whether it was wanted or not."""
+    while _begun:
+        end_group(_begun.pop())
 
 
 def _mark(key: str, versions: Sequence[str]) -> Path:
@@ -73,55 +112,84 @@ def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
             settings: Mapping[str, Any] = getattr(reference, "keywords", {})
             # Numbers are sizes; other settings choose between kernels.
             named = [name if isinstance(value, int) else f"{name}={value}" for name, value in sorted(settings.items())]
-            given = [
-                (buffer.role.name, buffer.dtype, len(buffer.shape))
-                for buffer in case.arguments
-                if isinstance(buffer, Buffer) and buffer.role in (Role.IN, Role.INOUT)
-            ]
-            function = getattr(getattr(reference, "func", reference), "__qualname__", "")
-            key = repr((case.family, function, named, given))
+            key = repr((*_function(case), named))
             found[key] = max(found.get(key, case), case, key=lambda each: each.buffer_bytes)
     return found
 
 
-def _started(index: int, claims: str, ids: bytes) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "peakgate.device.references", str(os.getpid()), str(index), claims],
+def different_first(cases: Iterable[Case]) -> list[Case]:
+    """First a case of each reference function: what is compiled at the same time is not the same then."""
+    met: Counter[Any] = Counter()
+    turns = []
+    for case in cases:
+        turns.append((met[_function(case)], case))
+        met[_function(case)] += 1
+    return [case for _, case in sorted(turns, key=lambda turn: turn[0])]
+
+
+def _function(case: Case) -> tuple[str, str, tuple[tuple[str, str, int], ...]]:
+    """The case's reference without its settings, and types and dimensions of what it is given."""
+    given = [
+        (buffer.role.name, buffer.dtype, len(buffer.shape))
+        for buffer in case.arguments
+        if isinstance(buffer, Buffer) and buffer.role in (Role.IN, Role.INOUT)
+    ]
+    name = getattr(getattr(case.reference, "func", case.reference), "__qualname__", "")
+    return case.family, name, tuple(given)
+
+
+def _started(index: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "peakgate.device.references", str(os.getpid()), str(index)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def _tell(process: subprocess.Popen[bytes], what: str, *, last: bool = False) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(ids)
-        process.stdin.close()
-    return process
+        process.stdin.write(what.encode())
+        process.stdin.flush()
+    if last:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
-def main(parent: int, index: int, claims: Path) -> None:
-    """Compile for one reference after the other that no other process has claimed, by a file in ``claims``."""
+def main(parent: int, index: int) -> None:
+    """Compile for one reference after the other that no other process has claimed, by a file in a folder."""
     if not end_with_parent(parent):
         return
     import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
 
-    cupy.cuda.Device(index).use()
     by_id = {case.id: case for case in catalogue.cases(Scale.BENCH)}
+    cupy.cuda.runtime.getDeviceCount()  # finds the driver and makes no context
+    cupy.cuda.nvrtc.getVersion()  # loads the library
+    if not sys.stdin.readline():
+        return
+    cupy.cuda.Device(index).use()
+    cupy.cuda.runtime.free(0)
+    told = [line for line in sys.stdin.read().splitlines() if line != CONTEXT]
+    if not told:
+        return
+    claims, ids = Path(told[0]), told[1:]
     if _claimed(claims, "stream"):
         SampleStream(0, 1)
-    for case_id in sys.stdin.read().split():
-        if case_id in by_id and _claimed(claims, hashlib.sha256(case_id.encode()).hexdigest()):
-            case = by_id[case_id]
-            # Arrays beyond 2 GiB, and some sizes, have kernels of their own.
-            for problem in (*sorted(catalogue.probes(case), key=lambda probe: probe.buffer_bytes)[-1:], case):
+    for case_id in ids:
+        if case_id in by_id and _claimed(claims, case_id):
+            # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own.
+            for problem in (*catalogue.probes(by_id[case_id]), by_id[case_id]):
                 with contextlib.suppress(Exception):  # the run meets it again and reports it
-                    _compute(cupy, problem)
+                    _compute(cupy, problem, claims)
     cupy.cuda.runtime.deviceSynchronize()
+    os._exit(0)  # the driver frees faster what is on the GPU than Python does piece by piece
 
 
-def _compute(cupy: Any, problem: Case) -> None:
-    """Do with a reference what a run does, on arrays of any content."""
+def _compute(cupy: Any, problem: Case, claims: Path) -> None:
+    """Do with a reference what a run does, on arrays of any content; what many references need, one process does."""
     from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
 
     reference: Any = problem.reference
@@ -129,22 +197,25 @@ def _compute(cupy: Any, problem: Case) -> None:
     given = [buffer for buffer in buffers if buffer.role in (Role.IN, Role.INOUT)]
     given += [buffer for _, buffer in problem.stage.constants]
     for buffer in given:
-        elements.random_array((1,), buffer.dtype, 0)
+        if _claimed(claims, f"random {buffer.dtype}"):
+            elements.random_array((1,), buffer.dtype, 0)
     wanted = reference(cupy, [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given])
     written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
     for buffer, expected in zip(written, wanted, strict=True):
-        elements.compared(cupy.zeros(buffer.shape, buffer.dtype), expected)
-        cupy.zeros(1, np.uint8).fill(1)
+        if _claimed(claims, f"compared {buffer.dtype} {expected.dtype}"):
+            output = cupy.zeros(buffer.shape, buffer.dtype)
+            output.view(np.uint8).fill(1)
+            elements.compared(output, expected)
 
 
 def _claimed(claims: Path, name: str) -> bool:
     """Whether this process is the first to ask for it."""
     try:
-        (claims / name).touch(exist_ok=False)
+        (claims / hashlib.sha256(name.encode()).hexdigest()).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

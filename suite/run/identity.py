@@ -2,10 +2,10 @@
 
 Prints one JSON object, case id to ``{"code": ..., "contract": ...}``, for the GPU that is there or the architecture
 named with ``--capability 9.0``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-compile; a case of the device's own operations, or of a benchmark test, has ``operation`` instead, its name: no code of
-ours says whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
-tolerance, and the reference's output on the edge-size problems. A case whose code and contract are equal on two
-commits cannot differ.
+compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its work
+and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract`` is a
+digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on the
+edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,16 +23,12 @@ from peakgate.build.cubin import BuildError, cubin
 from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
+from peakgate.device.libraries import library_behind
 from peakgate.project import catalogue, config
-from peakgate.run.benchmark_tests import collected
 from peakgate.run.contract import digest_of, kernel_text, saved_files
-from peakgate.run.given import OPERATION
 from peakgate.verdict import ExitCode
 
 Identity = dict[str, Any]
-
-CALLABLE: Identity = {"operation": OPERATION, "contract": OPERATION}
-"""Of every benchmark test: no machine code is known, so it is always measured."""
 
 
 def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, Identity]:
@@ -41,19 +37,20 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     def code(case: Case) -> Identity:
         if case.stage.operation is not None:
-            return {"operation": case.stage.operation}
+            return {"operation": case.stage.operation, "library": library_behind(case.stage.operation)}
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
         except BuildError:
             return {"code": None}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        codes = list(pool.map(code, runnable))
-    digests = _ReferenceDigests()
-    return {
-        case.id: built | {"contract": contract(case, digests.of(case))}
-        for case, built in zip(runnable, codes, strict=True)
-    }
+        codes = pool.map(code, runnable)
+        digests = _ReferenceDigests()
+        contracts = [contract(case, digests.of(case)) for case in runnable]  # while other processes compile
+        return {
+            case.id: built | {"contract": agreed}
+            for case, built, agreed in zip(runnable, codes, contracts, strict=True)
+        }
 
 
 def contract(case: Case, expected: str) -> str:
@@ -94,13 +91,21 @@ def main(arguments: list[str]) -> int:
         capability = parse_capability(options.capability)
         cases = catalogue.cases(Scale.BENCH, Tier(options.tier))
         found = identities([case for case in cases if options.case in ("", case.id)], capability)
-        if options.case not in found:
-            called = collected(config.current(), [case.id for case in cases])
-            found |= {case: CALLABLE for case in called if options.case in ("", case)}
+        if options.case not in found and config.current().benchmarks:
+            found |= _benchmark_tests([case.id for case in cases], options.case)
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(found, indent=1))
     return ExitCode.OK
+
+
+def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Identity]:
+    """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
+    from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
+    from peakgate.run.given import OPERATION  # noqa: PLC0415
+
+    called = collected(config.current(), kernels)
+    return {case: {"operation": OPERATION, "contract": OPERATION} for case in called if wanted in ("", case)}
 
 
 def parse_capability(text: str | None) -> tuple[int, int]:

@@ -34,7 +34,7 @@ from peakgate.run.given import case_of
 from peakgate.run.journal import Finished, finished
 from peakgate.run.link import AB_VARIABLE, AGAIN, FRESH, Link
 from peakgate.run.publish import VERDICT_FILE
-from peakgate.run.session import Outcome, Session, no_room
+from peakgate.run.session import LostEarly, Outcome, Session, no_room
 from peakgate.run.status_line import StatusLine
 from peakgate.run.turn import Turn
 from peakgate.verdict import ExitCode, Judgement, Verdict, exit_code
@@ -67,6 +67,10 @@ class KernelRun:
         self.session, self.known = _session(self._options)
         self.session.expect = self.link.expect
         self.session.launch_limit_s = self._options.peakgate_launch_limit
+        self._doubts: list[str] = []
+        if not self._turn.given:
+            self._doubts = self.session.look()
+            self.session.device.expect_prebuild()
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.ahead: dict[str, Outcome] = {}
@@ -100,13 +104,15 @@ class KernelRun:
         self._selected = self._selection(session)
         if session.config.option.collectonly or not self._selected:
             return
-        self._begin_turn()
+        ahead = self._begin_turn()
         run = self.session
         tier = {case.id for case in self.known.listed(run.tier)}
         run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
         run.wall_s["start"] = self._wall_s()
-        if (found := run.look()) and self._options.peakgate_strict and not self.before.restarts:
-            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(found)}")
+        if self._turn.given:
+            self._doubts = run.look()
+        if self._doubts and self._options.peakgate_strict and not self.before.restarts:
+            _undecided(self.link, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
         if self.before.below:
             reported = again.counted(len(self.before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
@@ -116,8 +122,11 @@ class KernelRun:
             run.begin(
                 [case for case in remaining if not self.known.objection(case)],
                 self.before.roofs,
-                prebuild=not self._options.peakgate_no_prebuild,
+                prebuild=not (ahead or self._options.peakgate_no_prebuild),
+                prove_early=self.link.supervised,
             )
+        except LostEarly as lost:
+            self.keep(run.failed(lost.case, lost.error))  # a fresh process measures the others
         except (MemoryError, RuntimeError) as fault:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
@@ -130,16 +139,23 @@ class KernelRun:
         self.status.built()
         self._end_turn()
 
-    def _begin_turn(self) -> None:
-        """Wait for this process's turn, where turns are given, and only then open the device."""
+    def _begin_turn(self) -> bool:
+        """Wait for this process's turn, where turns are given, and only then open the device.
+
+        Whether the builds were read from the cache meanwhile: without references that takes no GPU.
+        """
         if not self._turn.given:
-            return
+            return False
+        ahead = not self.session.checks
+        if ahead:
+            self.session.device.prebuild(self._selected, checked=False)
         self._turn.wait()
         self._began = time.monotonic()
         try:
             opened(self.session.device, self._options.peakgate_device)
         except CannotDecide as error:
             _undecided(self.link, str(error))
+        return ahead
 
     def _end_turn(self) -> None:
         """Where turns are given, measure every case now and leave the GPU to the next process: pytest takes its time.

@@ -1,7 +1,7 @@
 """The process that measures: pytest with our tests, our plug-ins and no others.
 
-``python -m peakgate.run.pytest_run`` is what the supervisor starts. Without one (the processes of an A/B) ``peakgate
-bench`` measures in its own process.
+The supervisor's child (``run.child``) calls it; without a supervisor (the processes of an A/B) ``peakgate bench`` does,
+in its own process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from peakgate.common.processes import end_with_parent
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -75,15 +74,3 @@ def measure(arguments: Sequence[str]) -> int:
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         sys.stderr.write(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED)
     return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
-
-
-def main(arguments: Sequence[str]) -> int:
-    """As the supervisor's child: ended by the kernel when the supervisor is gone, whatever ended that."""
-    supervisor, root, *given = arguments
-    if not end_with_parent(int(supervisor)):
-        return ExitCode.INTERRUPTED
-    return measure([*fixed_arguments(Path(root)), *given])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -46,6 +46,14 @@ class WrongResult(Exception):
     """A kernel whose output is not what it must be; the message says where."""
 
 
+class LostEarly(Exception):
+    """A case whose kernel took the GPU's context with it before the first case was measured, and how."""
+
+    def __init__(self, case: Case, error: Exception) -> None:
+        super().__init__(f"{case.id}: {error}")
+        self.case, self.error = case, error
+
+
 FRESH_SEED = 1009
 """Of the input data after timing: a result kept from an earlier launch is wrong on it."""
 
@@ -123,6 +131,7 @@ class Session:
     launch_limit_s: float | None = None
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
+    _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
     _proven_again: set[Any] = field(default_factory=set)
     _reference: tuple[Any, Sequence[Array]] | None = None
 
@@ -134,14 +143,31 @@ class Session:
         return found
 
     def begin(
-        self, selected: Sequence[Case], roofs: Mapping[str, float] | None = None, *, prebuild: bool = True
+        self,
+        selected: Sequence[Case],
+        roofs: Mapping[str, float] | None = None,
+        *,
+        prebuild: bool = True,
+        prove_early: bool = False,
     ) -> None:
-        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known."""
+        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known.
+
+        With ``prove_early`` builds are proven on their edge-size problems as long as others are being compiled; then
+        LostEarly may be raised.
+        """
         wanted = roof_cases() if self.device.peaks is not None and self.wants_roofs and roofs is None else []
         with self._timed("build"):
-            self.expect("build", build_limit_s(len(selected)), None)
+            limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
+            self.expect("build", limit_s, None)
+
+            def meanwhile(case: Case) -> None:
+                if case.id in asked:
+                    self._prove_early(case)
+                    self.expect("build", limit_s, None)
+
             if prebuild:
-                self.device.prebuild([*selected, *wanted])
+                early = meanwhile if prove_early and self.checks else None
+                self.device.prebuild([*selected, *wanted], checked=self.checks, meanwhile=early)
         with self._timed("warm up"):
             self.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()
@@ -199,7 +225,7 @@ class Session:
         if key in self._proven_again:
             return None
         self._proven_again.add(key)
-        smallest = min(self.probes(case), key=lambda probe: probe.buffer_bytes, default=None)
+        smallest = min(self._probes_of(case), key=lambda probe: probe.buffer_bytes, default=None)
         if smallest is None or isinstance(smallest.reference, tuple):
             return None  # a saved result is that of the saved or usual data
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
@@ -271,6 +297,16 @@ class Session:
     def verdicts(self) -> list[Verdict]:
         return [outcome.judgement.verdict for outcome in self.outcomes]
 
+    def _prove_early(self, case: Case) -> None:
+        """Run the edge-size problems of a case's build; what is wrong with it is reported where the case is proven."""
+        if self.device.refusal(case):
+            return
+        try:
+            self._prove_build(case)
+        except (WrongResult, KernelFault, MemoryError, PeakgateError) as error:
+            if self.device.lost is not None:
+                raise LostEarly(case, error) from None
+
     def _prove_build(self, case: Case) -> int:
         """Run the probes of a build once, whichever case asks first; how many there are."""
         key = _build(case)
@@ -282,12 +318,19 @@ class Session:
         return known
 
     def _run_probes(self, case: Case) -> int | WrongResult:
-        probes = self.probes(case)
+        probes = self._probes_of(case)
         for probe in probes:
             result = self._check(self.device.prepare(probe), case)
             if result.mismatch is not None:
                 return WrongResult(f"ragged problem {probe.size}: {result.mismatch}")
         return len(probes)
+
+    def _probes_of(self, case: Case) -> Sequence[Case]:
+        """The edge-size problems of a case's build."""
+        key = _build(case)
+        if key not in self._known_probes:
+            self._known_probes[key] = self.probes(case)
+        return self._known_probes[key]
 
     def _check(self, launchable: Launchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""

@@ -159,7 +159,7 @@ class _Supervisor:
     def _watch(self, arguments: Sequence[str]) -> Ended:
         """One measuring process, from its start to its end."""
         reading, writing = os.pipe()
-        command = [sys.executable, "-P", "-m", "peakgate.run.pytest_run", str(os.getpid()), str(self._project.root)]
+        command = [sys.executable, "-P", "-m", "peakgate.run.child", str(os.getpid()), str(self._project.root)]
         from_us = [f"--peakgate-link={writing}", f"--peakgate-journal={self._journal.path}"]
         from_us += [f"--benchmark-storage=file://{self._places.staging / 'saved'}"]
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []

@@ -79,6 +79,19 @@ def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(
     assert not nvrtc_process._idle
 
 
+def test_nvrtcs_processes_begin_ahead_only_where_no_kernel_is_in_the_cache(tmp_path, monkeypatch):
+    nvrtc_process = pytest.importorskip("peakgate.build.nvrtc_process", reason="NVRTC is not installed")
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path))
+    monkeypatch.setattr(nvrtc_process, "_idle", [])
+    monkeypatch.setattr(nvrtc_process, "_Worker", lambda: "process")
+    nvrtc_process.begin()
+    assert nvrtc_process._idle == ["process"] * min(nvrtc_process.MOST_BEGUN, nvrtc_process.MOST_IDLE)
+    nvrtc_process._idle.clear()
+    (tmp_path / "cubin").mkdir()
+    nvrtc_process.begin()
+    assert nvrtc_process._idle == []
+
+
 def test_nvrtcs_process_ends_with_the_one_that_started_it():
     pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
     from peakgate.build import nvrtc_process  # noqa: PLC0415

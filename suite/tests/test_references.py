@@ -1,5 +1,7 @@
 """Which references are compiled ahead on a GPU, and when."""
 
+import io
+import os
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +28,14 @@ def test_a_reference_is_compiled_once_per_settings_types_and_dimensions_on_its_l
     assert list(references.distinct(cases).values()) == [*cases[1:5], cases[6]]
 
 
+def test_references_with_kernels_of_their_own_come_first():
+    cases = [given(partial(scaled, count=1, by=float(by)), 8) for by in range(3)] + [
+        given(doubled, 8),
+        given(doubled, 9),
+    ]
+    assert references.different_first(cases) == [cases[0], cases[3], cases[1], cases[4], cases[2]]
+
+
 def test_saved_results_and_reference_kernels_need_no_compiling():
     assert references.distinct([given((Path("saved.npy"),), 8), given(make_case(), 8), given(None, 8)]) == {}
 
@@ -36,14 +46,14 @@ def test_what_was_compiled_ahead_once_starts_no_process_again(tmp_path, monkeypa
     started = []
 
     class Process:
-        pid = 0
-
         def wait(self, _seconds=0.0):
             return 0
 
-    def start(*arguments):
-        started.append(arguments)
-        return Process()
+    def start(index):
+        started.append(index)
+        process = Process()
+        process.stdin = io.BytesIO()
+        return process
 
     monkeypatch.setattr(references, "_started", start)
     cases = [given(doubled, 8), given(doubled, 8, 8)]
@@ -53,9 +63,52 @@ def test_what_was_compiled_ahead_once_starts_no_process_again(tmp_path, monkeypa
     assert len(started) == 4  # two for each set of versions
 
 
+def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(references.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(references, "_begun", [])
+    monkeypatch.setattr(references, "_started", lambda index: index)
+    references.begin(1)
+    assert references._begun == [1, 1, 1]
+    references._begun.clear()
+    (tmp_path / "reference-0").touch()
+    references.begin(1)
+    assert references._begun == []
+
+
+def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_and_the_cases(tmp_path, monkeypatch):
+    class Begun:
+        def __init__(self):
+            read, told = os.pipe()
+            self.told, self.stdin = os.fdopen(read), os.fdopen(told, "wb")
+
+        def wait(self, _seconds=0.0):
+            return 0
+
+        def poll(self):
+            return None
+
+    begun = [Begun(), Begun()]
+    ends = [process.told for process in begun]
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(references, "_begun", begun)
+    cases = [given(doubled, 8), given(doubled, 8, 8)]
+    references.make_contexts()
+    assert [end.readline() for end in ends] == ["context\n"] * 2
+    with references.compiled_ahead(cases, 0, ()) as compiling:
+        assert compiling()
+        for end in ends:
+            context, folder, *ids = end.read().splitlines()
+            assert (context, ids) == ("context", [case.id for case in cases])
+            assert "peakgate-references-" in folder
+            end.close()
+
+
 def test_a_process_that_fails_leaves_no_mark_that_all_is_compiled(tmp_path, monkeypatch):
     class Failing:
-        pid = 0
+        def __init__(self):
+            self.stdin = io.BytesIO()
 
         def wait(self, _seconds=0.0):
             return 1

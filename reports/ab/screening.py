@@ -1,0 +1,59 @@
+"""Which cases need further screening pairs; pure.
+
+Most cases show after a few pairs that a change as large as what is looked for is not there, and a kernel twice as slow
+needs no ten pairs to be a suspect. What is settled is not screened any further; every suspect is still decided on fresh
+pairs alone (``decide``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from peakgate.reports.ab.decide import RULED_OUT_P, SMALLEST_SHIFT, TO_BE_FOUND, Estimate, estimates, suspects
+from peakgate.reports.comparison.noise import Floats
+
+LOOKS = (2, 4, 6)
+"""After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
+
+FEWEST_TO_RULE_OUT = 4
+"""Pairs before a change is ruled out: two may agree by luck."""
+
+PLAIN_P = 0.001
+"""A case beyond SMALLEST_SHIFT at this unadjusted p is a suspect without further pairs."""
+
+
+def next_look(done: int, planned: int) -> int:
+    """How many pairs there are to be when the cases are looked at next; the planned ones at most."""
+    return next((look for look in LOOKS if done < look < planned), planned)
+
+
+def unsettled(screen: Floats, log_time: Floats) -> list[int]:
+    """The cases (rows) that need further pairs after these (columns of log ratios, NaN where not measured)."""
+    found = estimates(screen, log_time)
+    suspected = suspects(found)
+    return [
+        row
+        for row, estimate in enumerate(found)
+        if estimate is None or not (_plain(estimate) or (row not in suspected and _ruled_out(estimate)))
+    ]
+
+
+def as_screened(screen: Floats, log_time: Floats) -> Floats:
+    """Of all pairs (columns) those that would have been measured, the others NaN."""
+    taken = np.array(screen)
+    remaining = list(range(len(screen)))
+    for look in LOOKS:
+        if look < screen.shape[1]:
+            open_rows = set(unsettled(taken[:, :look], log_time))
+            settled = [row for row in remaining if row not in open_rows]
+            remaining = [row for row in remaining if row in open_rows]
+            taken[settled, look:] = np.nan
+    return taken
+
+
+def _plain(estimate: Estimate) -> bool:
+    direction = 1 if estimate.shift > 0 else -1
+    return abs(estimate.shift) > SMALLEST_SHIFT and estimate.p_value(direction) < PLAIN_P
+
+
+def _ruled_out(estimate: Estimate) -> bool:
+    return estimate.pairs >= FEWEST_TO_RULE_OUT and abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND

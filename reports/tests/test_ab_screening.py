@@ -1,0 +1,51 @@
+"""Which cases are screened further after a few pairs."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate.reports.ab import screening
+
+LOG_TIME = np.zeros(24)
+
+
+def pairs(shifts: dict[int, float], count: int = 4, noise: float = 0.0003) -> np.ndarray:
+    """Log ratios of so many pairs of two dozen cases, some of them shifted."""
+    found = np.random.default_rng(0).normal(0, noise, (len(LOG_TIME), count))
+    for row, shift in shifts.items():
+        found[row] += shift
+    return found
+
+
+def test_what_cannot_have_changed_much_and_what_plainly_did_need_no_further_pairs() -> None:
+    assert screening.unsettled(pairs({0: 0.3, 1: -0.05}), LOG_TIME) == []
+
+
+def test_two_pairs_rule_out_nothing_and_show_what_is_plain() -> None:
+    assert screening.unsettled(pairs({0: 0.3}, count=2), LOG_TIME) == list(range(1, 24))
+
+
+def test_a_suspect_that_is_not_plain_is_screened_further() -> None:
+    assert screening.unsettled(pairs({3: 0.002, 5: -0.002}), LOG_TIME) == [3, 5]
+
+
+def test_noisy_cases_are_screened_further_and_a_case_without_two_pairs_too() -> None:
+    assert screening.unsettled(pairs({}, noise=0.01), LOG_TIME) == list(range(24))
+    found = pairs({})
+    found[7, 1:] = np.nan
+    assert screening.unsettled(found, LOG_TIME) == [7]
+
+
+def test_looks_come_before_the_last_planned_pair_only() -> None:
+    assert [screening.next_look(done, 10) for done in (0, 2, 4, 6)] == [2, 4, 6, 10]
+    assert [screening.next_look(2, planned) for planned in (3, 4, 5)] == [3, 4, 4]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 99), st.floats(0.0001, 0.01))
+def test_what_is_settled_at_a_look_has_no_later_pair_and_the_rest_has_all(seed: int, noise: float) -> None:
+    every = np.random.default_rng(seed).normal(0, noise, (24, 10))
+    taken = screening.as_screened(every, LOG_TIME)
+    counts = np.isfinite(taken).sum(axis=1)
+    assert set(counts.tolist()) <= {2, 4, 6, 10}
+    assert set(np.flatnonzero(counts > 2)) == set(screening.unsettled(every[:, :2], LOG_TIME))
+    assert np.array_equal(taken[counts == 10], every[counts == 10])
