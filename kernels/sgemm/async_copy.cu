@@ -7,7 +7,7 @@
 // is there: for that it waits for nobody but itself. One barrier a tile serves three ends: the turned tile of A is
 // complete, all copies of B's tile have arrived, and the slot of the tile before is free.
 // Expect no more than warp_tiled where registers already reach one tile ahead: the turning costs what the copies save.
-// It pays where a chip's memory is farther away than one tile.
+// It pays where a GPU's memory is farther away than one tile.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory RING_FLOATS * 4 bytes.
 

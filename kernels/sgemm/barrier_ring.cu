@@ -4,7 +4,8 @@
 // - A barrier in two halves for each slot of the ring (ring_tile.cuh): a warp says that it has written its part and
 //   goes on. At __syncthreads() the slowest warp sets the pace of every slice; with two warps a scheduler there is
 //   nobody to fill the gap.
-// - A loop with next to nothing in it but multiply-adds: 92 of 100 instructions.
+// - A loop with next to nothing in it but multiply-adds, 92 of 100 instructions (ring_loop.cuh), whose addresses and loads
+//   are spelled for the two banks of the register file (offset_slices.cuh).
 // - Sums are detached from the registers that a float4 store needs, so that they can lie in the bank that suits the
 //   loop.
 // - Tiles are taken in bands, so that the blocks of a wave share their rows of A and columns of B in L2.
@@ -14,10 +15,9 @@
 // Launch: THREADS threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)), dynamic shared memory SLOTS *
 // FLOATS_OF_SLOT * 4 bytes.
 
+#include "offset_slices.cuh"
 #include "raster.cuh"
-#include "ring_tile.cuh"
-
-static_assert(K_GROUPS == 1, "every warp sums over all of k");
+#include "ring_loop.cuh"
 
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
@@ -26,7 +26,8 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     Ring ring = new_ring(slots);
     Sums sum = {};
     const int slices = (K + SLICE_DEPTH - 1) / SLICE_DEPTH;
-    multiply_slices<WHOLE>(sum, ring, A, B, M, N, K, first_row, first_col, 0, slices);
+    const OffsetSlices<WHOLE> from(ring, A, B, M, N, K, first_row, first_col, 0);
+    multiply_slices(sum, ring, from, slices);
     store_sums(sum, C, M, N, first_row, first_col);
 }
 

@@ -4,7 +4,7 @@
 // buffer after them. Nothing in between needs the loaded values, so about 500 multiply-adds a thread hide the latency
 // of device memory, and one barrier a tile remains. The last tile lies in buffer (tiles - 1) & 1, whatever the number
 // of tiles. On Hopper expect two thirds of the FMA peak from 2048 on; below that there are too few blocks to fill
-// the chip.
+// the GPU.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
 """One side where latency rules, one where the number of blocks does, one where the FMA units do."""
-BLOCKS_OF_A_FULL_CHIP = 132
+BLOCKS_OF_A_FULL_GPU = 132
 """About one block for each SM of a large GPU."""
 BEST = {
     128: "split_k",  # 32 tiles of 16 x 32: nothing but latency, so as many warps on a tile as help
@@ -127,7 +127,7 @@ class Entry:
         """The smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest."""
         for tiling in self.tilings[:-1]:
             across, down = tiling.blocks(problem)
-            if across * down <= BLOCKS_OF_A_FULL_CHIP:
+            if across * down <= BLOCKS_OF_A_FULL_GPU:
                 return tiling
         return self.tilings[-1] if self.tilings else None
 
@@ -151,7 +151,7 @@ def _stream_k(thread_cols: int) -> Tiling:
     cols = 16 * thread_cols
     shared = barrier_ring_bytes(rows=128, cols=cols, depth=8)
     return Tiling(
-        128, cols, shared_bytes=shared, defines=_defines({"THREAD_COLS": thread_cols}), persistent=BLOCKS_OF_A_FULL_CHIP
+        128, cols, shared_bytes=shared, defines=_defines({"THREAD_COLS": thread_cols}), persistent=BLOCKS_OF_A_FULL_GPU
     )
 
 
@@ -232,7 +232,7 @@ def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Ti
         work=Work(bytes=4 * (m * k + k * n + m * n), flops=2 * m * n * k),
         reference=product,
         size=problem.label,
-        variant="" if tiling is None or tiling.persistent in (0, BLOCKS_OF_A_FULL_CHIP) else f"b{tiling.persistent}",
+        variant="" if tiling is None or tiling.persistent in (0, BLOCKS_OF_A_FULL_GPU) else f"b{tiling.persistent}",
         defines=tiling.defines if tiling else (),
         tolerance=tolerance(k),
         roof="fma",

@@ -15,9 +15,11 @@
 #define WARPS_DOWN 2
 #define K_GROUPS 2
 #endif
+#define WRITE_STEP 1
 
+#include "pointer_slices.cuh"
 #include "raster.cuh"
-#include "ring_tile.cuh"
+#include "ring_loop.cuh"
 
 #define PITCH_OF_PARTIAL (TILE_COLS + 8)
 
@@ -58,7 +60,8 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     Ring ring = new_ring(slots);
     Sums sum = {};
     const int slices = (K + SLICE_DEPTH - 1) / SLICE_DEPTH;
-    multiply_slices<WHOLE>(sum, ring, A, B, M, N, K, first_row, first_col, 0, slices);
+    const PointerSlices<WHOLE> from(ring, A, B, M, N, K, first_row, first_col, 0);
+    multiply_slices(sum, ring, from, slices);
     add_groups(sum, retired(ring), C, M, N, first_row, first_col);
 }
 

@@ -8,17 +8,19 @@
 // memory and raise a flag. A block goes through its range backwards: the piece that others need is made first, the
 // piece that needs others last, so that hardly anybody waits.
 // A block waits only for blocks with a lower number, and takes its number when it starts: those it waits for are
-// running or done, so the wait ends however few blocks the chip runs at once. Sums are added in the order of the
+// running or done, so the wait ends however few blocks the GPU runs at once. Sums are added in the order of the
 // numbers: results repeat bit by bit. Flags and counter are back at zero at the end, ready for the next launch.
 //
 // Launch: THREADS threads, any number of blocks in x, dynamic shared memory SLOTS * FLOATS_OF_SLOT * 4 bytes.
 // `partial` has room for TILE_ROWS * TILE_COLS floats a block, `flags` for one unsigned a block and one more; both are
 // zero before the first launch.
 
-#include "raster.cuh"
-#include "ring_tile.cuh"
+#define WRITE_AFTER 1
+#define WRITE_STEP 1
 
-static_assert(K_GROUPS == 1, "every warp sums over all of k");
+#include "offset_slices.cuh"
+#include "raster.cuh"
+#include "ring_loop.cuh"
 
 // The ranges of the blocks in `units` slices: block n has first_unit(n) to first_unit(n + 1).
 struct Ranges {
@@ -137,8 +139,8 @@ __device__ __forceinline__ void make_segment(float* __restrict__ C, const float*
                                              int K, const Work& work, const Ranges& ranges, Ring ring) {
     const int slices = (K + SLICE_DEPTH - 1) / SLICE_DEPTH;
     Sums sum = {};
-    multiply_slices<WHOLE>(sum, ring, A, B, M, N, K, work.first_row, work.first_col, work.first_slice * SLICE_DEPTH,
-                           work.end_slice - work.first_slice);
+    const OffsetSlices<WHOLE> from(ring, A, B, M, N, K, work.first_row, work.first_col, work.first_slice * SLICE_DEPTH);
+    multiply_slices(sum, ring, from, work.end_slice - work.first_slice);
     if (work.end_slice < slices) {
         leave_sums(sum, partial, flags, work.block);
         return;

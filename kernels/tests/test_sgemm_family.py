@@ -13,7 +13,7 @@ from sgemm_builds import BUILDS, FOLDER, all_cases, builds, is_persistent, macro
 
 BENCH_SIDES = sgemm.BENCH_SIDES
 BEST = sgemm.BEST
-BLOCKS_OF_A_FULL_CHIP = sgemm.BLOCKS_OF_A_FULL_CHIP
+BLOCKS_OF_A_FULL_GPU = sgemm.BLOCKS_OF_A_FULL_GPU
 FAMILY = sgemm.FAMILY
 GATE_SIDES = sgemm.GATE_SIDES
 cases = sgemm.cases
@@ -74,19 +74,19 @@ def test_the_grid_covers_c_and_no_block_lies_outside_it() -> None:
 
 
 @pytest.mark.parametrize("case", BUILDS)
-def test_a_persistent_grid_fills_the_chip_and_has_scratch_for_every_block(case: Case) -> None:
+def test_a_persistent_grid_fills_the_gpu_and_has_scratch_for_every_block(case: Case) -> None:
     if not is_persistent(case):
         assert len(case.buffers) == 3
         return
     tile = macros(case)
     partial, flags = case.buffers[3:]
-    assert case.launch.grid == (BLOCKS_OF_A_FULL_CHIP, 1, 1)
+    assert case.launch.grid == (BLOCKS_OF_A_FULL_GPU, 1, 1)
     assert partial.shape == (case.launch.grid[0], tile["TILE_ROWS"] * tile["TILE_COLS"])
     assert (flags.shape, flags.dtype) == ((case.launch.grid[0] + 1,), "uint32")
 
 
 @pytest.mark.parametrize("case", BUILDS)
-def test_the_launch_fits_the_kernel_and_every_chip_it_runs_on(case: Case) -> None:
+def test_the_launch_fits_the_kernel_and_every_gpu_it_runs_on(case: Case) -> None:
     assert case.stage.source is not None
     tile = macros(case)
     ring_floats = tile.get("RING_FLOATS", tile.get("SLOTS", 0) * tile.get("FLOATS_OF_SLOT", 0))
@@ -134,7 +134,7 @@ def test_small_scale_holds_a_tidy_and_a_ragged_case_of_every_stage() -> None:
     assert all(found == ["128", "65x97x40"] for found in sizes.values()), sizes
 
 
-def test_a_stage_needs_more_than_the_oldest_chip_just_where_it_uses_newer_instructions() -> None:
+def test_a_stage_needs_more_than_the_oldest_gpu_just_where_it_uses_newer_instructions() -> None:
     newer = re.compile(r"cp\.async|mbarrier")
     needs = {stage.name for stage in FAMILY.stages if stage.min_capability > (7, 5)}
     assert needs == {path.stem for path in SOURCES if newer.search(text_of(path))}

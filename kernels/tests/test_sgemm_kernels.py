@@ -107,8 +107,8 @@ RING_STAGES = ("barrier_ring", "group_split", "stream_k")
 
 @pytest.mark.parametrize("stage", RING_STAGES)
 def test_a_wait_for_the_wrong_slice_of_the_ring_is_found(emulator: ModuleType, tmp_path: Path, stage: str) -> None:
-    right = "split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);"
-    header = edited(tmp_path, "ring_tile.cuh", right, "split_barrier_wait(ring.barrier(3), 0);")
+    right = "split_barrier_wait(from.barrier(0), ring.slice / SLOTS);"
+    header = edited(tmp_path, "ring_loop.cuh", right, "split_barrier_wait(from.barrier(3), 0);")
     probe = probe_of(stage, "130x260x144")
     if stage == "stream_k":
         probe = on_blocks(probe, 2)  # with more of them no block has more slices than the ring is filled with at once

@@ -1,4 +1,4 @@
-"""Writes the lab's tables into the pages of sgemm and transpose, or says which are not as the records have them.
+"""Writes the tables of this folder's page from its records, or says which are not as the records have them.
 
 tables.py [--write]
 """
@@ -6,15 +6,15 @@ tables.py [--write]
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+from peakgate.reports.ladder.markers import fill_page, inside, read_document, table
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[3]
-TRIED = {"barrier_ring": "barrier_ring-BGAP0-CPOS0-FL1-GV1-PIN0", "stream_k": "stream_k-BGAP1-CPOS1-FL1-GV1-PIN0"}
-"""The variants of sweep-2.csv with the loop that was spelled for the banks, by the stage whose loop they would be."""
+PAGE = HERE / "README.md"
+NEW = {"barrier_ring": "barrier_ring-BGAP0-CPOS0-FL1-GV1-PIN0", "stream_k": "stream_k-BGAP1-CPOS1-FL1-GV1-PIN0"}
+"""The variants of sweep-2.csv with the loop of today's stages, by stage."""
 SIDES = {
     1536: "stream_k",
     2048: "barrier_ring",
@@ -27,40 +27,54 @@ SIDES = {
 }
 
 
-def kept_and_tried() -> str:
-    """TFLOP/s of cuBLAS, of the stage and of the spelling that was tried, with the clock and power of the latter."""
+def earlier_and_new() -> str:
+    """TFLOP/s of cuBLAS, of the stages' earlier loop and of today's, with clock and power of the latter."""
     sweep = pd.read_csv(HERE / "sweep-2.csv").set_index(["side", "variant"])
-    lines = [
-        "| side | stage | cuBLAS | kept | tried | kept / cuBLAS | tried / cuBLAS | lowest MHz | highest W |",
-        "| --: | --- | --: | --: | --: | --: | --: | --: | --: |",
-    ]
+    head = ("side", "stage", "cuBLAS", "earlier", "new", "earlier / cuBLAS", "new / cuBLAS", "lowest MHz", "highest W")
+    rows = []
     for side, stage in SIDES.items():
-        library, kept, tried = (sweep.loc[(side, name)] for name in ("cublas", f"old_{stage}", TRIED[stage]))
-        lines.append(
-            f"| {side} | {stage} | {library.tflops:.1f} | {kept.tflops:.1f} | {tried.tflops:.1f} "
-            f"| {kept.tflops / library.tflops:.3f} | {tried.tflops / library.tflops:.3f} "
-            f"| {tried.min_sm_mhz:.0f} | {tried.max_w:.0f} |"
-        )
-    return "\n".join(lines)
+        library, earlier, new = (sweep.loc[(side, name)] for name in ("cublas", f"old_{stage}", NEW[stage]))
+        rates = [f"{each.tflops:.1f}" for each in (library, earlier, new)]
+        ratios = [f"{each.tflops / library.tflops:.3f}" for each in (earlier, new)]
+        rows.append((side, stage, *rates, *ratios, f"{new.min_sm_mhz:.0f}", f"{new.max_w:.0f}"))
+    return table(head, rows)
+
+
+def orders() -> str:
+    """TFLOP/s of the third sweep, by stage and side."""
+    sweep = pd.read_csv(HERE / "sweep-3.csv").set_index(["side", "variant"]).tflops
+    orders = ("old", "down", "pairs", "up", "a-first")
+    names = {
+        stage: (f"old_{stage}", f"{stage}-down", f"{stage}-pairs", f"{stage}-up", f"{stage}-a-first{suffix}")
+        for stage, suffix in (("group_split", ""), ("stream_k", "-up"), ("barrier_ring", ""))
+    }
+    rows = []
+    for stage, variants in names.items():
+        for side in sorted({side for side, name in sweep.index if name in variants}):
+            measured = [f"{sweep[side, name]:.1f}" if (side, name) in sweep.index else "–" for name in variants]
+            rows.append((stage, side, f"{sweep[side, 'cublas']:.1f}", *measured))
+    return table(("stage", "side", "cuBLAS", *orders), rows)
 
 
 def loops() -> str:
     """What the machine code of the loop lets expect, and what was measured while all SMs are busy, at 4096."""
-    lines = [
-        "| variant | instructions | bank conflicts | expected, % of peak | measured, % of peak |",
-        "| --- | --: | --: | --: | --: |",
-    ]
-    lines += [
-        f"| {row.variant} | {row.instructions} | {row.bank_conflicts} | {row.bound_percent_of_peak:.1f} "
-        f"| {row.percent_of_peak_while_busy:.1f} |"
+    head = ("variant", "instructions", "bank conflicts", "expected, % of peak", "measured, % of peak")
+    rows = [
+        (
+            row.variant,
+            row.instructions,
+            row.bank_conflicts,
+            f"{row.bound_percent_of_peak:.1f}",
+            f"{row.percent_of_peak_while_busy:.1f}",
+        )
         for row in pd.read_csv(HERE / "loops.csv").itertuples()
     ]
-    return "\n".join(lines)
+    return table(head, rows)
 
 
 def transposes() -> str:
-    """The copies, `hinted` and the five best variants of both sweeps, in % of the best copy of the same sweep."""
-    lines = ["| sweep | side | copy, GB/s | hinted | best variants |", "| --: | --: | --: | --: | --- |"]
+    """The copies, `hinted` and the three best variants of both sweeps, in % of the best copy of the same sweep."""
+    rows = []
     for number in (1, 2):
         sweep = pd.read_csv(HERE / f"transposes-{number}.csv")
         for side, part in sweep.groupby("side"):
@@ -68,32 +82,20 @@ def transposes() -> str:
             copy = part[copies].gbs.max()
             share = (100 * part.set_index("variant").gbs / copy)[~copies.to_numpy()].sort_values(ascending=False)
             best = ", ".join(f"`{name}` {value:.1f} %" for name, value in share.drop("hinted").head(3).items())
-            lines.append(f"| {number} | {side} | {copy:.0f} | {share['hinted']:.1f} % | {best} |")
-    return "\n".join(lines)
+            rows.append((number, side, f"{copy:.0f}", f"{share['hinted']:.1f} %", best))
+    return table(("sweep", "side", "copy, GB/s", "hinted", "best variants"), rows)
 
 
-TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "kept-and-tried": ("kernels/sgemm/README.md", kept_and_tried),
-    "loops": ("kernels/sgemm/README.md", loops),
-    "transposes": ("kernels/transpose/README.md", transposes),
-}
+TABLES = {"earlier-and-new": earlier_and_new, "orders": orders, "loops": loops, "transposes": transposes}
 
 
 def stale(*, write: bool) -> list[str]:
     """The tables that are not as the records have them; written anew if asked to."""
-    found = []
-    for name, (page, table) in TABLES.items():
-        path = ROOT / page
-        text = path.read_text(encoding="utf-8")
-        start, end = f"<!-- lab:{name} -->\n", f"\n<!-- /lab:{name} -->"
-        if text.count(start) != 1 or text.count(end) != 1:
-            sys.exit(f"{page}: expected one pair of markers lab:{name}")
-        before, _, rest = text.partition(start)
-        new = f"{before}{start}\n{table()}\n{rest[rest.index(end) :]}"
-        if new != text:
-            found.append(f"{page}: {name}")
-            if write:
-                path.write_text(new, encoding="utf-8")
+    now = {name: made() for name, made in TABLES.items()}
+    held = inside(read_document(PAGE), PAGE)
+    found = [name for name, text in now.items() if held.get(name) != text]
+    if found and write:
+        fill_page(PAGE, now)
     return found
 
 
