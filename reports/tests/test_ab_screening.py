@@ -20,8 +20,8 @@ def test_what_cannot_have_changed_much_and_what_plainly_did_need_no_further_pair
     assert screening.unsettled(pairs({0: 0.3, 1: -0.05}), LOG_TIME) == []
 
 
-def test_two_pairs_rule_out_nothing_and_show_what_is_plain() -> None:
-    assert screening.unsettled(pairs({0: 0.3}, count=2), LOG_TIME) == list(range(1, 24))
+def test_two_pairs_rule_out_nothing_and_show_what_moved_by_more_than_3_percent() -> None:
+    assert screening.unsettled(pairs({0: 0.3, 1: -0.04, 2: 0.02}, count=2), LOG_TIME) == list(range(2, 24))
 
 
 def test_a_suspect_that_is_not_plain_is_screened_further() -> None:
