@@ -20,6 +20,24 @@ static_assert(LOADS_OF_B * THREADS_OF_ROW * 4 == TILE_COLS, "its threads load a 
 static_assert(LOADS_OF_A == 1, "one float4 of A per thread");
 static_assert(K_GROUPS == 1, "every warp sums over all of k");
 
+// The four floats if they are wanted, else no change. Inline PTX, for a predicate instead of the branch that ptxas
+// sometimes makes of an `if`.
+__device__ __forceinline__ void read4_if(bool wanted, float4& into, const float* from) {
+#ifdef PEAKGATE_EMULATED
+    if (wanted) {
+        into = read4(from);
+    }
+#else
+    asm volatile("{\n"
+                 ".reg .pred wanted;\n"
+                 "setp.gt.s32 wanted, %5, 0;\n"
+                 "@wanted ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                 "}"
+                 : "+f"(into.x), "+f"(into.y), "+f"(into.z), "+f"(into.w)
+                 : "l"(from), "r"(static_cast<int>(wanted)));
+#endif
+}
+
 // WHOLE: the tile lies inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
 template <bool WHOLE>
 struct OffsetSlices {

@@ -27,24 +27,6 @@ __device__ __forceinline__ void write4(float* to, float4 value) {
     *reinterpret_cast<float4*>(to) = value;
 }
 
-// The four floats if they are wanted, else no change. Inline PTX, for a predicate instead of the branch that ptxas
-// sometimes makes of an `if`.
-__device__ __forceinline__ void read4_if(bool wanted, float4& into, const float* from) {
-#ifdef PEAKGATE_EMULATED
-    if (wanted) {
-        into = read4(from);
-    }
-#else
-    asm volatile("{\n"
-                 ".reg .pred wanted;\n"
-                 "setp.gt.s32 wanted, %5, 0;\n"
-                 "@wanted ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n"
-                 "}"
-                 : "+f"(into.x), "+f"(into.y), "+f"(into.z), "+f"(into.w)
-                 : "l"(from), "r"(static_cast<int>(wanted)));
-#endif
-}
-
 __device__ __forceinline__ void unpack(float4 value, float* to) {
     to[0] = value.x;
     to[1] = value.y;
