@@ -7,23 +7,14 @@ pairs alone (``decide``).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from peakgate.reports.ab.decide import RULED_OUT_P, SMALLEST_SHIFT, TO_BE_FOUND, Estimate, estimates, suspects
 from peakgate.reports.comparison.noise import Floats
 
-LOOKS = (2, 4, 6)
+LOOKS = (4, 6)
 """After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
 
-FEWEST_TO_RULE_OUT = 4
-"""Pairs before a change is ruled out: two may agree by luck."""
-
-GROSS_SHIFT = math.log1p(0.03)
-"""Before FEWEST_TO_RULE_OUT pairs only a larger shift is plain: what moves all cases of a process alike may have the
-same sign twice."""
-
-PLAIN_P = 0.001
+PLAIN_P = 1e-4
 """A case beyond SMALLEST_SHIFT at this unadjusted p is a suspect without further pairs."""
 
 
@@ -58,9 +49,8 @@ def as_screened(screen: Floats, log_time: Floats) -> Floats:
 
 def _plain(estimate: Estimate) -> bool:
     direction = 1 if estimate.shift > 0 else -1
-    least = SMALLEST_SHIFT if estimate.pairs >= FEWEST_TO_RULE_OUT else GROSS_SHIFT
-    return abs(estimate.shift) > least and estimate.p_value(direction) < PLAIN_P
+    return abs(estimate.shift) > SMALLEST_SHIFT and estimate.p_value(direction) < PLAIN_P
 
 
 def _ruled_out(estimate: Estimate) -> bool:
-    return estimate.pairs >= FEWEST_TO_RULE_OUT and abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND
+    return abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND

@@ -84,10 +84,9 @@ def test_a_gate_whose_cases_moved_together_is_a_false_positive_though_no_case_is
     assert found[["slower", "faster"]].any().tolist() == [false, false]
 
 
-def test_a_constant_difference_of_the_sides_does_not_fail_every_gate_since_sides_are_swapped_at_random() -> None:
-    """Where the signs of all pairs of a gate agree by luck it is flagged; without the swap every gate would be."""
-    found = resampled_gates(h200_gate(lambda _: 20), 4, Pairing.AS_MEASURED, pairs=6, confirming=4, seed=3)
-    assert not found["slower"].all()
+def test_a_constant_difference_of_the_sides_is_no_false_positive_since_sides_are_swapped_at_random() -> None:
+    found = resampled_gates(h200_gate(lambda _: 50), 4, Pairing.AS_MEASURED, pairs=6, confirming=4, seed=3)
+    assert not found["slower"].any()
 
 
 @BOTH
