@@ -111,7 +111,7 @@ def test_medians_are_of_whole_screening_pairs_and_of_cases_that_some_pair_timed(
     rows += [("screen", 0, "base", "a.c", 20.0), ("screen", 0, "head", "a.c", 40.0)]
     rows += [("screen", 0, "base", "a.lost", 5.0), ("screen", 1, "head", "a.lost", 5.0)]
     rows += [("screen", 3, "base", "a.b", 10.0), ("confirm", 4, "base", "a.b", 9.0), ("confirm", 4, "head", "a.b", 9.0)]
-    found = medians(pd.DataFrame(rows, columns=COLUMNS))
+    found = medians(pd.DataFrame([(*row, None) for row in rows], columns=COLUMNS))
     assert found.cases == ("a.b", "a.c")
     assert found.pairs == 3
     assert (found.head - found.base)[1].tolist() == pytest.approx([math.log(2), math.nan, math.nan], nan_ok=True)
