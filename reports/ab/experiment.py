@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
+from peakgate.common.text import counted
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
@@ -168,7 +169,8 @@ class _Experiment:
         planned = self._record.plan
         wanted = {Side.BASE: planned.timed, Side.HEAD: planned.head_runs}
         with self._phases.timed(Phase.PROOF):
-            self._progress.show(f"proving base, {len(planned.timed)} cases, and head, {len(planned.head_runs)} cases")
+            of_base, of_head = counted(len(planned.timed), "case"), counted(len(planned.head_runs), "case")
+            self._progress.show(f"proving base, {of_base}, and head, {of_head}")
             asked = [self._ask(Phase.PROOF, 0, which, cases) for which, cases in wanted.items() if cases]
             for each in asked:
                 each.run.begin()
@@ -276,7 +278,7 @@ class _Experiment:
                         self._keep(before)
                     raise
             left = seconds_left(last - pair, recent)
-            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {len(cases)} cases", left)
+            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {counted(len(cases), 'case')}", left)
             asked.run.begin()
             if before is not None:
                 self._keep(before)
@@ -288,7 +290,7 @@ class _Experiment:
     def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
         if stage is Phase.PROOF:
-            self._progress.show(f"proving {which}, {len(cases)} cases")
+            self._progress.show(f"proving {which}, {counted(len(cases), 'case')}")
         asked = self._ask(stage, pair, which, cases)
         asked.run.begin()
         asked.run.until_left()

@@ -27,12 +27,12 @@ from peakgate.build.nvrtc import CompilationFailed, Compiled
 from peakgate.common.cache import cache_folder
 
 MOST_IDLE = os.cpu_count() or 1
-"""As many as compile at once; whoever is through ends them with ``end_all``."""
+"""As many as compile at once; ``end_all`` ends them when nothing is left to compile."""
 MOST_BEGUN = 8
 """As many start before the process that measures has imported; more would take the processors from it."""
 
 NICE = 19
-"""Whoever measures, or compiles what is wanted first, comes before what is compiled meanwhile."""
+"""The process that measures, and what is compiled because it is wanted now, come first."""
 
 _LENGTH = struct.Struct("<Q")
 

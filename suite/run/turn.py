@@ -42,7 +42,7 @@ class Turn:
         return self.word is not None
 
     def wait(self) -> None:
-        """Wait for the word; whoever would give it is gone at the end of the pipe, and this process ends too."""
+        """Wait for the word. The pipe ends with the process that would give it; this process ends then too."""
         if self.word is not None and not os.read(self.word, 1):
             os._exit(os.EX_UNAVAILABLE)
 
