@@ -12,19 +12,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
+from peakgate.measure.sampling import CONTROLLED_BELOW_US
 from peakgate.reports.ab import decide, screening
 from peakgate.reports.ab.schedule import ALPHA
 from peakgate.reports.injected import coverage, limits, rates
-from peakgate.reports.injected.record import MUTANTS, Cell, Experiment, Gate, read_facts, read_json, read_times
-from peakgate.reports.injected.resample import Pairing, medians
+from peakgate.reports.injected.record import (
+    MUTANTS,
+    Cell,
+    Experiment,
+    Gate,
+    cell_of,
+    read_facts,
+    read_json,
+    read_times,
+)
+from peakgate.reports.injected.resample import Medians, Pairing, medians
 from peakgate.reports.ladder.markers import open_page, percent, table
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
 
 GATES = 1000
 EXPLAINED = "explained.json"
+CONTROLLED_PERMILLE = (5, 10)
 FLAGGED = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
 HEADS = {
     Experiment.SAME: "unchanged, everything measured",
@@ -37,7 +49,8 @@ HEADS = {
 def tables(record: Path, gates: int) -> dict[str, str]:
     """The page's tables by block: whole runs of ``ab``, and so many gates resampled from the same processes."""
     known, truth = read_facts(record)
-    same, steps = (medians(read_times(record, each)) for each in (Experiment.SAME, Experiment.STEPS))
+    times = read_times(record, Experiment.STEPS)
+    same, steps = medians(read_times(record, Experiment.SAME)), medians(times)
     whole = {each: [gate for gate in known if gate.experiment is each] for each in Experiment}
     flagged, detection = rates.whole_detection(whole[Experiment.STEPS], steps), rates.detection(steps, gates)
     unchanged = {"whole runs of `ab`": (rates.whole_gates(whole[Experiment.SAME]), len(whole[Experiment.SAME]))}
@@ -49,6 +62,7 @@ def tables(record: Path, gates: int) -> dict[str, str]:
         "injected-false-positives": false_positives(unchanged),
         "injected-detected": detected(flagged, detection),
         "injected-shifts": shifts(rates.shifts(steps), truth),
+        "injected-control": control(medians(times.assign(control_us=math.nan)), steps, -(-gates // 5)),
         "injected-mutants": mutants(read_json(record / MUTANTS, lambda content: list(content["mutants"]))),
         "injected-walls": walls(known),
         **coverage.tables(record),
@@ -106,6 +120,25 @@ def shifts(measured: Mapping[Cell, float], truth: Mapping[Cell, float]) -> str:
     texts = {cell: f"{100 * math.expm1(shift):.2f} %" for cell, shift in measured.items()}
     known = measured.keys() & truth.keys()
     return _by_cell(texts | {cell: f"{texts[cell]} ({100 * (measured[cell] - truth[cell]):+.2f})" for cell in known})
+
+
+def control(plain: Medians, compared: Medians, gates: int) -> str:
+    """Short slowed copies without and with the control: SD between pairs, and detection rate in so many gates."""
+    detected_by = [rates.detection(each, gates) for each in (plain, compared)]
+    rows = []
+    for cell in sorted({cell for case in compared.cases if (cell := cell_of(case))}):
+        if cell.permille in CONTROLLED_PERMILLE and cell.duration_us < CONTROLLED_BELOW_US:
+            spreads = (_spread_percent(each, cell) for each in (plain, compared))
+            found = (percent(each[cell]) if cell in each else "–" for each in detected_by)
+            texts = [f"{spread:.2f} %, {rate}" for spread, rate in zip(spreads, found, strict=True)]
+            rows.append((f"{cell.duration_us} µs, {cell.permille / 10:g} % slower", *texts))
+    return table(("copies", "without the control: SD between pairs, detected", "with the control"), rows)
+
+
+def _spread_percent(measured: Medians, cell: Cell) -> float:
+    """The SD between the pairs of one copy, of the cell's copies together."""
+    ratios = (measured.head - measured.base)[[cell_of(case) == cell for case in measured.cases]]
+    return 100 * float(np.sqrt(np.nanvar(ratios, axis=1, ddof=1).mean()))
 
 
 def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
