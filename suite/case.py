@@ -303,7 +303,7 @@ class Sized:
 class Family:
     """A folder of kernels/ and how its stages are put to work.
 
-    ``cases(scale)`` yields every case of every stage at that scale. ``probes(case)`` yields small ragged problems
+    ``cases(scale)`` yields every case of every stage at that scale. ``probes(case)`` yields small edge-size problems
     that run the same build (same source, defines and block) through the same entry: they prove the case right
     where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
     pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest

@@ -1,4 +1,4 @@
-"""The probes of the sgemm family: the ragged problems that prove each build reach all of its code."""
+"""The probes of the sgemm family: the edge-size problems that prove each build reach all of its code."""
 
 from __future__ import annotations
 

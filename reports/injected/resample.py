@@ -55,9 +55,10 @@ def medians(times: pd.DataFrame) -> Medians:
 
 
 def _timed(process: pd.DataFrame) -> list[Timed]:
-    columns = (process[name].tolist() for name in ("case", "time_us", "control_us"))
+    controls_us = process["control_us"].astype(np.float64)
     return [
-        Timed(case, us, control_us if control_us > 0 else None) for case, us, control_us in zip(*columns, strict=True)
+        Timed(case, time_us, control_us if control_us > 0 else None)
+        for case, time_us, control_us in zip(process["case"], process["time_us"], controls_us, strict=True)
     ]
 
 

@@ -16,7 +16,7 @@ from peakgate.reports.injected.record import COLUMNS, Experiment, write_times
 def record(tmp_path: Path) -> Path:
     rng = np.random.default_rng(1)
     rows = [
-        ("screen", pair, side, f"a.case{number}", 20.0 * (1 + number) * rng.normal(1, 0.002))
+        ("screen", pair, side, f"a.case{number}", 20.0 * (1 + number) * rng.normal(1, 0.002), None)
         for pair in range(12)
         for side in ("base", "head")
         for number in range(30)

@@ -136,7 +136,8 @@ def complaints(
 def entry(key: DefectKey) -> str:
     """A defect as an entry whose reason and last day are still to be found."""
     texts = {name: text for name, text in key._asdict().items() if text or name not in _PLACE}
-    return "\n".join(["[[defect]]", *(f"{name} = {quoted(text)}" for name, text in texts.items()), 'reason = ""'])
+    lines = (f"{name} = {quoted(text)}" for name, text in texts.items())
+    return "\n".join(["[[defect]]", *lines, 'reason = ""', 'expires = ""'])
 
 
 def quoted(text: str) -> str:

@@ -74,7 +74,7 @@ def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A case found right: its largest relative error, and on how many ragged problems its build was right too."""
+    """A case found right: its largest relative error, and on how many edge-size problems its build was right too."""
 
     error: float
     probes: int
@@ -307,9 +307,13 @@ class Session:
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = self._probes_of(case)
         for probe in probes:
-            result = self._check(self.device.prepare(probe), case)
+            problem = f"edge-size problem {probe.size}"
+            try:
+                result = self._check(self.device.prepare(probe), case)
+            except KernelFault as fault:
+                raise type(fault)(f"{problem}: {fault}") from None
             if result.mismatch is not None:
-                return WrongResult(f"ragged problem {probe.size}: {result.mismatch}")
+                return WrongResult(f"{problem}: {result.mismatch}")
         return len(probes)
 
     def _probes_of(self, case: Case) -> Sequence[Case]:

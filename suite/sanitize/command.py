@@ -1,4 +1,4 @@
-"""``peakgate sanitize``: every kernel, on small and ragged problems, under the tools of compute-sanitizer.
+"""``peakgate sanitize``: every kernel, on small and edge-size problems, under the tools of compute-sanitizer.
 
 Exits 0 when no tool found an error, 1 when one did, 2 on bad arguments, 3 when the check could not be made or did not
 reach its end. The findings are left in ``sanitize.json``, the tools' own records beside it.

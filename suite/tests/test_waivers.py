@@ -13,7 +13,7 @@ from peakgate.sanitize.report import Defect, Journal, ToolReport
 TODAY = date(2026, 11, 22)
 KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')
 WAIVED = {KEY: Waiver("mended in the next release", TODAY)}
-ENTRY = entry(KEY).replace('reason = ""', 'reason = "why"') + "\nexpires = 2999-12-31\n"
+ENTRY = entry(KEY).replace('reason = ""', 'reason = "why"').replace('expires = ""', "expires = 2999-12-31") + "\n"
 
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason_and_a_last_day(tmp_path):
@@ -93,7 +93,9 @@ def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for
     assert main(["check", "--jobs", "1"]) == 1
     said = capsys.readouterr().out
     asked = said[said.index("[[defect]]") :].partition("\n\n")[0]
-    waiver = asked.replace('reason = ""', 'reason = "the array is padded"') + "\nexpires = 2999-12-31\n"
+    waiver = asked.replace('reason = ""', 'reason = "the array is padded"').replace(
+        'expires = ""', "expires = 2999-12-31"
+    )
     (baselines / "waivers.toml").write_text(waiver)
     assert main(["check", "--jobs", "1"]) == 0
     assert "waived until 2999-12-31: the array is padded" in capsys.readouterr().out
