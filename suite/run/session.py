@@ -311,7 +311,7 @@ class Session:
             try:
                 result = self._check(self.device.prepare(probe), case)
             except KernelFault as fault:
-                raise type(fault)(f"{problem}: {fault}") from None
+                raise type(fault)(f"{problem}: {fault}") from fault.__cause__
             if result.mismatch is not None:
                 return WrongResult(f"{problem}: {result.mismatch}")
         return len(probes)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.case import Tier
-from peakgate.device.interface import KernelFault
+from peakgate.device.interface import KernelCrash, KernelFault
 from peakgate.run.session import LostEarly, Session, WrongResult
 from synthetic_cases import make_case
 
@@ -69,3 +69,15 @@ def test_a_kernel_that_takes_the_context_with_it_early_is_named(monkeypatch):
         begun(monkeypatch, prove, prove_early=True)
     assert lost.value.case is CASES[0]
     assert isinstance(lost.value.error, KernelFault)
+
+
+def test_a_fault_on_an_edge_size_problem_names_the_problem_and_keeps_its_kind(monkeypatch):
+    def check(_session, _launchable, _owner):
+        raise KernelCrash("an illegal access")
+
+    device = SimpleNamespace(prepare=lambda case: case)
+    session = Session(device, SimpleNamespace(), Tier.GATE)
+    session.probes = lambda _case: [make_case(size="7")]
+    monkeypatch.setattr(Session, "_check", check)
+    with pytest.raises(KernelCrash, match=r"^edge-size problem 7: an illegal access$"):
+        session._prove_build(CASES[0])
