@@ -33,6 +33,12 @@ def gpu_count() -> int:
     return count.value
 
 
+def named_gpu(choice: str) -> int | None:
+    """The CUDA index that a ``--device`` names, 0 for ``auto`` and ``gpu``; None for ``cpu`` and any other text."""
+    match = re.fullmatch(r"auto|gpu(?::(\d+))?", choice)
+    return None if match is None else int(match[1] or 0)
+
+
 def cuda_extra() -> str | None:
     """The extra for the driver that is there: ``cuda12``, ``cuda13``, or None without a usable GPU.
 

@@ -31,11 +31,11 @@ def main(arguments: Sequence[str]) -> int:
 def begin_compilers(given: Sequence[str]) -> None:
     """Start the processes that compile, of kernels and of references, each where its cache is empty."""
     choice = next((each.removeprefix(DEVICE) for each in given if each.startswith(DEVICE)), "auto")
-    index = choice.partition(":")[2] or "0"
-    if choice != "cpu" and index.isdecimal() and int(index) < driver.gpu_count():
+    index = driver.named_gpu(choice)
+    if index is not None and index < driver.gpu_count():
         from peakgate.device import references  # noqa: PLC0415  (a run without a GPU needs neither)
 
-        references.begin(int(index))
+        references.begin(index)
         with contextlib.suppress(ImportError):  # the first build reports it
             from peakgate.build import nvrtc_process  # noqa: PLC0415
 

@@ -114,7 +114,7 @@ class KernelRun:
         if self._doubts and self._options.peakgate_strict and not self.before.restarts:
             _stop(self.link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
         if self.before.below:
-            reported = again.counted(len(self.before.below), len(self._selected))
+            reported = again.share_below(len(self.before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))
