@@ -70,7 +70,6 @@ class KernelRun:
         self._doubts: list[str] = []
         if not self._turn.given:
             self._doubts = self.session.look()
-            self.session.device.expect_prebuild()
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.ahead: dict[str, Outcome] = {}
