@@ -5,7 +5,8 @@ Finding the driver takes 0.1 to 0.2 s, a CUDA context 0.1 s, pytest and CuPy hal
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from peakgate.build import nvrtc_process
@@ -29,15 +30,22 @@ def begin(index: int) -> None:
 
     Where nothing is in the caches yet, the processes that compile begin with it.
     """
-    pool = ThreadPoolExecutor(max_workers=1)
-    _begun[index] = pool.submit(_open, index)
-    pool.shutdown(wait=False)
+    _begun[index] = Future()
+    threading.Thread(target=_work, args=(index, _begun[index]), daemon=True).start()
 
 
 def before(index: int) -> Before:
     """The GPU before this process had anything on it, once its context is there if that was begun."""
     begun = _begun.pop(index, None)
     return (begun and begun.result()) or _seen(index)
+
+
+def _work(index: int, found: Future[Before | None]) -> None:
+    try:
+        found.set_result(_open(index))
+    except Exception as error:
+        found.set_exception(error)
+    threading.main_thread().join()  # the kernel ends what a thread has started with the thread (PR_SET_PDEATHSIG)
 
 
 def _open(index: int) -> Before | None:
