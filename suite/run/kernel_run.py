@@ -27,7 +27,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
-from peakgate.project import catalogue, config
+from peakgate.project import config
 from peakgate.run import again, base, benchmark_tests, known, record
 from peakgate.run.foreign import ForeignModules
 from peakgate.run.given import case_of
@@ -354,7 +354,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
             tree = tree or scratch.enter_context(base.exported(ref, project.root, project.baselines))
             cases = known.against(tree, project, device.scale, ref, device.refusal)
     else:
-        known_cases = None if project.benchmarks else {case.id for case in catalogue.cases(device.scale)}
+        known_cases = None if project.benchmarks else {case.id for case in cases.listed(Tier.FULL)}
         floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [*([note] if note else []), *cases.notes]
     if _ab_part() == "pair":

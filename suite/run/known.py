@@ -55,9 +55,17 @@ class Cases:
     def _families(self) -> Sequence[Family]:
         return catalogue.families()
 
+    @cached_property
+    def _own(self) -> Collection[Case]:
+        return catalogue.cases(self.scale, listed=self._families)
+
     def listed(self, tier: Tier) -> list[Case]:
-        """Those of a tier; FULL: all."""
-        return catalogue.cases(self.scale, tier, self._families)
+        """Those of a tier; FULL: all. Small problems have no tiers."""
+        every = tier is Tier.FULL or self.scale is Scale.SMALL
+        return [case for case in self._all() if every or case.tier is Tier.GATE]
+
+    def _all(self) -> Collection[Case]:
+        return self._own
 
     def probes(self, case: Case) -> list[Case]:
         """The edge-size problems that prove a case's build right."""
@@ -76,9 +84,8 @@ class AgainstBase(Cases):
     edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
     objections: Mapping[str, Judgement] = field(default_factory=dict)
 
-    def listed(self, tier: Tier) -> list[Case]:
-        every = tier is Tier.FULL or self.scale is Scale.SMALL  # small problems have no tiers
-        return [case for case in self.cases.values() if every or case.tier is Tier.GATE]
+    def _all(self) -> Collection[Case]:
+        return self.cases.values()
 
     def probes(self, case: Case) -> list[Case]:
         return list(self.edges[case.id])
