@@ -56,7 +56,7 @@ def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
 def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine):
     code, said, verdict = check(mine("in[i + 1]"))
     assert code == 1
-    assert "own.mine, schedule 0: mine.cu:4: out of bounds" in said
+    assert "own.mine: mine.cu:4: out of bounds" in said
     assert "thread (35, 0, 0) of block (1, 0, 0)" in said
     (defect,) = verdict["kernels"][0]["defects"]
     assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
