@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
@@ -18,13 +17,14 @@ from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import read_codes
 from peakgate.reports.ab.decide import Status
 from peakgate.reports.ab.folders import Folder
-from peakgate.reports.ab.pairs import decisions, log_ratios, times, usable, whole_pairs
+from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import plan
 from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
-from peakgate.reports.ab.screening import next_look, unsettled
+from peakgate.reports.ab.screening import EARLY_LOOK, all_gross, next_look, unsettled
 from peakgate.reports.ab.store import Process, Record, Settings
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
 
@@ -215,20 +215,28 @@ class _Experiment:
     def _screen(self) -> None:
         """Measure the screening pairs, after a few of them only what they leave unsettled, and the sentinels."""
         planned, done, cases = self._record.settings.pairs, 0, self._timed
+        watched = [case in self._record.plan.sentinels for case in cases]
         while done < planned and cases:
-            last = next_look(done, planned)
+            last = next_look(done, planned, early=any(watched) and not all(watched))
             self._pairs(Phase.SCREEN, done, last, cases)
-            done, cases = last, self._unsettled(cases)
+            done = last
+            if done > EARLY_LOOK:
+                cases = self._unsettled(cases)
+            elif all_gross(*self._screened(cases), watched):
+                cases = []
 
     def _unsettled(self, cases: Sequence[str]) -> list[str]:
         """Which of these are to be screened further; sentinels alone only where nothing else is measured at all."""
         timed = self._timed
-        base = [times(self._record, Side.BASE, case) for case in timed]
-        log_time = np.array([each.log_time if each.results else 0.0 for each in base])
-        rows = unsettled(log_ratios(self._record, Phase.SCREEN, timed), log_time)
+        rows = unsettled(*self._screened(timed))
+        still_open = {timed[row] for row in rows}
         watched = [case for case in cases if case in self._record.plan.sentinels]
-        needed = [case for case in cases if case in {timed[row] for row in rows} and case not in watched]
+        needed = [case for case in cases if case in still_open and case not in watched]
         return [*needed, *watched] if needed or len(watched) == len(timed) else []
+
+    def _screened(self, cases: Sequence[str]) -> tuple[Floats, Floats]:
+        """Log ratios of the screening pairs by case and pair, and the cases' log times."""
+        return log_ratios(self._record, Phase.SCREEN, cases), log_times(self._record, cases)
 
     def _open(self) -> list[str]:
         decided = decisions(self._record)

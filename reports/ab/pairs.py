@@ -143,12 +143,13 @@ def decisions(record: Record) -> dict[str, Decision | None]:
     if not cases:
         return {}
     screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
-    log_time = np.array([_log_time(record, case) for case in cases])
+    log_time = log_times(record, cases)
     judged = [case not in record.plan.sentinels for case in cases]
     decided = decide(screen, confirm, log_time, looks(record.settings.confirm_pairs), judged)
     return dict(zip(cases, decided, strict=True))
 
 
-def _log_time(record: Record, case: str) -> float:
-    known = times(record, Side.BASE, case)
-    return known.log_time if known.results else 0.0
+def log_times(record: Record, cases: Sequence[str]) -> Floats:
+    """Each case's mean log time on the base side; 0 where the base has no time of it."""
+    known = [times(record, Side.BASE, case) for case in cases]
+    return np.array([each.log_time if each.results else 0.0 for each in known])

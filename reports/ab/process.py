@@ -155,13 +155,6 @@ class SideProcesses:
             raise SideBroken(self.which, f"its process ended while it warmed up: {said}") from None
         return run
 
-    def run(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Finished:
-        """Such a run from its turn to its end."""
-        run = self.ask(arguments, environment, log)
-        run.begin()
-        run.until_left()
-        return run.finish()
-
     def _warm_up(self) -> None:
         """Have as many processes waiting as are needed next."""
         while len(self._waiting) < AHEAD:

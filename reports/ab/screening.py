@@ -7,6 +7,9 @@ pairs alone (``decide``).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from peakgate.reports.ab.decide import RULED_OUT_P, SMALLEST_SHIFT, TO_BE_FOUND, Estimate, estimates, suspects
 from peakgate.reports.comparison.noise import Floats
@@ -14,13 +17,30 @@ from peakgate.reports.comparison.noise import Floats
 LOOKS = (4, 6)
 """After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
 
+EARLY_LOOK = 2
+"""Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
+are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
+
+GROSS_SHIFT = math.log1p(0.03)
+
 PLAIN_P = 1e-4
 """A case beyond SMALLEST_SHIFT at this unadjusted p is a suspect without further pairs."""
 
 
-def next_look(done: int, planned: int) -> int:
-    """How many pairs there are to be when the cases are looked at next; the planned ones at most."""
-    return next((look for look in LOOKS if done < look < planned), planned)
+def next_look(done: int, planned: int, *, early: bool = False) -> int:
+    """How many pairs there are to be at the next look, ``early`` also after EARLY_LOOK; the planned ones at most."""
+    looks = (EARLY_LOOK, *LOOKS) if early else LOOKS
+    return next((look for look in looks if done < look < planned), planned)
+
+
+def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bool:
+    """Whether every case (row) but the sentinels plainly moved far, and no sentinel did; there must be some of both."""
+    found = estimates(screen, log_time)
+    watched = [estimate for estimate, sentinel in zip(found, sentinels, strict=True) if sentinel]
+    others = [estimate for estimate, sentinel in zip(found, sentinels, strict=True) if not sentinel]
+    moved = all(each is not None and abs(each.shift) > GROSS_SHIFT and _plain(each) for each in others)
+    stayed = all(each is not None and abs(each.shift) < TO_BE_FOUND for each in watched)
+    return bool(others) and bool(watched) and moved and stayed
 
 
 def unsettled(screen: Floats, log_time: Floats) -> list[int]:

@@ -40,8 +40,9 @@ def resampled_gates(
     rng, rows = np.random.default_rng(seed), []
     for _ in range(gates):
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
-        gate = [case for case in _decided(measured, ratios, pairs, confirming) if case]
-        suite = _suite_direction(as_screened(ratios[:, :pairs], measured.log_time))
+        screen = as_screened(ratios[:, :pairs], measured.log_time)
+        gate = [case for case in _decided(measured, screen, ratios[:, pairs:], confirming) if case]
+        suite = _suite_direction(screen)
         rows.append(
             (
                 suite > 0 or any(_flagged(case, 1) for case in gate),
@@ -85,7 +86,11 @@ def detection(
     if measured.pairs < needed:
         return {}
     rng = np.random.default_rng(seed)
-    judged = [_decided(measured, changed(measured, needed, rng), pairs, confirming) for _ in range(gates)]
+    judged = []
+    for _ in range(gates):
+        ratios = changed(measured, needed, rng)
+        screen = as_screened(ratios[:, :pairs], measured.log_time)
+        judged.append(_decided(measured, screen, ratios[:, pairs:], confirming))
     return {
         cell: float(np.mean([_flagged(decision, 1) for gate in judged for row in rows if (decision := gate[row])]))
         for cell, rows in _rows(measured).items()
@@ -112,11 +117,10 @@ def shifts(measured: Medians) -> dict[Cell, float]:
     }
 
 
-def _decided(measured: Medians, ratios: Floats, pairs: int, confirming: int) -> Sequence[Decision | None]:
-    """Every case of one gate, its first ``pairs`` for screening and the others for confirming."""
+def _decided(measured: Medians, screen: Floats, confirm: Floats, confirming: int) -> Sequence[Decision | None]:
+    """Every case of one gate, from the pairs that screened it and ``confirming`` pairs at most that confirm."""
     judged = [True] * len(measured.cases)
-    screen = as_screened(ratios[:, :pairs], measured.log_time)
-    return decide(screen, ratios[:, pairs:], measured.log_time, looks(confirming), judged)
+    return decide(screen, confirm, measured.log_time, looks(confirming), judged)
 
 
 def _suite_direction(screened: Floats) -> int:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from peakgate.reports.ab import process
-from peakgate.reports.ab.process import SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import Finished, SideBroken, SideProcesses, last_words, side_environment
 
 ROOT = Path(__file__).parents[2]
+
+
+def finished_run(
+    side: SideProcesses, log: Path, arguments: Sequence[str] = (), environment: Mapping[str, str] = MappingProxyType({})
+) -> Finished:
+    run = side.ask(arguments, environment, log)
+    run.begin()
+    run.until_left()
+    return run.finish()
 
 
 def test_a_warm_process_is_the_suite_and_a_pair_of_an_ab_only_times(
@@ -20,7 +31,7 @@ def test_a_warm_process_is_the_suite_and_a_pair_of_an_ab_only_times(
     arguments = ["--device=cpu", "-k", "roof and memcpy", f"--benchmark-json={file}", f"--out={tmp_path}"]
     arguments += [f"--benchmark-storage=file://{tmp_path / 'saved'}", "--assert=plain"]
     with SideProcesses("head", ROOT, side_environment(ROOT), tmp_path / "head.log") as side:
-        finished = side.run(arguments, {"PEAKGATE_AB": "pair"}, log)
+        finished = finished_run(side, log, arguments, {"PEAKGATE_AB": "pair"})
     assert finished.exit_code == 0, log.read_text()
     assert "kernels were timed, their results not checked" in log.read_text()
     saved = json.loads(file.read_text())
@@ -37,7 +48,7 @@ def test_a_process_that_dies_while_it_warms_up_is_told(tmp_path: Path, monkeypat
         for waiting in side._waiting:
             waiting._process.wait()
         with pytest.raises(SideBroken, match="base: its process ended while it warmed up: no memory left"):
-            side.run([], {}, tmp_path / "run.txt")
+            finished_run(side, tmp_path / "run.txt")
 
 
 def test_a_run_that_hangs_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +60,7 @@ def test_a_run_that_hangs_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.
         SideProcesses("head", tmp_path, side_environment(tmp_path), tmp_path / "head.log") as side,
         pytest.raises(SideBroken, match="a run did not end within"),
     ):
-        side.run([], {}, tmp_path / "run.txt")
+        finished_run(side, tmp_path / "run.txt")
     assert side._asked[0]._process.poll() is not None
 
 

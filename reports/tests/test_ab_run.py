@@ -35,10 +35,10 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     spent = reported(tmp_path)["wall_s"]
     assert [(name, spent[name]["processes"]) for name in ("proof", "screen", "confirm")] == [
         ("proof", 2),
-        ("screen", 8),
+        ("screen", 4),
         ("confirm", 8),
     ]
-    assert "screen 2 of 4, head, 6 cases, about" in captured.err
+    assert "screen 2 of 2, head, 6 cases, about" in captured.err
 
 
 def test_processes_run_in_turns_that_alternate_and_only_the_first_of_a_side_proves(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Which cases are screened further after a few pairs."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.ab import screening
@@ -31,8 +32,35 @@ def test_noisy_cases_are_screened_further_and_a_case_without_two_pairs_too() -> 
     assert screening.unsettled(found, LOG_TIME) == [7]
 
 
+@pytest.mark.parametrize(
+    ("others", "sentinels", "ends"),
+    [
+        ((0.04, -0.3), (0.0, 0.0), True),
+        ((0.04, 0.02), (0.0, 0.0), False),  # not all by that much
+        ((0.04, 0.04), (0.04, 0.04), False),  # what all cases of these processes have in common
+        ((0.04, 0.04), (0.0, 0.01), False),
+        ((0.04, 0.04), (), False),
+        ((), (0.0, 0.0), False),
+    ],
+)
+def test_two_pairs_are_enough_where_all_cases_moved_far_and_the_sentinels_did_not(
+    others: tuple[float, ...], sentinels: tuple[float, ...], *, ends: bool
+) -> None:
+    shifts = [*others, *sentinels]
+    found = pairs(dict(enumerate(shifts)), count=2)[: len(shifts)]
+    watched = [False] * len(others) + [True] * len(sentinels)
+    assert screening.all_gross(found, LOG_TIME[: len(shifts)], watched) is ends
+
+
+def test_a_case_without_two_pairs_keeps_two_pairs_from_being_enough() -> None:
+    found = pairs({0: 0.1, 1: 0.1}, count=2)
+    found[1, 0] = np.nan
+    assert not screening.all_gross(found, LOG_TIME, [False, False] + [True] * 22)
+
+
 def test_looks_come_before_the_last_planned_pair_only() -> None:
     assert [screening.next_look(done, 10) for done in (0, 4, 6)] == [4, 6, 10]
+    assert [screening.next_look(done, 10, early=True) for done in (0, 2)] == [2, 4]
     assert [screening.next_look(0, planned) for planned in (2, 4, 5)] == [2, 4, 4]
 
 

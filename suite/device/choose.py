@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from itertools import pairwise
 
@@ -19,16 +18,15 @@ FALLBACK_NOTE = (
     "they are proven right, times are recorded, no fraction of peak is claimed"
 )
 
-_CHOICE = re.compile(r"auto|cpu|gpu(?::(?P<index>\d+))?")
-
 
 def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None]:
     """Open the device a user asked for: ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``later`` leaves that to ``opened``.
 
     Gives the device and, where ``auto`` fell back to the emulator, one line that says so and what it means.
     """
-    if not _uses_emulator(choice):
-        return _gpu(_index(choice), later=later), None
+    index = _gpu_index(choice)
+    if index is not None:
+        return _gpu(index, later=later), None
     from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
 
     return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
@@ -46,20 +44,18 @@ def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
     return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it")
 
 
-def _index(choice: str) -> int:
-    match = _CHOICE.fullmatch(choice)
-    if match is None:
+def _gpu_index(choice: str) -> int | None:
+    """The CUDA index of the GPU to open; None for the emulator."""
+    if choice == "cpu":
+        return None
+    index, count = driver.named_gpu(choice), driver.gpu_count()
+    if index is None:
         raise PeakgateError(f"--device {choice!r}: expected auto, cpu, gpu or gpu:N with N the CUDA device index")
-    return int(match["index"] or 0)
-
-
-def _uses_emulator(choice: str) -> bool:
-    index, count = _index(choice), driver.gpu_count()
-    if choice.startswith("gpu") and count == 0:
+    if choice != "auto" and count == 0:
         raise PeakgateError(f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu")
-    if choice.startswith("gpu") and index >= count:
+    if choice != "auto" and index >= count:
         raise PeakgateError(f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0")
-    return choice == "cpu" or count == 0
+    return index if count else None
 
 
 def _gpu(index: int, *, later: bool) -> Device:

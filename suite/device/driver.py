@@ -33,6 +33,12 @@ def gpu_count() -> int:
     return count.value
 
 
+def named_gpu(choice: str) -> int | None:
+    """The CUDA index that a ``--device`` names, 0 for ``auto`` and ``gpu``; None for ``cpu`` and any other text."""
+    match = re.fullmatch(r"auto|gpu(?::(\d+))?", choice)
+    return None if match is None else int(match[1] or 0)
+
+
 def cuda_extra() -> str | None:
     """The extra for the driver that is there: ``cuda12``, ``cuda13``, or None without a usable GPU.
 
@@ -95,6 +101,24 @@ def reset_persisting_l2() -> None:
     driver = _library()
     if driver is not None:
         driver.cuCtxResetPersistingL2Cache()
+
+
+def pci_bus_id(index: int) -> str:
+    """Where the GPU with this CUDA index, which must exist, is on the PCI bus: ``0000:1b:00.0`` say."""
+    if (found := _device(index)) is None:
+        raise ValueError(f"no GPU with index {index}")
+    driver, device = found
+    place = ctypes.create_string_buffer(32)
+    driver.cuDeviceGetPCIBusId(place, len(place), device)
+    return place.value.decode()
+
+
+def retain_context(index: int) -> bool:
+    """Make this process's primary context on the GPU with this CUDA index; whether that succeeded."""
+    if (found := _device(index)) is None:
+        return False
+    driver, device = found
+    return bool(driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), device) == 0)
 
 
 def destroy_context(index: int) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import cupy
 import pynvml
 from peakgate.build import nvrtc
 from peakgate.device.driver import cublas_version, slug
-from peakgate.device.preflight import Load, Preflight, ask, reasons, state
+from peakgate.device.preflight import ask, handle
 from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 
 
@@ -48,18 +46,18 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     properties = runtime.getDeviceProperties(index)
     attributes = cupy.cuda.Device(index).attributes
     name = properties["name"].decode()
-    handle = _handle(index)
-    sm_clock_max = ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
-    power_limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
-    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
-    generation = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
-    lanes = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+    nvml = handle(index)
+    sm_clock_max = ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(nvml, pynvml.NVML_CLOCK_SM))
+    power_limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(nvml))
+    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(nvml))
+    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(nvml))
+    generation = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(nvml))
+    lanes = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(nvml))
     capability = (properties["major"], properties["minor"])
     facts = GpuFacts(
         name=name,
         slug=slug(name),
-        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        uuid=pynvml.nvmlDeviceGetUUID(nvml),
         index=index,
         compute_capability=f"{capability[0]}.{capability[1]}",
         driver=ask(pynvml.nvmlSystemGetDriverVersion),
@@ -67,10 +65,10 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         nvrtc=nvrtc.version(),
         cupy=cupy.__version__,
         cublas=cublas_version(),
-        vbios=ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
+        vbios=ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(nvml)),
         sm_count=properties["multiProcessorCount"],
         sm_clock_max_mhz=sm_clock_max or attributes["ClockRate"] / 1e3,
-        sm_clock_mhz=ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        sm_clock_mhz=ask(lambda: pynvml.nvmlDeviceGetClockInfo(nvml, pynvml.NVML_CLOCK_SM)),
         memory_clock_max_mhz=attributes["MemoryClockRate"] / 1e3,
         memory_bus_bits=attributes["GlobalMemoryBusWidth"],
         memory_bytes=properties["totalGlobalMem"],
@@ -88,23 +86,3 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
         link_gbs=pcie_gbs(generation, lanes) if generation and lanes else None,
     )
     return facts, peaks
-
-
-def preflight(index: int) -> Preflight:
-    """The state of this GPU now; reads, changes nothing."""
-    return state(_handle(index))
-
-
-def load(index: int) -> Load:
-    """Who computes on this GPU and what slows its clocks, now; two cheap questions to NVML."""
-    handle = _handle(index)
-    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
-    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
-
-
-@cache
-def _handle(index: int) -> Any:
-    """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
-    pynvml.nvmlInit()
-    return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device(index).pci_bus_id)

@@ -15,10 +15,10 @@ import numpy as np
 from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
 from peakgate.case import Array, Buffer, Case, Scale, Stage
-from peakgate.device import driver, elements, facts, references
+from peakgate.device import ahead, driver, elements, facts, references
 from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Load, Preflight, disturbance, own_processes
+from peakgate.device.preflight import Preflight, disturbance, load, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
@@ -62,7 +62,7 @@ class GpuDevice(Device):
 
     def __init__(self, index: int, *, guarded: bool = True, later: bool = False) -> None:
         self.guarded = guarded
-        self._load_before = Load()
+        self._before: ahead.Before | None = None
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
@@ -82,7 +82,7 @@ class GpuDevice(Device):
 
     def open(self) -> None:
         """Make the CUDA context; before, nothing is on the GPU."""
-        self._load_before = facts.load(self.facts.index)
+        self._before = ahead.before(self.facts.index)
         cupy.cuda.Device(self.facts.index).use()
         cupy.cuda.runtime.free(0)
 
@@ -97,7 +97,7 @@ class GpuDevice(Device):
         return described
 
     def preflight(self) -> Preflight | None:
-        return facts.preflight(self.facts.index)
+        return self._before.state if self._before else None
 
     def refusal(self, case: Case) -> str | None:
         assert self.capability is not None
@@ -146,9 +146,6 @@ class GpuDevice(Device):
                 functions[kernel].max_dynamic_shared_size_bytes = shared
         return [functions[each.kernel] for each in case.launches]
 
-    def expect_prebuild(self) -> None:
-        references.make_contexts()
-
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
     ) -> None:
@@ -181,7 +178,7 @@ class GpuDevice(Device):
         return cubin(case.stage, case.defines, self.capability)
 
     def disturbance(self) -> str | None:
-        return disturbance(facts.load(self.facts.index), self._own)
+        return disturbance(load(self.facts.index), self._own)
 
     def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
         return elements.compared(found, wanted)
@@ -238,7 +235,8 @@ class GpuDevice(Device):
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
         references.end()
         stream = self.sample_stream(SamplingPlan().batch)
-        self._own = own_processes(self._load_before, facts.load(self.facts.index), os.getpid())
+        assert self._before is not None
+        self._own = own_processes(self._before.load, load(self.facts.index), os.getpid())
         for _ in range(400):
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:

@@ -130,9 +130,6 @@ class Device(ABC):
     def refusal(self, case: Case) -> str | None:
         """Why this device cannot run the case; None when it can."""
 
-    def expect_prebuild(self) -> None:  # noqa: B027
-        """Let processes that will compile come onto the device; until ``prebuild`` has ended nothing may be timed."""
-
     @abstractmethod
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None

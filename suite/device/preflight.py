@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from peakgate.common.text import counted
+from peakgate.device import driver
 
 HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
@@ -113,6 +115,25 @@ def ask(question: Callable[[], Any]) -> Any:
         return question()
     except pynvml.NVMLError:
         return None
+
+
+@cache
+def handle(index: int) -> Any:
+    """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
+    import pynvml  # noqa: PLC0415  (as above)
+
+    pynvml.nvmlInit()
+    return pynvml.nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
+
+
+def load(index: int) -> Load:
+    """Who computes on the GPU with this CUDA index and what slows its clocks, now; two cheap questions to NVML."""
+    import pynvml  # noqa: PLC0415  (as above)
+
+    nvml = handle(index)
+    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(nvml)) or []
+    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(nvml))
+    return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
 
 
 def state(handle: Any) -> Preflight:

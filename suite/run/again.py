@@ -49,7 +49,7 @@ def settled(records: Sequence[Record]) -> Record:
     return {**chosen, "extra_info": {**entry, **judged}}
 
 
-def counted(below: int, of: int) -> str:
+def share_below(below: int, of: int) -> str:
     """How many cases were below their floor, for a person; with advice where that is more than a quarter of them."""
     many = "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)" if below > MANY * of else ""
     return f"{below} of {of} cases below their floor at first{many}"

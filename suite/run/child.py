@@ -1,7 +1,4 @@
-"""The supervisor's child, which measures: ``python -m peakgate.run.child SUPERVISOR ROOT [PYTEST-ARGUMENT...]``.
-
-Where nothing is in the caches yet, the processes that compile begin before pytest is imported, and import beside it.
-"""
+"""The supervisor's child, which measures: ``python -m peakgate.run.child SUPERVISOR ROOT [PYTEST-ARGUMENT...]``."""
 
 from __future__ import annotations
 
@@ -22,24 +19,21 @@ def main(arguments: Sequence[str]) -> int:
     supervisor, root, *given = arguments
     if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
-    begin_compilers(given)
+    begin_on_gpu(given)
     from peakgate.run import pytest_run  # noqa: PLC0415  (pytest takes long to import)
 
     return pytest_run.measure([*pytest_run.fixed_arguments(Path(root)), *given])
 
 
-def begin_compilers(given: Sequence[str]) -> None:
-    """Start the processes that compile, of kernels and of references, each where its cache is empty."""
+def begin_on_gpu(given: Sequence[str]) -> None:
+    """Begin what takes long on the GPU beside pytest's imports."""
     choice = next((each.removeprefix(DEVICE) for each in given if each.startswith(DEVICE)), "auto")
-    index = choice.partition(":")[2] or "0"
-    if choice != "cpu" and index.isdecimal() and int(index) < driver.gpu_count():
-        from peakgate.device import references  # noqa: PLC0415  (a run without a GPU needs neither)
+    index = driver.named_gpu(choice)
+    if index is not None and driver.cuda_driver_version() is not None:
+        with contextlib.suppress(ImportError):  # opening the device reports it
+            from peakgate.device import ahead  # noqa: PLC0415  (a run without a GPU does without)
 
-        references.begin(int(index))
-        with contextlib.suppress(ImportError):  # the first build reports it
-            from peakgate.build import nvrtc_process  # noqa: PLC0415
-
-            nvrtc_process.begin()
+            ahead.begin(index)
 
 
 if __name__ == "__main__":

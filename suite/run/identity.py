@@ -42,8 +42,6 @@ Identity = dict[str, Any]
 
 DIGITS = 12
 
-Known = dict[Any, tuple[Sequence[Case], str]]
-
 
 def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, Identity]:
     """Case id to identity, of the cases that an architecture can run."""
@@ -59,15 +57,14 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         codes = pool.map(code, runnable)
-        known: Known = {}
-        contracts = [_contract_of(case, known) for case in runnable]  # while other processes compile
+        edges = _EdgeProblems()
+        contracts = [_contract_of(case, *edges.of(case)) for case in runnable]  # while other processes compile
         return {
             case.id: made | {"contract": agreed} for case, made, agreed in zip(runnable, codes, contracts, strict=True)
         }
 
 
-def _contract_of(case: Case, known: Known) -> str:
-    probes, digest = _edge_problems(case, known)
+def _contract_of(case: Case, probes: Sequence[Case], digest: str) -> str:
     launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
     return contract(case, repr(launched) + digest)
 
@@ -86,17 +83,24 @@ def contract(case: Case, expected: str) -> str:
 
 def terms() -> dict[str, dict[str, Any]]:
     """Case id to terms, of every case of the project, whatever its tier."""
-    known: Known = {}
-    return {case.id: _terms_of(case, *_edge_problems(case, known)) for case in catalogue.cases(Scale.BENCH)}
+    edges = _EdgeProblems()
+    return {case.id: _terms_of(case, *edges.of(case)) for case in catalogue.cases(Scale.BENCH)}
 
 
-def _edge_problems(case: Case, known: Known) -> tuple[Sequence[Case], str]:
-    """The edge-size problems of a case's build and their digest, made once per build."""
-    build = (case.stage, case.defines, case.block, case.launch.shared_bytes)
-    if build not in known:
-        problems = catalogue.probes(case)
-        known[build] = problems, _digest_of(problems)
-    return known[build]
+class _EdgeProblems:
+    """The edge-size problems of each build and their digest, made once."""
+
+    def __init__(self) -> None:
+        self._families = catalogue.families()
+        self._made: dict[Any, tuple[Sequence[Case], str]] = {}
+
+    def of(self, case: Case) -> tuple[Sequence[Case], str]:
+        """Those of a case's build."""
+        build = (case.stage, case.defines, case.block, case.launch.shared_bytes)
+        if build not in self._made:
+            problems = catalogue.probes(case, self._families)
+            self._made[build] = problems, _digest_of(problems)
+        return self._made[build]
 
 
 def _digest_of(problems: Iterable[Case]) -> str:

@@ -70,7 +70,6 @@ class KernelRun:
         self._doubts: list[str] = []
         if not self._turn.given:
             self._doubts = self.session.look()
-            self.session.device.expect_prebuild()
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.ahead: dict[str, Outcome] = {}
@@ -114,7 +113,7 @@ class KernelRun:
         if self._doubts and self._options.peakgate_strict and not self.before.restarts:
             _stop(self.link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
         if self.before.below:
-            reported = again.counted(len(self.before.below), len(self._selected))
+            reported = again.share_below(len(self.before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))

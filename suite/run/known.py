@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Argument, Buffer, Case, Role, Scale, Tier
+from peakgate.case import Argument, Buffer, Case, Family, Role, Scale, Tier
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
@@ -51,13 +51,17 @@ class Cases:
     new: Collection[str] = ()
     notes: Sequence[str] = ()
 
+    @cached_property
+    def _families(self) -> Sequence[Family]:
+        return catalogue.families()
+
     def listed(self, tier: Tier) -> list[Case]:
         """Those of a tier; FULL: all."""
-        return catalogue.cases(self.scale, tier)
+        return catalogue.cases(self.scale, tier, self._families)
 
     def probes(self, case: Case) -> list[Case]:
         """The edge-size problems that prove a case's build right."""
-        return catalogue.probes(case)
+        return catalogue.probes(case, self._families)
 
     def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (without a base there is none)
         """Why a case cannot be measured; None where it can."""

@@ -12,7 +12,6 @@ import fcntl
 import getpass
 import json
 import os
-import re
 import shlex
 import stat
 import sys
@@ -41,11 +40,8 @@ def inherited() -> tuple[int, ...]:
 
 def device_uuid(choice: str) -> str | None:
     """The uuid of the GPU that a ``--device`` leads to; None where it leads to the emulator or to no GPU."""
-    match = re.fullmatch(r"auto|gpu(?::(\d+))?", choice)
-    if match is None:
-        return None
-    index = int(match[1] or 0)
-    return driver.gpu_uuid(index) if index < driver.gpu_count() else None
+    index = driver.named_gpu(choice)
+    return None if index is None or index >= driver.gpu_count() else driver.gpu_uuid(index)
 
 
 @contextmanager

@@ -153,7 +153,7 @@ class _Supervisor:
     def _announce_again(self) -> None:
         """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
         if below := self._journal.again:
-            reported = f"{again.counted(len(below), len(self._journal.cases))}; measured again in a fresh process"
+            reported = f"{again.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
             sys.stderr.write(f"{reported}\n")
             self._journal.append({RESTART: reported})
 

@@ -65,8 +65,8 @@ def test_a_result_that_nobody_checked_stays_named_as_such():
 
 
 def test_more_than_a_quarter_below_their_floors_is_said():
-    assert again.counted(1, 4) == "1 of 4 cases below their floor at first"
-    assert "more than a quarter: suspect the GPU first" in again.counted(2, 4)
+    assert again.share_below(1, 4) == "1 of 4 cases below their floor at first"
+    assert "more than a quarter: suspect the GPU first" in again.share_below(2, 4)
 
 
 def test_a_resumed_run_measures_a_case_in_as_many_processes_as_any_other(tmp_path):

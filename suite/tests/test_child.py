@@ -1,26 +1,52 @@
 """What the supervisor's child starts before pytest is imported."""
 
 import pytest
-from peakgate.device import driver, references
+from peakgate.device import driver, preflight, references
+from peakgate.device.preflight import Load, Preflight
 from peakgate.run import child
+
+STATE = Preflight(0, (), None, None, None, None, mig=None)
 
 
 @pytest.mark.parametrize(
     ("given", "gpus", "begun"),
     [
-        (["--peakgate-device=gpu:1", "-k", "smem"], 2, [1, "kernels"]),
-        (["-k", "smem"], 1, [0, "kernels"]),
-        ([], 0, []),
+        (["--peakgate-device=gpu:1", "-k", "smem"], 2, [1, "kernels", "read 1", "context 1", "contexts"]),
+        (["-k", "smem"], 1, [0, "kernels", "read 0", "context 0", "contexts"]),
+        (["-k", "smem"], 0, []),
+        ([], None, []),
         (["--peakgate-device=cpu"], 1, []),
         (["--peakgate-device=gpu:1"], 1, []),
         (["--peakgate-device=gpu:x"], 1, []),
     ],
 )
-def test_compilers_begin_only_for_a_gpu_that_is_there(monkeypatch, given, gpus, begun):
-    nvrtc_process = pytest.importorskip("peakgate.build.nvrtc_process", reason="NVRTC is not installed")
+def test_a_gpu_that_is_there_is_read_first_and_then_gets_our_context_and_those_of_compilers(
+    monkeypatch, given, gpus, begun
+):
+    ahead = pytest.importorskip("peakgate.device.ahead", reason="NVRTC is not installed")
     found = []
+    monkeypatch.setattr(driver, "cuda_driver_version", lambda: None if gpus is None else 13000)
     monkeypatch.setattr(driver, "gpu_count", lambda: gpus)
+    monkeypatch.setattr(driver, "retain_context", lambda index: found.append(f"context {index}"))
     monkeypatch.setattr(references, "begin", found.append)
-    monkeypatch.setattr(nvrtc_process, "begin", lambda: found.append("kernels"))
-    child.begin_compilers(given)
+    monkeypatch.setattr(references, "make_contexts", lambda: found.append("contexts"))
+    monkeypatch.setattr(ahead.nvrtc_process, "begin", lambda: found.append("kernels"))
+    monkeypatch.setattr(preflight, "handle", lambda index: found.append(f"read {index}"))
+    monkeypatch.setattr(preflight, "state", lambda _handle: STATE)
+    monkeypatch.setattr(preflight, "load", lambda index: Load(frozenset({index})))
+    child.begin_on_gpu(given)
+    if begun:
+        assert ahead.before(begun[0]) == ahead.Before(STATE, Load(frozenset({begun[0]})))
+    else:
+        for waiting in ahead._begun.values():
+            waiting.result()
+        ahead._begun.clear()
     assert found == begun
+
+
+def test_where_nothing_was_begun_the_gpu_is_read_when_it_is_asked_for(monkeypatch):
+    ahead = pytest.importorskip("peakgate.device.ahead", reason="NVRTC is not installed")
+    monkeypatch.setattr(preflight, "handle", lambda index: index)
+    monkeypatch.setattr(preflight, "state", lambda _handle: STATE)
+    monkeypatch.setattr(preflight, "load", lambda _index: Load())
+    assert ahead.before(3) == ahead.Before(STATE, Load())

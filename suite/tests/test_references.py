@@ -79,8 +79,8 @@ def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compil
 def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_and_the_cases(tmp_path, monkeypatch):
     class Begun:
         def __init__(self):
-            read, told = os.pipe()
-            self.told, self.stdin = os.fdopen(read), os.fdopen(told, "wb")
+            read, other = os.pipe()
+            self.received, self.stdin = os.fdopen(read), os.fdopen(other, "wb")
 
         def wait(self, _seconds=0.0):
             return 0
@@ -89,7 +89,7 @@ def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_an
             return None
 
     begun = [Begun(), Begun()]
-    ends = [process.told for process in begun]
+    ends = [process.received for process in begun]
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
     monkeypatch.setattr(references, "_begun", begun)
