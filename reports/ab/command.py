@@ -15,6 +15,7 @@ from types import ModuleType
 from peakgate.common.errors import PeakgateError
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
+from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
 from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.code import NO_GPU_HERE, read_codes
@@ -63,14 +64,7 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--all-pairs", action="store_true", help="screen every case with all pairs, also one that a few pairs settle"
     )
-    parser.add_argument(
-        "-k",
-        dest="parts",
-        action="append",
-        default=[],
-        metavar="PART",
-        help="only cases with PART in their id; again for more",
-    )
+    add_selection(parser, "parts", "; again for more", action="append", default=[])
     parser.add_argument(
         "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from peakgate.common.selection import selector
 from peakgate.reports.ab.code import Code
 
 
@@ -45,7 +46,7 @@ def plan(
     chosen: Sequence[str] = (),
     measure_unchanged: bool = False,
 ) -> Plan:
-    """Sort the cases of both sides; only those whose id contains one of ``chosen``, where any is given.
+    """Sort the cases of both sides; where ``chosen`` has ``-k`` expressions, those that one of them selects.
 
     A case is unchanged when its contract is equal and its machine code too, or the library that does its work. Where
     nothing says that, as of a benchmark test, it is always measured. Libraries are no sentinels: some scatter much.
@@ -108,4 +109,5 @@ def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, floa
 
 
 def _chosen(cases: Code, parts: Sequence[str]) -> Code:
-    return {case: code for case, code in cases.items() if not parts or any(part in case for part in parts)}
+    chosen = [selector(part) for part in parts] or [selector("")]
+    return {case: code for case, code in cases.items() if any(selects(case) for selects in chosen)}

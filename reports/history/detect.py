@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from peakgate.common.text import counted
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import ALPHA, FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT, badness, too_noisy
 from peakgate.reports.comparison.noise import Floats, Numbers
@@ -183,9 +184,8 @@ def _too_few(case: str, window: Window, *, beside: bool) -> Finding:
     NEW beside others that are; INCONCLUSIVE where the whole history is too short, or what there is of its GPU.
     """
     have = len(window.log_time)
-    has = f"session{window.of_gpu} has" if have == 1 else f"sessions{window.of_gpu} have"
     new = beside and have + window.elsewhere < FEWEST
-    reason = f"{have} {has} it, {FEWEST} are needed: {FEWEST - have} more"
+    reason = f"not judged yet: {counted(have, 'session')}{window.of_gpu} so far, {FEWEST} of one GPU are needed"
     judgement = Judgement(Verdict.NEW if new else Verdict.INCONCLUSIVE, reason)
     return Finding(case, judgement, tuple(np.exp(window.log_time).tolist()))
 

@@ -12,9 +12,8 @@ import numpy as np
 from markupsafe import Markup, escape
 from peakgate.common.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
-from peakgate.reports.history.report import header, open_line, remarks, size
+from peakgate.reports.history.report import header, mark_line, open_line, remarks, size
 from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import session_name
 from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import page, template
 from peakgate.reports.runs.index import gpu_label
@@ -118,9 +117,7 @@ def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tupl
             lines.append(f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>')
         elif len(own):
             lines.append(f'<polyline class="gpu{number % 4}" points="{points}"/>')
-    for mark in history.marks:
-        reported = f"{mark.what} {mark.before} to {mark.after}, {session_name(history.sessions[mark.index])}"
-        lines.append(_upright("environment", (mark.index - 0.5) * across, reported))
+    lines += [_upright("environment", (mark.index - 0.5) * across, mark_line(mark, history)) for mark in history.marks]
     for change in changes:
         tone = "bad" if change.log_ratio > 0 else "good"
         border = " environment" if change.cause is Cause.ENVIRONMENT else ""

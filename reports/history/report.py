@@ -13,7 +13,7 @@ from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.detect import Finding
 from peakgate.reports.history.series import History, Mark
-from peakgate.reports.history.steps import session_name
+from peakgate.reports.history.steps import commit_name
 from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
@@ -35,11 +35,12 @@ def header(history: History) -> str:
     return f"{one_line(history.slug)}: {sessions} {span}, {counted(len(history.cases), 'case')}"
 
 
-def _mark(mark: Mark, history: History) -> str:
-    """A change of driver or GPU: when, at which session, from what to what."""
+def mark_line(mark: Mark, history: History) -> str:
+    """A change of driver or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04 (...)``."""
     session = history.sessions[mark.index]
-    where = f"{session.taken:%Y-%m-%d %H:%M}, session {mark.index + 1} of {len(history.sessions)}"
-    return one_line(f"{mark.what} {shortly(mark.before)} to {shortly(mark.after)} ({where}, {session_name(session)})")
+    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {mark.what}"
+    what = f"{shortly(mark.after)} instead of {shortly(mark.before)}"
+    return one_line(f"{since}, {what} ({session.taken:%Y-%m-%d %H:%M}, {commit_name(session)})")
 
 
 def _counts(trend: Trend) -> str:
@@ -218,7 +219,7 @@ def _change_cells(change: ChangePoint) -> tuple[str, ...]:
 
 def remarks(trend: Trend) -> list[str]:
     """What changed besides the code, and the notes, a line each."""
-    remarks = [_mark(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
+    remarks = [mark_line(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
     if (gpus := trend.history.gpus) > 1:

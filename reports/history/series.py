@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -33,8 +33,8 @@ class Mark:
 class History:
     """The sessions of one GPU model, oldest first.
 
-    ``time_us`` holds the medians as an array (case, session), NaN where a session does not have the case. ``retired``
-    are cases that are no longer measured; they have no row.
+    ``time_us`` holds the medians as an array (case, session), NaN where a session does not have the case, or is of
+    before the case moved to another tier. ``retired`` are cases that are no longer measured; they have no row.
     """
 
     slug: str
@@ -78,9 +78,12 @@ def history(sessions: Iterable[Session], slug: str | None = None, parts: Sequenc
         what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
         there = f"{counted(len(named), 'case')} in {counted(len(kept), 'run')}"
         raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part")
-    retired = _retired(kept, wanted)
+    left_at = {case: at for case, at in _left_out(kept).items() if case in wanted}
+    retired = left_at.keys() - _timed_since(kept, left_at)
     cases = tuple(case for case in wanted if case not in retired)
     times = np.array([[*map(each.times_us.get, cases, repeat(math.nan))] for each in kept])
+    for case in left_at.keys() - retired:
+        times[: left_at[case], cases.index(case)] = math.nan
     # Case by session in memory too, since everything after this walks along a case's sessions.
     time_us = np.ascontiguousarray(times.reshape(len(kept), len(cases)).T)
     return History(chosen, tuple(kept), cases, time_us, marks(kept), tuple(sorted(retired)))
@@ -115,14 +118,24 @@ def _chosen(sessions: Iterable[Session], slug: str | None) -> str:
     return slug or judged[0]
 
 
-def _retired(sessions: Sequence[Session], cases: Iterable[str]) -> set[str]:
-    """Cases that the newest whole sessions of a tier leave out, though earlier ones of that tier had them."""
-    retired = set()
+def _left_out(sessions: Sequence[Session]) -> dict[str, int]:
+    """The cases that the newest whole sessions of a tier leave out, though earlier ones of that tier had them.
+
+    With the number of the first whole session of that tier without them, of the last tier that left them out.
+    """
+    left_at: dict[str, int] = {}
     for tier in {session.tier for session in sessions}:
-        whole = [session for session in sessions if session.whole and session.tier == tier]
+        whole = [number for number, each in enumerate(sessions) if each.whole and each.tier == tier]
         older, newest = whole[:-WHOLE_SESSIONS_TO_RETIRE], whole[-WHOLE_SESSIONS_TO_RETIRE:]
-        retired |= _timed(older) - _timed(newest)
-    return retired & set(cases)
+        for case in _timed(sessions[number] for number in older) - _timed(sessions[number] for number in newest):
+            last = max(number for number in older if case in sessions[number].times_us)
+            left_at[case] = max(left_at.get(case, 0), next(number for number in whole if number > last))
+    return left_at
+
+
+def _timed_since(sessions: Sequence[Session], left_at: Mapping[str, int]) -> set[str]:
+    """The cases that some session has timed since a tier left them out: they moved to another tier."""
+    return {case for case, first in left_at.items() if any(case in each.times_us for each in sessions[first:])}
 
 
 def _timed(sessions: Iterable[Session]) -> set[str]:

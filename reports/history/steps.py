@@ -46,8 +46,12 @@ class Step:
 
 def session_name(session: Session) -> str:
     """A session by its commit and day."""
-    dirty = " with uncommitted changes" if session.dirty else ""
-    return one_line(f"{session.commit[:12]}{dirty} ({session.taken:%Y-%m-%d})")
+    return f"{commit_name(session)} ({session.taken:%Y-%m-%d})"
+
+
+def commit_name(session: Session) -> str:
+    """A session's commit."""
+    return one_line(f"{session.commit[:12]}{' with uncommitted changes' if session.dirty else ''}")
 
 
 def locate(case: str, sessions: Sequence[Session], log_time: Floats, sd: float, known: int | None = None) -> Step:

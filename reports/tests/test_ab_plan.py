@@ -84,7 +84,7 @@ def test_new_missing_broken_and_mended_cases_are_kept_apart() -> None:
 
 
 def test_only_chosen_cases_are_planned() -> None:
-    planned = plan(BASE, head(a="2"), sentinels=0, durations_us={}, chosen=["stage-3", "c."])
+    planned = plan(BASE, head(a="2"), sentinels=0, durations_us={}, chosen=["stage-3", "c. and not d."])
     assert planned.measured == ("a.stage-3",)
 
 

@@ -41,7 +41,7 @@ def test_a_quiet_history_passes_and_writes_four_files(tmp_path: Path, capsys: Ca
     assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.html", "history.json", "history.md"]
     reported = capsys.readouterr()
     assert reported.out.splitlines()[0] == "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases"
-    assert "driver 580.159.04 to 590.44.01 (2026-11-10 12:00, session 10 of 20" in reported.out
+    assert "from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04 (2026-11-10" in reported.out
     assert reported.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/history.md")
     assert reported.err == ""
 
@@ -67,7 +67,7 @@ def test_too_few_sessions_exit_3_and_fold_into_one_line(tmp_path: Path, capsys: 
     assert main(["history", "--runs", str(archive(tmp_path / "runs", sessions=8))]) == 3
     shown = capsys.readouterr().out
     assert "INCONCLUSIVE  15 cases" in shown
-    assert shown.count("8 sessions have it, 11 are needed: 3 more") == 1
+    assert shown.count("not judged yet: 8 sessions so far, 11 of one GPU are needed") == 1
 
 
 def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_path: Path, capsys: Captured) -> None:
@@ -77,7 +77,7 @@ def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_pat
     assert main(["history", "--runs", str(runs), "--out", "out"]) == 0
     shown = capsys.readouterr().out
     assert "NEW           9 cases, first transpose.fresh-0" in shown
-    assert shown.count("1 session has it, 11 are needed: 10 more") == 1
+    assert shown.count("not judged yet: 1 session so far, 11 of one GPU are needed") == 1
     text = Path("out/history.md").read_text(encoding="utf-8")
     assert "<summary>New (9)</summary>" in text
     assert "`transpose.fresh-8`" in text
@@ -91,8 +91,8 @@ def test_a_gpu_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Ca
     text, shown = Path("out/history.md").read_text(encoding="utf-8"), capsys.readouterr().out
     for face in (shown, text):
         assert "2 GPUs: a case is judged by the sessions of the GPU that measured it last" in face
-        assert "GPU-820987e0 to GPU-e01a041c (2026-11-07" in face
-        assert "6 sessions of GPU-e01a041c have it, 11 are needed: 5 more" in face
+        assert "another GPU, GPU-e01a041c instead of GPU-820987e0 (2026-11-07" in face
+        assert "6 sessions of GPU-e01a041c so far, 11 of one GPU are needed" in face
         assert first not in face
     reported = json.loads(Path("out/history.json").read_text())
     assert reported["marks"][0]["before"] == first

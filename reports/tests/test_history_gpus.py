@@ -13,13 +13,14 @@ import pytest
 from comparing import KEPT, TENS
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.common.text import counted
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
 from peakgate.reports.history.detect import Finding, detect, detect_together
 from peakgate.reports.history.series import History
 from peakgate.reports.runs.index import Session, read_session
 from peakgate.verdict import Verdict
-from test_history_detect import CASES, history, quiet, session, slowed
+from test_history_detect import CASES, NEEDED, history, quiet, session, slowed
 
 A, B = "GPU-0001", "GPU-0002"
 SLOWER_GPU = 0.04
@@ -96,9 +97,8 @@ def test_a_regression_on_one_of_two_runners_is_found_when_its_session_is_the_new
 def test_a_fresh_gpu_after_a_long_history_is_not_slower_but_undecided(sessions: int) -> None:
     gpus = [A] * 40 + [B] * sessions
     found = of_gpus(on(quiet(sessions=40 + sessions), gpus), gpus)
-    has = "session of GPU-0002 has" if sessions == 1 else "sessions of GPU-0002 have"
     assert {(each.verdict, each.judgement.reason) for each in detect(found)} == {
-        (Verdict.INCONCLUSIVE, f"{sessions} {has} it, 11 are needed: {11 - sessions} more")
+        (Verdict.INCONCLUSIVE, NEEDED.format(f"{counted(sessions, 'session')} of GPU-0002"))
     }
     assert detect_together(found) is None
 
@@ -119,7 +119,7 @@ def test_cases_that_only_another_gpu_has_measured_enough_are_undecided_and_not_n
     log_time[4, 40:] = np.nan
     found = {each.case: each for each in detect(of_gpus(log_time, gpus))}
     assert found["a.stage003"].verdict is Verdict.NEW
-    assert found["a.stage003"].judgement.reason == "3 sessions of GPU-0002 have it, 11 are needed: 8 more"
+    assert found["a.stage003"].judgement.reason == NEEDED.format("3 sessions of GPU-0002")
     assert found["a.stage004"].verdict is Verdict.SAME
     assert "5 sessions of GPU-0001 against 30" in found["a.stage004"].judgement.reason
     others = [each for case, each in found.items() if case not in {"a.stage003", "a.stage004"}]

@@ -46,6 +46,15 @@ def test_cases_that_partial_runs_or_another_tier_leave_out_are_not_retired() -> 
     assert found.retired == ()
 
 
+def test_a_case_that_moves_to_another_tier_begins_anew_there() -> None:
+    before = [timed(number, "abc", tier="gate") for number in range(3)]
+    after = [timed(number, "ab", tier="gate") for number in range(10, 16)]
+    moved = history([*before, *after, timed(12, "abc", tier="full")])
+    assert (moved.cases, moved.retired) == (("x.a", "x.b", "x.c"), ())
+    assert np.isfinite(moved.time_us).sum(axis=1).tolist() == [10, 10, 1]
+    assert history([*before, timed(5, "abc", tier="full"), *after]).retired == ("x.c",)
+
+
 def test_changes_of_driver_and_gpu_are_marked_where_they_happen() -> None:
     sessions = [timed(0), timed(1, driver=None), timed(2, driver="590.1"), timed(3, driver="590.1", uuid="GPU-2")]
     found = marks(sessions)

@@ -25,6 +25,7 @@ from peakgate.check import digests, hunt, isolate, lane, picture, report, worker
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
+from peakgate.common.selection import add_selection
 from peakgate.common.text import counted, one_line
 from peakgate.device import emulator
 from peakgate.device.choose import open_device
@@ -89,11 +90,12 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         partial(_looked_at, chosen, {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}),
         today,
     )
-    for defect in (defect for kernel in kernels for defect in kernel.defects if defect.key not in accepted):
-        print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(defect.key)}\n")  # noqa: T201
     wall_s = time.perf_counter() - start
-    lines = (*said, *report.lines(kernels, orders, wall_s))
-    for line in lines:
+    *found, verdict = report.lines(kernels, orders, wall_s)
+    lines = (*found, *said, verdict)
+    unlisted = [defect.key for kernel in kernels for defect in kernel.defects if defect.key not in accepted]
+    offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.FILE))
+    for line in filter(None, (*found, *said, offer, verdict)):
         print(line)  # noqa: T201
     if chosen.html:
         when = datetime.now(UTC).isoformat(" ", "minutes")
@@ -158,16 +160,16 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
     hunted: list[hunt.Hunted] = []
     for number, answer in workers.run(tasks, chosen.jobs):
-        result = hunt.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer
-        hunted.append(result)
-        if result.survived and result.mutant.key not in reasons:
-            print(f"{hunt.entry(result.mutant)}\n", flush=True)  # noqa: T201
+        hunted.append(hunt.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
     alive = [result.mutant for result in hunted if result.survived]
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
     said = hunt.complaints(alive, [result.mutant for result in hunted if not result.survived], listed)
     said += [f"{result.mutant}: is no program: {result.invalid}" for result in hunted if result.invalid]
     for line in said:
         print(line)  # noqa: T201
+    if unlisted := [hunt.entry(mutant) for mutant in alive if mutant.key not in reasons]:
+        where = config.near(config.current().baselines / waivers.FILE)
+        print("\n\n".join((f"\nto accept a survivor, copy its entry to {where} and fill in why:", *unlisted)) + "\n")  # noqa: T201
     for file in unused:
         print(f"{file}: not mutated: no stage includes it")  # noqa: T201
     wall_s = time.perf_counter() - start
@@ -199,7 +201,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         "project with your rights.",
     )
     parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
-    parser.add_argument("-k", dest="text", default="", help="only small cases with this text in their id")
+    add_selection(parser, default="")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
     parser.add_argument(
         "--search",

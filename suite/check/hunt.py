@@ -42,7 +42,7 @@ class Hunted:
 
 
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
-    """The mutants of all files that a stage with ``text`` in a case id is made of; the kernels' files of no stage."""
+    """The mutants of all files of the stages that ``-k text`` selects; the kernels' files of no stage."""
     used = {path for _, sources in _builds_and_sources(text, config.current().root) for path in sources}
     files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
     found = [

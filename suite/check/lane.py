@@ -101,7 +101,7 @@ def schedules(count: int) -> tuple[int, ...]:
 
 
 def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
-    """The problems of every build with ``text`` in the id of a small case: of one family file, or of the project.
+    """The problems of every build of which ``-k text`` selects a small case: of one family file, or of the project.
 
     Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize.
     """

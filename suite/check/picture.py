@@ -156,20 +156,22 @@ def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], t
 def _pair(
     defect: Defect, accesses: Sequence[SharedAccess], threads: Triple
 ) -> tuple[SharedAccess, SharedAccess] | None:
-    """The two accesses that the defect names: the first such pair on one word between two barriers."""
+    """The two accesses that the defect names: the first such pair on one word between two barriers, in either order."""
     assert defect.other_thread is not None
-    thread, other = _linear(defect.thread, threads), _linear(defect.other_thread, threads)
-    by_word: dict[tuple[int, str, int], list[SharedAccess]] = {}
+    sides = (
+        (_linear(defect.thread, threads), defect.location),
+        (_linear(defect.other_thread, threads), defect.other_location),
+    )
+    by_word: dict[tuple[int, int, str, int], list[SharedAccess]] = {}
     for each in accesses:
-        words = range(each.offset // 4, (each.offset + each.size - 1) // 4 + 1)
-        if each.thread == thread and each.line == defect.location:
-            for word in words:
-                for earlier in by_word.get((each.phase, each.array, word), ()):
-                    if earlier.writes or each.writes:
-                        return earlier, each
-        if each.thread == other and each.line == defect.other_location:
-            for word in words:
-                by_word.setdefault((each.phase, each.array, word), []).append(each)
+        if (each.thread, each.line) not in sides:
+            continue
+        side = sides.index((each.thread, each.line))
+        for word in range(each.offset // 4, (each.offset + each.size - 1) // 4 + 1):
+            for earlier in by_word.get((1 - side, each.phase, each.array, word), ()):
+                if earlier.writes or each.writes:
+                    return earlier, each
+            by_word.setdefault((side, each.phase, each.array, word), []).append(each)
     return None
 
 

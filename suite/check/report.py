@@ -39,7 +39,8 @@ class Defect:
     def __str__(self) -> str:
         often = f" (in {self.launches} launches)" if self.launches > 1 else ""
         often += f"; {self.sizes}" if self.sizes else ""
-        return f"{self.first.case}, schedule {self.first.schedule}: {self.first.what}{often}"
+        order = f", threads in shuffled order {self.first.schedule}" if self.first.schedule else ""
+        return f"{self.first.case}{order}: {self.first.what}{often}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,13 @@ def complaints(
     return said
 
 
+def offer(keys: Iterable[DefectKey], file: Path) -> str:
+    """How to accept these defects: what to do, then an entry for each; empty where there is none."""
+    how = f"to accept a defect until a day, copy its entry to {file} and fill in why and the last day (2026-12-31 say):"
+    entries = list(map(entry, dict.fromkeys(keys)))
+    return "\n\n".join((f"\n{how}", *entries)) + "\n" if entries else ""
+
+
 def entry(key: DefectKey) -> str:
     """A defect as an entry whose reason and last day are still to be found."""
     texts = {name: text for name, text in key._asdict().items() if text or name not in _PLACE}

@@ -14,6 +14,7 @@ from typing import Any
 
 from peakgate.case import Case, Family, Scale, Sized, Stage, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.selection import selector
 from peakgate.project import config
 from peakgate.project.config import Project
 
@@ -190,12 +191,13 @@ def _message(error: BaseException) -> str:
 
 
 def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Case]:
-    """Every small case that has a kernel of its own and ``text`` in its id, with its probes; equal launches once.
+    """Every small case that has a kernel of its own and that ``-k text`` selects, with its probes; equal launches once.
 
     Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
     when no case is left, or no family is given and there is no project.
     """
-    chosen = [case for case in cases(Scale.SMALL, listed=listed) if case.stage.source is not None and text in case.id]
+    selects = selector(text)
+    chosen = [case for case in cases(Scale.SMALL, listed=listed) if case.stage.source is not None and selects(case.id)]
     if not chosen:
         if listed is None and not text:
             project = config.required()
@@ -227,7 +229,7 @@ def _why_none(text: str) -> str:
     file = project.kernels / family / f"{stage}.cu"
     if stage and file.is_file():
         return f"no stage is built from {config.near(file)}; add its entry to {config.near(file.parent)}/family.py"
-    return "no small case with a kernel has this in its id; try a family's name"
+    return "no small case with a kernel has such an id; try a family's name"
 
 
 def kernel_name(case: Case) -> str:

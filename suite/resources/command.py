@@ -2,21 +2,22 @@
 
 Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
 spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
-nothing can be blamed on the kernels. ``--update`` writes the baseline of all builds anew. The findings are left in
-``resources.json`` as well.
+nothing can be blamed on the kernels. ``--update`` writes the baseline of all builds anew, with ``-k`` only the entries
+of the chosen ones. The findings are left in ``resources.json`` as well.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from peakgate.case import Scale, Tier
+from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
+from peakgate.common.selection import add_selection, selector
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
@@ -40,17 +41,23 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     project = config.current()
     chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
-    every = builds(case for scale in Scale for case in catalogue.cases(scale))
+    cases = [case for scale in Scale for case in catalogue.cases(scale)]
+    every = builds(cases)
     if not every:
         raise PeakgateError(f"{config.near(config.required().kernels)}: no family with a kernel to compile there")
-    known = _baseline(chosen.baseline, update=chosen.update)
+    if not chosen.update and Tier(chosen.tier) is Tier.GATE:
+        cases = catalogue.cases(Scale.BENCH, Tier.GATE)
+    wanted = _run_by(cases, chosen.text, every)
+    known = _baseline(chosen.baseline, anew=chosen.update and not chosen.text)
     start = time.perf_counter()
-    wanted = every if chosen.update or Tier(chosen.tier) is Tier.FULL else _of_the_gate(every)
     current = survey(wanted, chosen.architectures, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start
-    before = known or Survey(current.nvrtc, current.options, {}, {})
-    not_compiled = {made.kernel for made in every} - {made.kernel for made in wanted}
-    before = before.without(not_compiled, set(ARCHITECTURES) - set(chosen.architectures))
+    known = known or Survey(current.nvrtc, current.options, {}, {})
+    compared = {made.kernel for made in wanted}
+    elsewhere = {made.kernel for made in every}
+    if chosen.text:  # which cases a build had that is no longer there, nobody knows
+        elsewhere |= {target.kernel for target in known.usage}
+    before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(chosen.architectures))
     reason = incomparable(before, current)
     luck = {} if reason or chosen.update else as_before(before, current, wanted)
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
@@ -61,7 +68,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         print(f"{chosen.baseline}: {reason}")  # noqa: T201
     print(summary(current, findings, wall_s))  # noqa: T201
     if chosen.update:
-        code = _update(chosen.baseline, current)
+        others = known.without(compared).usage if chosen.text else {}
+        code = _update(chosen.baseline, current, others, reason if chosen.text else None)
     else:
         code = exit_code(before, current, findings)
         print(_advice(code, chosen.baseline))  # noqa: T201
@@ -91,11 +99,14 @@ def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[
     }
 
 
-def _of_the_gate(every: Sequence[Build]) -> list[Build]:
-    """The builds that cases of the gate tier run, with all of their launches."""
-    cases = [case for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source is not None]
-    gated = {kernel for case in cases for kernel in build_keys(case)}
-    return [made for made in every if made.kernel in gated]
+def _run_by(cases: Sequence[Case], text: str, every: Sequence[Build]) -> list[Build]:
+    """The builds that those of the cases run that ``-k text`` selects, with all of their launches."""
+    selects = selector(text)
+    chosen = [case for case in cases if case.stage.source is not None and selects(case.id)]
+    if text and not chosen:
+        raise PeakgateError(f"-k {text!r}: no case with a kernel has such an id; try a family's name, or --tier full")
+    kernels = {kernel for case in chosen for kernel in build_keys(case)}
+    return [made for made in every if made.kernel in kernels]
 
 
 def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
@@ -114,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="peakgate resources",
         description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
     )
+    add_selection(parser, default="")
     tiers = [tier.value for tier in Tier]
     parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
     parser.add_argument(
@@ -125,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SM",
         help=f"compile for these alone (default: {' '.join(map(str, ARCHITECTURES))})",
     )
-    parser.add_argument("--update", action="store_true", help="write the whole baseline anew, and say what differs")
+    parser.add_argument("--update", action="store_true", help="write the baseline anew, and say what differs")
     parser.add_argument(
         "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
     )
@@ -134,9 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _baseline(path: Path, *, update: bool) -> Survey | None:
+def _baseline(path: Path, *, anew: bool) -> Survey | None:
     """The baseline to compare with; None when a new one is asked for and the old one is missing or of no use."""
-    if not update:
+    if not anew:
         return baseline.read(path)
     if not path.exists():
         return None
@@ -147,12 +159,18 @@ def _baseline(path: Path, *, update: bool) -> Survey | None:
         return None
 
 
-def _update(path: Path, current: Survey) -> ExitCode:
-    """Write the baseline; not while a build does not compile, for its line would be lost."""
+def _update(path: Path, current: Survey, others: Mapping[Target, Usage], reason: str | None) -> ExitCode:
+    """Write the baseline, with what ``others`` has; not while a build does not compile, for its line would be lost.
+
+    Nor where it would be of two compilers, for which ``reason`` stands.
+    """
     if current.broken:
         print(f"{path} is left as it was: what is in a baseline must compile")  # noqa: T201
         return ExitCode.REGRESSION
-    baseline.write(path, current)
+    if reason:
+        print(f"{path} is left as it was: write all of it anew, --update without -k")  # noqa: T201
+        return ExitCode.UNDECIDED
+    baseline.write(path, replace(current, usage={**others, **current.usage}))
     print(f"wrote {path}")  # noqa: T201
     return ExitCode.OK
 

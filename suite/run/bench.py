@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from peakgate.common.selection import MEANING
 from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run.link import AB_VARIABLE
@@ -48,8 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="peakgate bench",
         description="Prove, time and gate every kernel of the project on the device at hand. A case that crashes or "
-        "does not end costs itself alone: the others are measured in a fresh process. Other options are "
-        "pytest's and pytest-benchmark's: -k EXPRESSION, --collect-only, ...",
+        f"does not end costs itself alone: the others are measured in a fresh process. -k EXPRESSION: {MEANING}. Other "
+        "options are pytest's and pytest-benchmark's: --collect-only, ...",
         epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
         allow_abbrev=False,
     )

@@ -21,6 +21,7 @@ from typing import Any
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
 from peakgate.common.processes import run_in_group
+from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.judge import waivers
@@ -63,8 +64,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         said += _complaints(found, entries, today) if whole else []
         for line in lines(report, time.perf_counter() - start):
             print(line, flush=True)  # noqa: T201
-        for defect in (defect for defect in report.defects if not defect.warning):
-            print(f"to accept it until a day, in {waivers.FILE}:\n{waivers.entry(key(name, defect))}\n")  # noqa: T201
+        errors = (key(name, defect) for defect in report.defects if not defect.warning)
+        if offer := waivers.offer(errors, config.near(config.current().baselines / waivers.FILE)):
+            print(offer)  # noqa: T201
         reports.append(report)
     for line in said:
         print(line)  # noqa: T201
@@ -129,7 +131,7 @@ def described(reports: Sequence[ToolReport]) -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
     parser.add_argument("--tool", dest="tools", action="append", choices=TOOLS, help="one tool (default: all four)")
-    parser.add_argument("-k", dest="text", default="", help="only cases with this text in their id")
+    add_selection(parser, default="")
     parser.add_argument("--index", type=int, default=0, help="the CUDA device index (default: 0)")
     parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")

@@ -18,6 +18,7 @@ import cupy
 from peakgate.build.cubin import BuildError
 from peakgate.case import Case, Role
 from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.selection import add_selection
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import KernelFault
 from peakgate.device.launchable import FAULTS, GpuLaunchable
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> int:
     """Launch what was asked for; 0 when the journal is complete, whatever it says."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.sanitize.launches")
     parser.add_argument("journal", type=Path)
-    parser.add_argument("-k", dest="text", default="", help="only cases with this text in their id")
+    add_selection(parser, default="")
     parser.add_argument("--index", type=int, default=0, help="the CUDA device index")
     chosen = parser.parse_args(arguments)
     with chosen.journal.open("w", encoding="utf-8") as journal:

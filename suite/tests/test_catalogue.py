@@ -4,6 +4,7 @@ import pytest
 from peakgate.case import Scale, Tier
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
+from peakgate.common.selection import selector
 from peakgate.project import catalogue, config
 
 FAMILY_FILE = """
@@ -98,3 +99,28 @@ def test_every_case_has_probes_of_its_own_build():
     for case in catalogue.cases(Scale.SMALL):
         for probe in catalogue.probes(case):
             assert (probe.stage, probe.defines) == (case.stage, case.defines)
+
+
+@pytest.mark.parametrize(
+    ("expression", "chosen"),
+    [
+        ("", {"t.smem-64", "t.smem_pad-64", "s.naive-8"}),
+        ("SMEM", {"t.smem-64", "t.smem_pad-64"}),
+        ("smem and not pad", {"t.smem-64"}),
+        ("not smem or pad", {"t.smem_pad-64", "s.naive-8"}),
+        ("not (smem or naive)", set()),
+        ("naive-8 or smem and pad", {"t.smem_pad-64", "s.naive-8"}),
+    ],
+)
+def test_what_k_selects_is_what_pytest_would(expression, chosen):
+    assert {name for name in ("t.smem-64", "t.smem_pad-64", "s.naive-8") if selector(expression)(name)} == chosen
+
+
+@pytest.mark.parametrize(
+    ("expression", "place"),
+    [("smem or", "at its end"), ("(smem", "at its end"), ("smem pad", "before pad"), ("and pad", "before and pad")],
+)
+def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, place, capsys):
+    for verb in ("check", "mutants", "sanitize", "resources"):
+        assert main([verb, "-k", expression]) == 2
+        assert f"-k '{expression}': not an expression {place}; expected parts of" in capsys.readouterr().err

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from peakgate.device import emulator
-from peakgate.device.emulator import Compiler, DefectKind, KernelDefect
+from peakgate.device.emulator import Compiler, Defect, DefectKind, KernelDefect
 from peakgate.device.emulator import launch as launch_module
+from peakgate.device.emulator.defects import in_reading_order
 
 KERNELS = Path(__file__).parent / "defects"
 DEFECTS = sorted((KERNELS / "injected").glob("*.cu"))
@@ -147,6 +149,52 @@ def test_a_race_names_both_threads_and_both_lines() -> None:
     race = places[DefectKind.SHARED_RACE, "missing_barrier.cu:6", "missing_barrier.cu:5"]
     assert race.other_thread == (63 - race.thread[0], 0, 0)
     assert race.block == (0, 0, 0)
+
+
+def races(name: str) -> list[Defect]:
+    with pytest.raises(KernelDefect) as caught:
+        run(KERNELS / "injected" / f"{name}.cu", emulator.find_compiler())
+    return [defect for defect in caught.value.defects if defect.kind is DefectKind.SHARED_RACE]
+
+
+def test_a_read_that_came_before_its_write_is_a_read_after_write_at_the_line_that_reads() -> None:
+    (race,) = races("missing_barrier")
+    assert (race.location, race.other_location) == ("missing_barrier.cu:6", "missing_barrier.cu:5")
+    assert (race.thread, race.other_thread, race.count) == ((31, 0, 0), (32, 0, 0), 128)
+    assert race.message.startswith("read after write of the same shared word (byte 128)")
+    assert race.message.endswith("(here the read came first)")
+    assert race.missing == "a barrier is missing between missing_barrier.cu:5 and missing_barrier.cu:6"
+
+
+def test_two_lines_that_race_both_ways_are_a_read_after_write_first_and_name_both_places_of_the_barrier() -> None:
+    found = races("missing_second_barrier")
+    assert [defect.message[:16] for defect in found] == ["read after write", "write after read"]
+    write, read = "missing_second_barrier.cu:6", "missing_second_barrier.cu:8"
+    missing = f"a barrier is missing between {write} and {read}, or between {read} and the next {write}"
+    assert [defect.missing for defect in found] == [missing, missing]
+    (reordered, *_) = in_reading_order([replace(each, both_ways=False) for each in found[::-1]])
+    assert reordered == found[0]
+
+
+def test_the_bits_that_a_write_replaces_are_named_where_they_are_known() -> None:
+    _, overwritten = races("missing_second_barrier")
+    assert overwritten.message.endswith(
+        "nothing orders the two: the bits 0x42c00000 replace 0x42000000, which was read"
+    )
+    assert races("async_copy_into_tile_in_use")[-1].message.endswith("nothing orders the two")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lane_that_never_arrives", "waits for all 32 lanes of its warp, some of which never arrive"),
+        ("mask_without_caller", "lane 16 calls a warp primitive whose mask 0xffff (bit n: lane n) leaves it out"),
+    ],
+)
+def test_a_mask_is_explained(name: str, message: str) -> None:
+    with pytest.raises(KernelDefect) as caught:
+        run(KERNELS / "injected" / f"{name}.cu", emulator.find_compiler())
+    assert caught.value.defects[0].message == message
 
 
 def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:

@@ -36,7 +36,7 @@ def loaded(source: Path, body: str) -> EmulatedKernel:
 
 def test_a_race_names_both_values(source: Path) -> None:
     kernel = loaded(source, "out[0] = in[threadIdx.x];")
-    with pytest.raises(KernelDefect, match="nothing orders the two: 0x40000000 over 0x3f800000") as caught:
+    with pytest.raises(KernelDefect, match="nothing orders the two: the bits 0x40000000 replace 0x3f800000") as caught:
         kernel.launch(ONE, (2, 1, 1), (np.zeros(1, np.float32), np.array([1, 2], np.float32)))
     assert caught.value.kind is DefectKind.GLOBAL_RACE
 

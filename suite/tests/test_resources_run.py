@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.case import Launch, Stage, Tier
+from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue
 from peakgate.resources import baseline, command
 from peakgate.resources.baseline import Target
@@ -92,6 +93,32 @@ def test_a_build_outside_the_gate_is_held_to_the_baseline_by_the_full_tier_alone
     assert "synthetic.tiny+WIDE=1 on sm_90, sm_100: LOST_OCCUPANCY" in capsys.readouterr().out
 
 
+def test_k_compares_and_updates_the_chosen_builds_alone(source, tmp_path, capsys, monkeypatch):
+    (case,) = catalogue.cases(None)
+    wide = replace(case, defines=(("WIDE", "1"),), variant="wide")
+    monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [case, wide])
+    path = tmp_path / "resources.json"
+    with pytest.raises(PeakgateError, match=r"resources\.json: no baseline there"):
+        run("--update", "-k", "wide")
+    assert run("--update") is ExitCode.OK
+    gone = path.read_text().replace('"synthetic.tiny"', '"synthetic.gone"')
+    path.write_text(gone)
+    source.write_text(SHARED_HUNGRY)
+    capsys.readouterr()
+    assert run("-k", "wide and tiny") is ExitCode.REGRESSION
+    said = capsys.readouterr().out
+    assert "synthetic.tiny+WIDE=1 on sm_90, sm_100: LOST_OCCUPANCY" in said
+    assert "REMOVED" not in said
+    assert "NEW" not in said
+    assert run("--update", "-k", "wide") is ExitCode.OK
+    assert run("-k", "wide") is ExitCode.OK
+    before, after = (json.loads(text)["kernels"] for text in (gone, path.read_text()))
+    assert after["synthetic.gone"] == before["synthetic.gone"]
+    assert after["synthetic.tiny+WIDE=1"] != before["synthetic.tiny+WIDE=1"]
+    with pytest.raises(PeakgateError, match="-k 'narrow': no case with a kernel has such an id"):
+        run("-k", "narrow")
+
+
 def test_what_the_compiler_gives_otherwise_by_luck_is_said_and_does_not_fail(source, capsys, monkeypatch):
     run("--update")
     lean = baseline.read(Path("resources.json")).usage
@@ -143,6 +170,10 @@ def test_a_baseline_of_another_compiler_leaves_it_undecided_and_still_lists_what
     said = capsys.readouterr().out
     assert "the baseline was made with NVRTC 1." in said
     assert "LOST_OCCUPANCY" in said
+    kept = path.read_text()
+    assert run("--update", "-k", "tiny") is ExitCode.UNDECIDED
+    assert "write all of it anew, --update without -k" in capsys.readouterr().out
+    assert path.read_text() == kept
 
 
 def test_an_update_replaces_a_broken_baseline_and_says_so(source, tmp_path, capsys):

@@ -127,7 +127,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
     if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
     if (manner != PLAIN_READ) {
         written_at = address;
-        written_size = size;
+        written_size = manner == ASYNC_ISSUE ? 0 : size; // its value comes with the wait
     }
 
     const uintptr_t in_shared = address - state.shared;

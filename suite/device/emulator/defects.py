@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 Triple = tuple[int, int, int]
@@ -35,6 +36,8 @@ class DefectKind(IntEnum):
 
 
 _RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
+_READ_LAST, _WRITE_LAST = "read after write", "write after read"
+"""How the messages of such races begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Defect:
 
     ``location`` and ``other_location`` are ``file.cu:12``, None where unknown (an output that nobody wrote has no
     place, and no thread either); the other one and ``other_thread`` are
-    those of the access or barrier that this one clashes with. ``count`` is how often it happened.
+    those of the access or barrier that this one clashes with. ``count`` is how often it happened. ``both_ways``: the
+    two lines race as read after write and as write after read.
     """
 
     kind: DefectKind
@@ -54,6 +58,7 @@ class Defect:
     block: Triple
     other_thread: Triple | None
     count: int
+    both_ways: bool = False
 
     def __str__(self) -> str:
         """One line: where, what, by whom, against what, how often."""
@@ -72,13 +77,40 @@ class Defect:
         return f"{line}; {self.missing}" if self.missing else line
 
     @property
+    def written_and_read(self) -> tuple[str | None, str | None]:
+        """The lines of the write and of the read that race."""
+        places = (self.other_location, self.location)
+        return places if self.message.startswith(_READ_LAST) else places[::-1]
+
+    @property
     def missing(self) -> str | None:
         """What would order the two accesses of a race inside a block; None for any other defect."""
         if self.kind not in _RACES or self.other_thread is None or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:
             return f"a barrier is missing between two passes of {self.location}"
+        if self.both_ways:
+            write, read = self.written_and_read
+            return f"a barrier is missing between {write} and {read}, or between {read} and the next {write}"
         return f"a barrier is missing between {self.other_location} and {self.location}"
+
+
+def in_reading_order(found: Sequence[Defect]) -> tuple[Defect, ...]:
+    """The defects of one launch: of two lines that race both ways the read after write first, early reads last.
+
+    A missing barrier shows as a race and an early read; the race says where the other side is.
+    """
+    after_write = {each.written_and_read for each in found if each.message.startswith(_READ_LAST)}
+    after_read = {each.written_and_read for each in found if each.message.startswith(_WRITE_LAST)}
+    both = after_write & after_read
+    marked = [replace(each, both_ways=each.written_and_read in both) for each in found]
+
+    def place(defect: Defect) -> int:
+        if defect.kind is DefectKind.UNINITIALISED_SHARED:
+            return 2
+        return int(defect.both_ways and defect.message.startswith(_WRITE_LAST))
+
+    return tuple(sorted(marked, key=place))
 
 
 class KernelDefect(Exception):

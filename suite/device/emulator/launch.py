@@ -13,7 +13,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.device.emulator.arguments import Arguments, Given
 from peakgate.device.emulator.build import BuildOptions, build_kernel
 from peakgate.device.emulator.compiler import NEEDS_TWIN, KernelBuildError
-from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple
+from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple, in_reading_order
 from peakgate.device.emulator.structures import Launch, Parameter, Report
 from peakgate.device.emulator.symbols import lines_of, symbols_of
 from peakgate.device.emulator.trace import Trace
@@ -197,8 +197,7 @@ class EmulatedKernel:
             )
             for report in reports
         ]
-        # A missing barrier shows as both a race and an early read; the race says where the other side is.
-        return tuple(sorted(defects, key=lambda defect: defect.kind is DefectKind.UNINITIALISED_SHARED))
+        return in_reading_order(defects)
 
 
 def _unwritten(place: int, size: int, count: int, first: int) -> Defect:

@@ -53,16 +53,19 @@ uint64_t first_bytes(uintptr_t address, size_t size) {
 
 void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
                  const char* values) {
-    constexpr const char* words[] = {"read after write", "write after write", "write after read"};
+    constexpr const char* words[] = {"read after write", "write after write", "write after read", "read after write"};
     const bool other_block = earlier.epoch < state.block_epoch;
     const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
-    Report* noted = report(kind, caller, state.image + earlier.address,
+    const bool read_first = clash == READ_BEFORE_WRITE;
+    const uintptr_t earlier_at = state.image + earlier.address;
+    Report* noted = report(kind, read_first ? earlier_at : caller, read_first ? caller : earlier_at,
                            "%s of the same %s word (byte %ld) by another %s, and nothing orders the two%s", words[clash],
                            is_shared(space) ? "shared" : "global", place(space, offset),
                            other_block ? "block" : "thread", values);
     if (noted && !other_block && earlier.thread != state.current) {
         noted->has_other_thread = 1;
-        noted->other_thread = state.threads[earlier.thread].index;
+        (read_first ? noted->thread : noted->other_thread) = state.threads[earlier.thread].index;
+        if (read_first) noted->other_thread = current_thread().index;
     }
 }
 
@@ -86,13 +89,15 @@ void look_at(const Write& write) {
         return;
     }
     const uint64_t after = first_bytes(write.address, write.size);
-    char values[64];
+    const bool overwrites = write.clash == WRITE_AFTER_WRITE;
+    char values[80] = "";
     const int digits = write.size < 8 ? static_cast<int>(2 * write.size) : 16;
-    snprintf(values, sizeof values, ": 0x%0*llx %s 0x%0*llx", digits, static_cast<unsigned long long>(after),
-             write.clash == WRITE_AFTER_WRITE ? "over" : "over the read", digits,
-             static_cast<unsigned long long>(write.before));
-    report_race(write.earlier, write.clash, write.space, write.offset, write.caller,
-                write.clash == WRITE_AFTER_WRITE && after == write.before, values);
+    if (write.size)
+        snprintf(values, sizeof values, ": the bits 0x%0*llx replace 0x%0*llx%s", digits,
+                 static_cast<unsigned long long>(after), digits, static_cast<unsigned long long>(write.before),
+                 overwrites ? "" : ", which was read");
+    const bool same = overwrites && write.size && after == write.before;
+    report_race(write.earlier, write.clash, write.space, write.offset, write.caller, same, values);
 }
 
 } // namespace
@@ -109,12 +114,13 @@ void look_at_later(const Write& write) {
 void forget_writes() { write_count = 0; }
 
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
-    if (clash != READ_AFTER_WRITE) {
+    if (clash == WRITE_AFTER_WRITE || clash == WRITE_AFTER_READ) {
         const uint64_t before = first_bytes(written_at, written_size);
         look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0});
         return;
     }
-    report_race(earlier, clash, space, offset, caller, false, "");
+    report_race(earlier, clash, space, offset, caller, false,
+                clash == READ_BEFORE_WRITE ? " (here the read came first)" : "");
 }
 
 bool settle_writes() {

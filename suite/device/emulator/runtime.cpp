@@ -4,6 +4,7 @@
 
 #include "fiber.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PEAKGATE_BUILTIN(name) unsigned name##_x, name##_y, name##_z
@@ -122,8 +123,10 @@ int next_thread() {
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != IN_WARP) continue;
         make_current(i);
-        report(WARP_MASK, current_thread().waits_at, 0, "waits for the lanes of mask %#x, some of which never arrive",
-               current_thread().warp_mask);
+        const unsigned mask = current_thread().warp_mask;
+        char lanes[48] = "all 32 lanes of its warp";
+        if (mask != ~0u) snprintf(lanes, sizeof lanes, "the lanes of mask %#x (bit n: lane n)", mask);
+        report(WARP_MASK, current_thread().waits_at, 0, "waits for %s, some of which never arrive", lanes);
         break;
     }
     abandon_launch();

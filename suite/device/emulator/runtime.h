@@ -41,7 +41,7 @@ struct Report {
     uint64_t address, other_address;
     uint3 thread, block, other_thread;
     int32_t has_other_thread;
-    char message[160];
+    char message[200];
 };
 
 // An array argument, filled in by launch.py but for `device`, which comes first: its address is the kernel's argument.

@@ -59,9 +59,10 @@ inline long place(Space space, uintptr_t offset) {
     return static_cast<long>(space == SHARED && offset >= dynamic ? offset - dynamic : offset);
 }
 
-enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ };
+// READ_BEFORE_WRITE: the word that was read had not been written, so a read after write happened in the wrong order.
+enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_WRITE };
 
-// The access that is being checked, where it is a write.
+// The access that is being checked, where it is a write; of size 0 where its value is not known yet.
 extern uintptr_t written_at __attribute__((visibility("hidden")));
 extern size_t written_size __attribute__((visibility("hidden")));
 
@@ -127,8 +128,11 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     const Access& reads = cell.read;
     if (!atomic && (reads.bytes & bytes)) {
         const bool by_several = reads.details & SHARED_READ & bytes;
-        if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space)))
-            race(reads, WRITE_AFTER_READ, space, offset, caller);
+        if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space))) {
+            const bool too_early = space != GLOBAL && reads.epoch >= state.block_epoch &&
+                                   (reads.bytes & bytes & ~initialised_bytes(write, space));
+            race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
+        }
     }
     uint8_t initialised = initialised_bytes(write, space);
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);

@@ -40,7 +40,7 @@ class Report(ctypes.Structure):
         ("block", Uint3),
         ("other_thread", Uint3),
         ("has_other_thread", ctypes.c_int32),
-        ("message", ctypes.c_char * 160),
+        ("message", ctypes.c_char * 200),
     )
 
 

@@ -127,7 +127,8 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
     const int warp = state.current / WARP;
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     if (!(call->mask >> lane & 1)) {
-        report(WARP_MASK, called_at, 0, "lane %d calls a warp primitive whose mask %#x leaves it out", lane, call->mask);
+        report(WARP_MASK, called_at, 0, "lane %d calls a warp primitive whose mask %#x (bit n: lane n) leaves it out",
+               lane, call->mask);
         abandon_launch();
     }
     Rendezvous& meeting = find_rendezvous(call->mask, warp);
