@@ -46,16 +46,18 @@ def _profiles() -> None:
     settings.load_profile("tests")
 
 
-IN_THIS_PROCESS = "test_elements_gpu"
-"""The tests that use the GPU in pytest's own process: whatever measures afterwards would find that process there."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.stem == IN_THIS_PROCESS)
+    items.sort(key=_uses_gpu_here)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and gpu_count() == 0:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU, none answers here"))
+
+
+def _uses_gpu_here(item: pytest.Item) -> bool:
+    """Whether a test has pytest's own process use the GPU: what measured after it would find that process there."""
+    marker = item.get_closest_marker("gpu")
+    return marker is not None and bool(marker.kwargs.get("here"))
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector:

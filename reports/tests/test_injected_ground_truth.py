@@ -87,7 +87,7 @@ def test_without_a_clock_or_a_gpu_it_is_one_line_and_exit_2(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(here=True)
 def test_on_a_gpu_the_ground_truth_rises_with_the_injected_slowdown() -> None:
     shifts = [each["log_shift"] for each in ground_truth.measured([150])]
     assert shifts == sorted(shifts)

@@ -216,7 +216,7 @@ class _Supervisor:
             "harness": inputs.harness(),
             "GPU": self.uuid or "none",
             "driver": driver.driver_version() or "none",
-            "device": self._ours.device or "auto",
+            "--device": self._ours.device or "auto",
             "floors": inputs.floors(self._baselines),
             "base": base.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else "none",
         }

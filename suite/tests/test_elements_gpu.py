@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peakgate.measure import data
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.gpu(here=True)
 
 
 @pytest.fixture

@@ -212,7 +212,8 @@ def test_a_write_past_the_end_of_a_buffer_is_seen_on_the_gpu_where_memory_is_fre
     done = run(tmp_path, "-k", "unguarded", project=DEFECTS, device="gpu")
     assert done.returncode == 1
     assert "defects.unguarded-1024 on " in done.stdout
-    assert "WRONG, wrote past the end of argument 0, at bytes " in done.stdout
+    assert ": wrote past the end of argument 0, at bytes " in done.stdout
+    assert "WRONG, edge-size problem " in done.stdout
 
 
 @pytest.mark.gpu

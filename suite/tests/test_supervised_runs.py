@@ -109,6 +109,8 @@ def test_the_verdict_names_its_inputs_its_command_and_its_commit(hostile):
     assert verdict["command"][-1].startswith("--benchmark-json=")
     assert len(verdict["commit"]) == 40
     assert len(verdict["harness"]) == 64
+    assert verdict["device"] == "cpu-emulator"
+    assert any(name.endswith("cpu-emulator/floors.toml") for name in verdict["files"])
     digests = {Path(name).name: digest for name, digest in verdict["files"].items()}
     assert len(digests["run.json"]) == 64
     assert digests["floors.toml"] is None
