@@ -1,8 +1,8 @@
 """The small kernels that CuPy compiles for references, compiled by several processes at once into its cache on disk.
 
 In one process CuPy compiles one kernel after the other, however many threads ask. Here each process takes the next
-reference that none has taken, and computes it on a small problem and on its largest. What is missing afterwards CuPy
-compiles when it is needed.
+reference that none has taken, and computes it on its largest problem, then in the same way on edge-size problems. What
+is missing afterwards CuPy compiles when it is needed.
 
 ``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads CONTEXT, then a folder and case ids,
 a line each.
@@ -30,9 +30,9 @@ from peakgate.common.files import write_whole
 from peakgate.common.processes import end_group, end_with_parent
 from peakgate.project import catalogue
 
-MOST_PROCESSES = 6
-"""The driver makes contexts one after the other, 0.1 s each on an H200, most of them while the process that measures
-imports; compiling everything takes 4 s of one processor."""
+MOST_PROCESSES = 4
+"""The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
+everything takes 3 to 4 s of one processor."""
 
 LONGEST_S = 60.0
 
@@ -143,6 +143,7 @@ def _started(index: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # NumPy's idle threads would take every processor at the start
     )
 
 
@@ -163,7 +164,8 @@ def main(parent: int, index: int) -> None:
     import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
 
-    by_id = {case.id: case for case in catalogue.cases(Scale.BENCH)}
+    families = catalogue.families()
+    by_id = {case.id: case for case in catalogue.cases(Scale.BENCH, listed=families)}
     cupy.cuda.runtime.getDeviceCount()  # finds the driver and makes no context
     cupy.cuda.nvrtc.getVersion()  # loads the library
     if not sys.stdin.readline():
@@ -176,12 +178,14 @@ def main(parent: int, index: int) -> None:
     claims, ids = Path(asked[0]), asked[1:]
     if _claimed(claims, "stream"):
         SampleStream(0, 1)
-    for case_id in ids:
-        if case_id in by_id and _claimed(claims, case_id):
-            # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own.
-            for problem in (*catalogue.probes(by_id[case_id]), by_id[case_id]):
-                with contextlib.suppress(Exception):  # the run meets it again and reports it
-                    _compute(cupy, problem, claims)
+    listed = [by_id[case_id] for case_id in ids if case_id in by_id]
+    # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own; most are known after the first round.
+    for edges in (False, True):
+        for case in listed:
+            if _claimed(claims, f"{case.id} {edges}"):
+                for problem in catalogue.probes(case, families) if edges else [case]:
+                    with contextlib.suppress(Exception):  # the run meets it again and reports it
+                        _compute(cupy, problem, claims)
     cupy.cuda.runtime.deviceSynchronize()
     os._exit(0)  # the driver frees faster what is on the GPU than Python does piece by piece
 
