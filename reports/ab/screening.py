@@ -39,7 +39,7 @@ def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bo
     watched = [estimate for estimate, sentinel in zip(found, sentinels, strict=True) if sentinel]
     others = [estimate for estimate, sentinel in zip(found, sentinels, strict=True) if not sentinel]
     moved = all(each is not None and abs(each.shift) > GROSS_SHIFT and _plain(each) for each in others)
-    stayed = all(each is not None and abs(each.shift) < TO_BE_FOUND for each in watched)
+    stayed = all(each is not None and abs(each.shift) < GROSS_SHIFT / 2 for each in watched)
     return bool(others) and bool(watched) and moved and stayed
 
 

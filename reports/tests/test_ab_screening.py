@@ -38,7 +38,7 @@ def test_noisy_cases_are_screened_further_and_a_case_without_two_pairs_too() -> 
         ((0.04, -0.3), (0.0, 0.0), True),
         ((0.04, 0.02), (0.0, 0.0), False),  # not all by that much
         ((0.04, 0.04), (0.04, 0.04), False),  # what all cases of these processes have in common
-        ((0.04, 0.04), (0.0, 0.01), False),
+        ((0.04, 0.04), (0.0, 0.02), False),
         ((0.04, 0.04), (), False),
         ((), (0.0, 0.0), False),
     ],

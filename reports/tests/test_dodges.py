@@ -345,6 +345,17 @@ def test_the_page_says_what_is_seen_here() -> None:
     assert all("**" in table[dodge] for dodge in OUTSIDE)
 
 
+def test_a_new_case_that_patches_the_judge_comes_after_all_others_whatever_order_is_asked_for(inside: Path) -> None:
+    wrong = CASE.format(STAGE_OF["patches the judge from a family file"])
+    write({".peakgate/cases": f"twice.renamed-1024\n{wrong}\n"})
+    main(
+        ["bench", "--device", "cpu", "--baselines-from", "base", "--cases", ".peakgate/cases", "--out", ".peakgate/few"]
+    )
+    found = json.loads(Path(".peakgate/few/bench.json").read_text())["cases"]
+    verdicts = [(case["case"], case["verdict"]) for case in found]
+    assert verdicts == [(wrong, "WRONG"), ("twice.renamed-1024", "NEW")]
+
+
 @pytest.mark.gpu
 def test_on_a_gpu_the_base_judges_as_well(inside: Path) -> None:
     main(["bench", "--device", "gpu", "--baselines-from", "base", "--out", "gpu", "--benchmark-json", "gpu.json"])

@@ -377,6 +377,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
 def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
+    New cases come last: they bring the change's Python into the process that judges.
     Where the project has benchmark tests, an id that no family has may be one of theirs.
     """
     if listed is None:
@@ -390,4 +391,5 @@ def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[s
     for case_id in wanted:
         if case_id not in every and not config.required().benchmarks:
             raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
-    return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
+    known_first = sorted(wanted, key=lambda case_id: case_id in cases.new)
+    return {case_id: every[case_id] for case_id in known_first if case_id in every}, wanted
