@@ -239,7 +239,7 @@ def page(record: dict[str, Any]) -> dict[str, str]:
     names = ("start", "build", "roofs", "prepare", "check", "sample", "check again")
     gate_rows = [
         (
-            f"{start}, {which} ({record[which]['commit']})",
+            start if "(" in start else f"{start}, {which} ({record[which]['commit']})",
             gate.get("command_s", ""),
             gate["wall_s"],
             *(gate["steps_s"].get(name, "") for name in names),
