@@ -34,13 +34,17 @@ def next_look(done: int, planned: int, *, early: bool = False) -> int:
 
 
 def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bool:
-    """Whether every case (row) but the sentinels plainly moved far, and no sentinel did; there must be some of both."""
-    found = estimates(screen, log_time)
-    watched = [estimate for estimate, sentinel in zip(found, sentinels, strict=True) if sentinel]
-    others = [estimate for estimate, sentinel in zip(found, sentinels, strict=True) if not sentinel]
-    moved = all(each is not None and abs(each.shift) > GROSS_SHIFT and _plain(each) for each in others)
-    stayed = all(each is not None and abs(each.shift) < GROSS_SHIFT / 2 for each in watched)
-    return bool(others) and bool(watched) and moved and stayed
+    """Whether every case (row) but the sentinels moved far in every pair, and no sentinel did; there must be both.
+
+    No p-value is asked for: two pairs give it one degree of freedom, and fresh pairs decide.
+    """
+    watched = np.array(sentinels, bool)
+    others, suspected = screen[~watched], suspects(estimates(screen, log_time))
+    if not watched.any() or watched.all() or not all(row in suspected for row in np.flatnonzero(~watched)):
+        return False
+    moved = (others > GROSS_SHIFT).all(axis=1) | (others < -GROSS_SHIFT).all(axis=1)
+    stayed = np.abs(screen[watched].mean(axis=1)) < GROSS_SHIFT / 2
+    return bool(moved.all() and stayed.all())
 
 
 def unsettled(screen: Floats, log_time: Floats) -> list[int]:

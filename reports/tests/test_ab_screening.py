@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.ab import screening
+from peakgate.reports.ab.decide import estimates, suspects
 
 LOG_TIME = np.zeros(24)
 
@@ -50,6 +51,15 @@ def test_two_pairs_are_enough_where_all_cases_moved_far_and_the_sentinels_did_no
     found = pairs(dict(enumerate(shifts)), count=2)[: len(shifts)]
     watched = [False] * len(others) + [True] * len(sentinels)
     assert screening.all_gross(found, LOG_TIME[: len(shifts)], watched) is ends
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 999), st.floats(0.03, 1.0), st.floats(0.0001, 0.5))
+def test_where_two_pairs_are_enough_every_case_is_a_suspect(seed: int, shift: float, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    found = np.concatenate([rng.normal(shift, noise, (3, 2)), rng.normal(0, 0.001, (5, 2))])
+    if screening.all_gross(found, LOG_TIME[:8], [False] * 3 + [True] * 5):
+        assert {0, 1, 2} <= suspects(estimates(found, LOG_TIME[:8])).keys()
 
 
 def test_a_case_without_two_pairs_keeps_two_pairs_from_being_enough() -> None:
