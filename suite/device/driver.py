@@ -57,12 +57,7 @@ def slug(name: str) -> str:
 
 def gpu_name(index: int) -> str:
     """The name of the GPU with this CUDA index, which must exist."""
-    if (found := _device(index)) is None:
-        raise ValueError(f"no GPU with index {index}")
-    driver, device = found
-    name = ctypes.create_string_buffer(256)
-    driver.cuDeviceGetName(name, len(name), device)
-    return name.value.decode()
+    return _text("cuDeviceGetName", index)
 
 
 def gpu_uuid(index: int) -> str | None:
@@ -105,12 +100,7 @@ def reset_persisting_l2() -> None:
 
 def pci_bus_id(index: int) -> str:
     """Where the GPU with this CUDA index, which must exist, is on the PCI bus: ``0000:1b:00.0`` say."""
-    if (found := _device(index)) is None:
-        raise ValueError(f"no GPU with index {index}")
-    driver, device = found
-    place = ctypes.create_string_buffer(32)
-    driver.cuDeviceGetPCIBusId(place, len(place), device)
-    return place.value.decode()
+    return _text("cuDeviceGetPCIBusId", index)
 
 
 def retain_context(index: int) -> bool:
@@ -163,6 +153,16 @@ def library_behind(operation: str) -> str:
         return f"cuBLAS {cublas_version() or 'of the machine'}"
     found = re.search(r"\d+\.\d+[.\d]*", driver_version() or "")
     return f"driver {found[0] if found else 'of the machine'}"
+
+
+def _text(function: str, index: int) -> str:
+    """What a function of the driver writes about the GPU with this CUDA index; ValueError when there is no such GPU."""
+    if (found := _device(index)) is None:
+        raise ValueError(f"no GPU with index {index}")
+    driver, device = found
+    text = ctypes.create_string_buffer(256)
+    driver[function](text, len(text), device)
+    return text.value.decode()
 
 
 def _device(index: int) -> tuple[ctypes.CDLL, ctypes.c_int] | None:
