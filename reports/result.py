@@ -74,12 +74,12 @@ class Shift:
 
     ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that this
     comparison would have flagged: the smallest detectable change. ``p_value`` is Holm-adjusted, ``p_alone`` that of the
-    case by itself; both None where no session was repeated. ``called`` says whether it counts as a change.
+    case by itself; both None where no session was repeated. ``flagged`` says whether it counts as a change.
     """
 
     log_ratio: float
     resolvable: float
-    called: bool
+    flagged: bool
     p_value: float | None = None
     p_alone: float | None = None
 

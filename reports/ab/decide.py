@@ -30,7 +30,7 @@ RULED_OUT_P = 0.001
 """The chance, at each look, of giving up on a slowdown that is just as large as what is looked for."""
 
 SMALLEST_SHIFT = math.log1p(0.0025)
-"""No smaller shift is called, however sure: half of what is looked for, since a floor at that itself would miss every
+"""No smaller shift is flagged, however sure: half of what is looked for, since a floor at that itself would miss every
 second one of its size."""
 
 HOPELESS_P = 0.3
@@ -55,7 +55,7 @@ class Status(Enum):
     """Where a case stands after the pairs there are."""
 
     CLEARED = "cleared"
-    CALLED = "called"
+    FLAGGED = "flagged"
     OPEN = "open"
 
 
@@ -92,8 +92,8 @@ class Decision:
     """What the pairs say of one case.
 
     ``estimate`` is from the pairs that decided: the confirming ones of a suspect, else the screening ones.
-    ``p_value`` is adjusted for all suspects and all looks: below ALPHA means called; None for what was no suspect.
-    ``resolvable`` is the smallest shift this experiment would have called. ``direction`` is the suspected one, +1
+    ``p_value`` is adjusted for all suspects and all looks: below ALPHA means flagged; None for what was no suspect.
+    ``resolvable`` is the smallest shift this experiment would have flagged. ``direction`` is the suspected one, +1
     slower, -1 faster, 0 for no suspect.
     """
 
@@ -204,14 +204,14 @@ def decide(
     rest = variance, df, log_time[others]
     taken = int(np.isfinite(confirm).any(axis=0).sum())
     open_rows = sorted(suspected)
-    uncalled = len(suspected)
+    unflagged = len(suspected)
     for look in looks:
         if not open_rows or taken < look.pairs:
             break
         fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], rest, screen[open_rows])
         known = {row: estimate for row, estimate in zip(open_rows, fresh, strict=True) if estimate is not None}
-        verdicts = _look(known, suspected, look, uncalled)
-        uncalled -= sum(decision.status is Status.CALLED for decision in verdicts.values())
+        verdicts = _look(known, suspected, look, unflagged)
+        unflagged -= sum(decision.status is Status.FLAGGED for decision in verdicts.values())
         for row, decision in verdicts.items():
             decided[row] = decision
         open_rows = [row for row in open_rows if row not in verdicts or verdicts[row].status is Status.OPEN]
@@ -237,33 +237,33 @@ def moved_together(log_ratios: Floats) -> Together | None:
 
 
 def _look(
-    fresh: Mapping[int, Estimate], suspected: Mapping[int, int], look: Look, uncalled: int
+    fresh: Mapping[int, Estimate], suspected: Mapping[int, int], look: Look, unflagged: int
 ) -> dict[int, Decision]:
-    """Step down through the suspects, surest first (Holm): each call leaves fewer for the rest to be held against.
+    """Step down through the suspects, surest first (Holm): each that is flagged leaves fewer others.
 
-    Called at any look if p times the suspects not yet called is below the look's share of ALPHA: the first false call
-    would need a true null whose p is below its share of the look's, and the shares over looks add up to ALPHA.
+    Flagged at any look if p times the suspects not yet flagged is below the look's share of ALPHA: the first false
+    positive would need a true null whose p is below its share of the look's, and the shares over looks add up to ALPHA.
     """
     ranked = sorted(fresh, key=lambda row: fresh[row].p_value(suspected[row]))
     decisions, stepping, adjusted = {}, True, 0.0
     for row in ranked:
         estimate, direction = replace(fresh[row], tail=INTERVAL_TAIL * look.alpha / ALPHA), suspected[row]
-        adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * uncalled * ALPHA / look.alpha))
+        adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * unflagged * ALPHA / look.alpha))
         shift = direction * estimate.shift
         stepping = stepping and adjusted < ALPHA
         if stepping and shift > SMALLEST_SHIFT:
-            status, uncalled = Status.CALLED, uncalled - 1
+            status, unflagged = Status.FLAGGED, unflagged - 1
         elif _settled(estimate, direction, final=look.final):
             status = Status.CLEARED
         else:
             status = Status.OPEN
-        resolvable = max(SMALLEST_SHIFT, estimate.half_width(look.alpha / max(uncalled, 1)))
+        resolvable = max(SMALLEST_SHIFT, estimate.half_width(look.alpha / max(unflagged, 1)))
         decisions[row] = Decision(status, estimate, resolvable, direction, adjusted)
     return decisions
 
 
 def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
-    """Whether more pairs would be wasted on a suspect that was not called."""
+    """Whether more pairs would be wasted on a suspect that was not flagged."""
     shift = direction * estimate.shift
     if shift + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND:
         return True
@@ -273,7 +273,7 @@ def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
 
 
 def _resolvable(screened: Estimate, looks: Sequence[Look], suspected: int) -> float:
-    """The smallest shift the planned confirming pairs would have called, by the spread of the screening ones."""
+    """The smallest shift the planned confirming pairs would have flagged, by the spread of the screening ones."""
     look = next(look for look in looks if look.final)
     error = screened.standard_error * math.sqrt(screened.pairs / look.pairs)
     return max(SMALLEST_SHIFT, error * noise.upper_quantile(look.alpha / max(suspected, 1), screened.df))

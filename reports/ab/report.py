@@ -135,9 +135,9 @@ def _judge(
 
 def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Judgement:
     shift, found = _shift(decision), reported(decision.estimate)
-    if decision.status is Status.CALLED:
+    if decision.status is Status.FLAGGED:
         also = causes(_known(base), _known(head))
-        assert decision.p_value is not None, "a case is called at a look, and a look gives it one"
+        assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
         certain = f"{shift}, {found}, {probability(decision.p_value)}"
         return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
     if decision.status is Status.OPEN:
@@ -181,12 +181,12 @@ def typical(measured: Times) -> CaseResult | None:
 
 def _known(measured: Times) -> CaseResult:
     result = typical(measured)
-    assert result is not None, "a case is called on pairs, and a pair has both sides"
+    assert result is not None, "a case is flagged on pairs, and a pair has both sides"
     return result
 
 
 def _shift(decision: Decision) -> Shift:
-    return Shift(decision.estimate.shift, decision.resolvable, decision.status is Status.CALLED, decision.p_value)
+    return Shift(decision.estimate.shift, decision.resolvable, decision.status is Status.FLAGGED, decision.p_value)
 
 
 def reported(estimate: Estimate) -> str:

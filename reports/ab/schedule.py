@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ALPHA = 0.01
-"""The chance that any case at all is called when nothing changed; the suite's own shift has as much, both ways."""
+"""The chance that any case at all is flagged when nothing changed; the suite's own shift has as much, both ways."""
 
 LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
 """(share of the confirming pairs, share of ALPHA). What doubled is plain after a fifth of them; what the last pair

@@ -133,7 +133,7 @@ def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object
     ends, values = compare(pairs, 0, last, effort)
     if ends.status is Status.OPEN:
         return Outcome(End.UNDECIDED, ends, "the ends are suspected to differ, more pairs would decide")
-    if ends.status is not Status.CALLED:
+    if ends.status is not Status.FLAGGED:
         return Outcome(End.SAME, ends, "the ends do not differ by more than can be resolved")
     state = _State(last, {last: list(values)}, {}, [])
     undecided = _narrow(state, pairs, effort, note)
@@ -152,7 +152,7 @@ def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object
     if (before, group) != (0, last):
         note("comparing both sides of the border")
         border, _ = compare(pairs, before, group, effort)
-    if border.status is Status.CALLED and border.direction == ends.direction:
+    if border.status is Status.FLAGGED and border.direction == ends.direction:
         return replace(found, end=End.FOUND, group=group, before=before, border=border)
     why = "the two sides of the likeliest border, compared directly, are not flagged"
     return replace(found, reason=why, before=before, border=border)

@@ -216,7 +216,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
     shifts = []
     for case in timed:
         log_ratio, resolvable = case.new.log_time - case.base.log_time, _fixed_resolvable(case)
-        shifts.append(Shift(log_ratio, resolvable, called=abs(log_ratio) > resolvable))
+        shifts.append(Shift(log_ratio, resolvable, flagged=abs(log_ratio) > resolvable))
     if spread is None:
         return shifts
     tested = [index for index in range(len(timed)) if df[index] > 0]
@@ -229,7 +229,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
         shifts[index] = Shift(
             log_ratio=shifts[index].log_ratio,
             resolvable=max(least, errors[index] * noise.upper_quantile(ALPHA / len(tested), freedom[index])),
-            called=bool(p_value < ALPHA) and abs(shifts[index].log_ratio) > least,
+            flagged=bool(p_value < ALPHA) and abs(shifts[index].log_ratio) > least,
             p_value=float(p_value),
             p_alone=float(p_alone),
         )
@@ -239,7 +239,7 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
 def _between_gpus(shift: Shift) -> Shift:
     """The same shift where the two sides' GPUs may contribute to it."""
     resolvable = noise.between_gpus(shift.resolvable)
-    return replace(shift, resolvable=resolvable, called=shift.called and abs(shift.log_ratio) > resolvable)
+    return replace(shift, resolvable=resolvable, flagged=shift.flagged and abs(shift.log_ratio) > resolvable)
 
 
 def _fixed_resolvable(case: CaseEvidence) -> float:
@@ -267,11 +267,11 @@ def too_noisy(shift: Shift) -> bool:
 
 
 def _judge(case: CaseEvidence, shift: Shift, *, noisy: bool) -> Judgement:
-    if shift.called and shift.log_ratio > 0:
+    if shift.flagged and shift.log_ratio > 0:
         return Judgement(Verdict.SLOWER, moved(case, shift))
     if case.new.below_floor:
         return Judgement(Verdict.BELOW_FLOOR, f"{below_floor(case)}; against base {unmoved(shift)}")
-    if shift.called:
+    if shift.flagged:
         return Judgement(Verdict.FASTER, moved(case, shift))
     if noisy:
         return Judgement(Verdict.INCONCLUSIVE, f"{unmoved(shift)}: too noisy, measure both sides again")
@@ -295,11 +295,11 @@ def _suite(
     if not rules.same_gpu:
         least = noise.SINGLE_RUN_RESOLVABLE
     resolvable = max(least, error * noise.upper_quantile(ALPHA, session_df))
-    shift = Shift(median, resolvable, called=abs(median) > resolvable)
+    shift = Shift(median, resolvable, flagged=abs(median) > resolvable)
     verdict = Verdict.SAME
-    if shift.called:
+    if shift.flagged:
         verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
-    text = f"{shift} in the median of {len(ratios)} cases" if shift.called else unmoved(shift)
+    text = f"{shift} in the median of {len(ratios)} cases" if shift.flagged else unmoved(shift)
     return SuiteShift(Judgement(verdict, text), shift, len(ratios))
 
 

@@ -213,15 +213,15 @@ def _shifts(windows: Sequence[Window]) -> list[tuple[Shift, float]]:
     for index, p_value in enumerate(noise.holm(np.array(tails)).tolist()):
         quantile = noise.upper_quantile(ALPHA / len(windows), float(df[index]))
         resolvable = max(SMALLEST_SHIFT, float(errors[index]) * quantile)
-        called = p_value < ALPHA and abs(shifts[index]) > SMALLEST_SHIFT
-        shift = Shift(shifts[index], resolvable, called, p_value, float(tails[index]))
+        flagged = p_value < ALPHA and abs(shifts[index]) > SMALLEST_SHIFT
+        shift = Shift(shifts[index], resolvable, flagged, p_value, float(tails[index]))
         judged.append((shift, math.sqrt(variance[index])))
     return judged
 
 
 def _finding(case: str, window: Window, shift: Shift, sd: float, history: History) -> Finding:
     step = None
-    if shift.called:
+    if shift.flagged:
         sessions = [history.sessions[index] for index in window.sessions]
         step = locate(case, sessions, window.log_time, sd)
     return Finding(

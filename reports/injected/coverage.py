@@ -99,7 +99,7 @@ def _gate(
     for decision, true, counts in zip(decided, truth, counted, strict=True):
         if decision is None or not counts:
             continue
-        flagged = {1: "SLOWER", -1: "FASTER"}.get(decision.direction) if decision.status is Status.CALLED else None
+        flagged = {1: "SLOWER", -1: "FASTER"}.get(decision.direction) if decision.status is Status.FLAGGED else None
         kept, fixed = decision.estimate, replace(decision.estimate, tail=INTERVAL_TAIL)
         widths = (each.half_width(each.tail) for each in (kept, fixed))
         yield flagged or NOT_FLAGGED, bool(true), _held(kept, true), _held(fixed, true), *widths

@@ -141,4 +141,4 @@ def _rows(measured: Medians) -> Mapping[Cell, list[int]]:
 
 
 def _flagged(decision: Decision, direction: int) -> bool:
-    return decision.status is Status.CALLED and decision.direction == direction
+    return decision.status is Status.FLAGGED and decision.direction == direction

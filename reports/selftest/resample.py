@@ -133,10 +133,10 @@ def _side(label: str, runs: Sequence[Run], chosen: Sequence[int]) -> Side:
 def _called(comparison: Comparison, direction: int) -> tuple[tuple[str, ...], bool]:
     """What was flagged slower (``direction`` 1), or would be with the sides exchanged (-1): cases, and the suite."""
     cases = tuple(
-        row.case for row in comparison.rows if row.shift and row.shift.called and direction * row.shift.log_ratio > 0
+        row.case for row in comparison.rows if row.shift and row.shift.flagged and direction * row.shift.log_ratio > 0
     )
     suite = comparison.suite
-    return cases, suite is not None and suite.shift.called and direction * suite.shift.log_ratio > 0
+    return cases, suite is not None and suite.shift.flagged and direction * suite.shift.log_ratio > 0
 
 
 @dataclass(frozen=True, slots=True)

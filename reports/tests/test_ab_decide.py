@@ -87,7 +87,7 @@ def test_more_noise_about_the_same_shift_never_makes_it_surer(seed: int, factor:
 
 
 @given(SEEDS, st.floats(1.0, 20.0), st.floats(0.0, 0.03))
-def test_a_suspect_that_is_not_called_is_not_called_with_more_noise_about_the_same_shift(
+def test_a_suspect_that_is_not_flagged_is_not_flagged_with_more_noise_about_the_same_shift(
     seed: int, factor: float, shift: float
 ) -> None:
     """Deviations come in mirrored pairs, so that every look sees the same shift, and only the noise differs."""
@@ -102,17 +102,17 @@ def test_a_suspect_that_is_not_called_is_not_called_with_more_noise_about_the_sa
     assert calm is not None
     assert wild is not None
     assert calm.direction == wild.direction == 1
-    if calm.status is not Status.CALLED:
-        assert wild.status is not Status.CALLED
+    if calm.status is not Status.FLAGGED:
+        assert wild.status is not Status.FLAGGED
     if calm.estimate.pairs == wild.estimate.pairs:
         assert max(wild.p_value or 0.0, LEAST_P) >= (calm.p_value or 0.0) * (1 - 1e-6)
 
 
-def test_a_large_shift_is_called_at_the_first_look_and_not_measured_on() -> None:
+def test_a_large_shift_is_flagged_at_the_first_look_and_not_measured_on() -> None:
     screen, confirm = experiment(1, {5: 0.5})
     confirm[5, LOOKS[0].pairs :] = np.nan
     found = decided(screen, confirm)[5]
-    assert outcome(found) == (Status.CALLED, 1)
+    assert outcome(found) == (Status.FLAGGED, 1)
     assert found.estimate.pairs == LOOKS[0].pairs
     assert found.p_value is not None
     assert found.p_value < ALPHA
@@ -139,26 +139,26 @@ def test_a_slowdown_whose_first_fresh_pairs_come_out_low_is_measured_further_and
     confirm[5, : LOOKS[0].pairs] -= 0.0048
     assert decided(screen, confirm[:, : LOOKS[0].pairs])[5].status is Status.OPEN
     found = decided(screen, confirm)[5]
-    assert (found.status, found.estimate.pairs) == (Status.CALLED, LOOKS[1].pairs)
+    assert (found.status, found.estimate.pairs) == (Status.FLAGGED, LOOKS[1].pairs)
 
 
-def test_a_case_that_scattered_while_it_was_screened_is_not_called_on_four_pairs_that_happen_to_agree() -> None:
+def test_a_case_that_scattered_while_it_was_screened_is_not_flagged_on_four_pairs_that_happen_to_agree() -> None:
     screen, confirm = experiment(2)
     agreeing = np.full(LOOKS[-1].pairs, 0.02) + np.tile([1e-4, -1e-4], LOOKS[-1].pairs // 2)
     screen[5], confirm[5] = 0.02, agreeing
-    assert decided(screen, confirm[:, :4])[5].status is Status.CALLED
+    assert decided(screen, confirm[:, :4])[5].status is Status.FLAGGED
     screen[5] += np.tile([0.05, -0.05], 5)
     assert decided(screen, confirm[:, :4])[5].status is Status.OPEN
 
 
-def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_called() -> None:
+def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_flagged() -> None:
     screen, confirm = experiment(2)
     screen[5] += 0.02
     confirm[5] -= 0.02
     assert decided(screen, confirm)[5].status is Status.CLEARED
 
 
-def test_a_sure_shift_below_the_smallest_that_counts_is_not_called() -> None:
+def test_a_sure_shift_below_the_smallest_that_counts_is_not_flagged() -> None:
     screen, confirm = experiment(3, {5: 0.8 * SMALLEST_SHIFT}, noise=0.0002)
     assert decided(screen, confirm)[5].status is Status.CLEARED
 
@@ -195,7 +195,7 @@ def test_a_lone_case_is_decided_without_others_to_learn_noise_from() -> None:
     screen, confirm = experiment(8, {0: 0.05})
     found = decide(screen[:1], confirm[:1], LOG_TIME[:1], LOOKS, [True])
     assert found[0] is not None
-    assert outcome(found[0]) == (Status.CALLED, 1)
+    assert outcome(found[0]) == (Status.FLAGGED, 1)
 
 
 def test_identical_times_are_no_shift_and_no_error() -> None:
@@ -203,9 +203,9 @@ def test_identical_times_are_no_shift_and_no_error() -> None:
     assert {outcome(decision) for decision in found} == {(Status.CLEARED, 0)}
 
 
-def test_when_everything_slows_every_case_is_called_and_nothing_is_subtracted() -> None:
+def test_when_everything_slows_every_case_is_flagged_and_nothing_is_subtracted() -> None:
     screen, confirm = experiment(9, dict.fromkeys(range(CASES), 0.03))
-    assert {outcome(decision) for decision in decided(screen, confirm)} == {(Status.CALLED, 1)}
+    assert {outcome(decision) for decision in decided(screen, confirm)} == {(Status.FLAGGED, 1)}
     together = moved_together(screen)
     assert together is not None
     assert together.moved

@@ -79,7 +79,7 @@ def test_each_suspect_flagged_leaves_fewer_for_the_rest_to_be_held_against() -> 
     share = LOOK.alpha
     # Of three: below share / 3, between share / 3 and share / 2, and between share / 2 and share.
     one, two, three = looked(0.2 * share, 0.4 * share, 0.8 * share)
-    assert [one[0], two[0], three[0]] == [Status.CALLED] * 3
+    assert [one[0], two[0], three[0]] == [Status.FLAGGED] * 3
     assert one[1] == pytest.approx(0.2 * 3 * ALPHA)
     assert two[1] == pytest.approx(0.4 * 2 * ALPHA)
     assert three[1] == pytest.approx(0.8 * 1 * ALPHA)
@@ -87,7 +87,7 @@ def test_each_suspect_flagged_leaves_fewer_for_the_rest_to_be_held_against() -> 
 
 def test_the_surest_comes_first_whatever_its_row() -> None:
     share = LOOK.alpha
-    assert [status for status, _ in looked(0.8 * share, 0.2 * share, 0.4 * share)] == [Status.CALLED] * 3
+    assert [status for status, _ in looked(0.8 * share, 0.2 * share, 0.4 * share)] == [Status.FLAGGED] * 3
 
 
 def test_behind_one_that_is_not_flagged_none_is() -> None:
@@ -111,9 +111,9 @@ def test_a_p_value_of_exactly_alpha_and_a_shift_of_exactly_the_smallest_are_not_
     edge = estimate(0.001)
     exactly = Look(8, edge.p_value(1), final=False)
     assert _look({0: edge}, {0: 1}, exactly, 1)[0].status is Status.OPEN
-    assert looked(LOOK.alpha * 0.9999)[0][0] is Status.CALLED
-    assert looked(1e-9, shift=SMALLEST_SHIFT)[0][0] is not Status.CALLED
-    assert looked(1e-9, shift=SMALLEST_SHIFT * 1.0001)[0][0] is Status.CALLED
+    assert looked(LOOK.alpha * 0.9999)[0][0] is Status.FLAGGED
+    assert looked(1e-9, shift=SMALLEST_SHIFT)[0][0] is not Status.FLAGGED
+    assert looked(1e-9, shift=SMALLEST_SHIFT * 1.0001)[0][0] is Status.FLAGGED
 
 
 def test_what_a_look_would_have_found_depends_on_how_many_are_left() -> None:
@@ -130,7 +130,7 @@ def test_what_a_look_would_have_found_depends_on_how_many_are_left() -> None:
 
 def test_faster_is_decided_as_slower_is() -> None:
     found = _look({0: estimate(1e-9, -0.01)}, {0: -1}, LOOK, 1)[0]
-    assert (found.status, found.direction) == (Status.CALLED, -1)
+    assert (found.status, found.direction) == (Status.FLAGGED, -1)
 
 
 def settled(shift: float, error: float, pairs: int = 4, *, final: bool = False) -> bool:
@@ -269,7 +269,7 @@ def test_what_an_earlier_look_flagged_is_not_counted_again_later() -> None:
     first, second = (decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)[row] for row in (1, 4))
     assert first is not None
     assert second is not None
-    assert (first.status, first.estimate.pairs) == (Status.CALLED, LOOK.pairs)
+    assert (first.status, first.estimate.pairs) == (Status.FLAGGED, LOOK.pairs)
     assert second.estimate.pairs == LAST.pairs
     assert second.p_value == pytest.approx(second.estimate.p_value(1) * ALPHA / LAST.alpha)
 

@@ -149,7 +149,7 @@ def test_simulated_histories_name_the_right_commit() -> None:
     assert (found["commits"] <= 8).all()
 
 
-def decision(percent: float, status: Status = Status.CALLED) -> Decision:
+def decision(percent: float, status: Status = Status.FLAGGED) -> Decision:
     shift = float(np.log1p(percent / 100))
     return Decision(status, Estimate(10, shift, shift, 0.001, 9.0), 0.0025, 1, 0.001)
 

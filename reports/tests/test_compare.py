@@ -97,11 +97,11 @@ def test_repeated_sessions_resolve_a_shift_that_single_runs_cannot(saved: Saved)
 
 def test_unchanged_code_almost_never_fails_the_gate(saved: Saved) -> None:
     """30 gates of 15 cases, with session noise of 0.5 %, and none is flagged."""
-    called = 0
+    flagged = 0
     for gate in range(30):
         runs = saved.sessions(6, 0.005, seed=100 + gate)
-        called += Verdict.SLOWER in verdicts(compare(Side("a", runs[:3]), Side("b", runs[3:])))
-    assert called <= 1
+        flagged += Verdict.SLOWER in verdicts(compare(Side("a", runs[:3]), Side("b", runs[3:])))
+    assert flagged <= 1
 
 
 def test_history_of_the_same_code_lets_single_runs_see_less(saved: Saved) -> None:

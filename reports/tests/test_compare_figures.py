@@ -30,7 +30,7 @@ SCATTER = 1.2533 * 1.4826 * 0.008
 def suite(
     ratios: tuple[float, ...], spread: SessionNoise | None, rules: Rules = ONE_GPU, sessions: tuple[int, int] = (2, 3)
 ) -> SuiteShift:
-    found = judge._suite([Shift(ratio, 0.03, called=False) for ratio in ratios], spread, rules, *sessions)
+    found = judge._suite([Shift(ratio, 0.03, flagged=False) for ratio in ratios], spread, rules, *sessions)
     assert found is not None
     return found
 
@@ -114,7 +114,7 @@ def test_a_repeated_case_is_held_to_its_p_value_and_to_what_its_spread_resolves(
     assert [found[row].p_value for row in (0, 1, 3)] == pytest.approx(adjusted.tolist())
     assert found[0].resolvable == pytest.approx(errors[0] * float(stats.t.isf(ALPHA / 3, 8.0)))
     assert found[1].resolvable == found[3].resolvable == SMALLEST_SHIFT
-    assert [shift.called for shift in found] == [True, False, True, False]
+    assert [shift.flagged for shift in found] == [True, False, True, False]
     assert (found[2].p_value, found[2].p_alone) == (None, None)
     assert found[2].resolvable == noise.SINGLE_RUN_RESOLVABLE
 
@@ -132,10 +132,10 @@ def test_few_degrees_of_freedom_or_several_gpus_need_the_rule_of_single_runs_as_
     measured: CaseResult, df: float, rules: Rules, least: float
 ) -> None:
     spread = SessionNoise(np.array([1e-12]), np.array([9.0]), 0.0, 4.0)
-    for factor, called in ((0.999, False), (1.001, True)):
+    for factor, flagged in ((0.999, False), (1.001, True)):
         case = evidence(measured, (100.0,), (100.0 * math.exp(factor * least),), 0.0)
         (shift,) = judge._shifts([case], np.array([df]), spread, rules)
-        assert shift.called is called
+        assert shift.flagged is flagged
         assert shift.p_value is not None
         assert shift.resolvable == pytest.approx(least, rel=1e-5)
 
@@ -146,14 +146,14 @@ def test_a_p_value_of_exactly_alpha_or_a_shift_of_exactly_the_smallest_is_not_fl
     case = evidence(measured, (100.0,), (103.0,), 0.0)
     spread = SessionNoise(np.array([1e-5]), np.array([9.0]), 0.0, 4.0)
     (shift,) = judge._shifts([case], np.array([9.0]), spread, ONE_GPU)
-    assert shift.called
+    assert shift.flagged
     monkeypatch.setattr(judge, "ALPHA", shift.p_value)
-    assert not judge._shifts([case], np.array([9.0]), spread, ONE_GPU)[0].called
+    assert not judge._shifts([case], np.array([9.0]), spread, ONE_GPU)[0].flagged
     monkeypatch.undo()
     monkeypatch.setattr(judge, "SMALLEST_SHIFT", shift.log_ratio)
-    assert not judge._shifts([case], np.array([9.0]), spread, ONE_GPU)[0].called
+    assert not judge._shifts([case], np.array([9.0]), spread, ONE_GPU)[0].flagged
     monkeypatch.setattr(judge, "_fixed_resolvable", lambda _: shift.log_ratio)
-    assert not judge._shifts([case], np.array([0.0]), None, ONE_GPU)[0].called
+    assert not judge._shifts([case], np.array([0.0]), None, ONE_GPU)[0].flagged
 
 
 def test_one_run_against_one_is_held_to_the_shorter_time_and_the_samples_of_both(measured: CaseResult) -> None:
@@ -172,17 +172,17 @@ def test_one_run_against_one_is_held_to_the_shorter_time_and_the_samples_of_both
 def test_a_shift_between_gpus_of_exactly_what_they_may_differ_by_is_not_flagged() -> None:
     edge = noise.between_gpus(0.03)
     assert edge == pytest.approx(math.hypot(0.03, math.log1p(0.05)))
-    for log_ratio, called in ((edge, False), (-edge * 1.0001, True), (edge * 1.0001, True)):
-        found = judge._between_gpus(Shift(log_ratio, 0.03, called=True, p_value=1e-6, p_alone=1e-7))
-        assert found == Shift(log_ratio, edge, called=called, p_value=1e-6, p_alone=1e-7)
-    assert not judge._between_gpus(Shift(1.0, 0.03, called=False)).called
+    for log_ratio, flagged in ((edge, False), (-edge * 1.0001, True), (edge * 1.0001, True)):
+        found = judge._between_gpus(Shift(log_ratio, 0.03, flagged=True, p_value=1e-6, p_alone=1e-7))
+        assert found == Shift(log_ratio, edge, flagged=flagged, p_value=1e-6, p_alone=1e-7)
+    assert not judge._between_gpus(Shift(1.0, 0.03, flagged=False)).flagged
 
 
 def test_a_case_is_too_noisy_where_15_percent_is_not_resolved_and_it_moved_more_than_by_itself() -> None:
     widest = math.log1p(0.15)
     for p_alone, noisy in ((None, True), (ALPHA, False), (ALPHA * 0.999, True), (0.5, False)):
-        assert judge.too_noisy(Shift(0.0, widest * 1.0001, called=False, p_alone=p_alone)) is noisy
-        assert not judge.too_noisy(Shift(0.0, widest, called=False, p_alone=p_alone))
+        assert judge.too_noisy(Shift(0.0, widest * 1.0001, flagged=False, p_alone=p_alone)) is noisy
+        assert not judge.too_noisy(Shift(0.0, widest, flagged=False, p_alone=p_alone))
 
 
 def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> None:
@@ -190,12 +190,12 @@ def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> 
         return Row(case, Judgement(verdict, ""), shift=shift)
 
     rows = [
-        row("a", Verdict.SAME, Shift(0.02, 0.03, called=False)),
-        row("b", Verdict.SAME, Shift(0.5, 0.03, called=False)),
+        row("a", Verdict.SAME, Shift(0.02, 0.03, flagged=False)),
+        row("b", Verdict.SAME, Shift(0.5, 0.03, flagged=False)),
         row("c", Verdict.SAME),
-        row("d", Verdict.SLOWER, Shift(0.06, 0.03, called=True)),
-        row("e", Verdict.SLOWER, Shift(0.09, 0.08, called=True)),
+        row("d", Verdict.SLOWER, Shift(0.06, 0.03, flagged=True)),
+        row("e", Verdict.SLOWER, Shift(0.09, 0.08, flagged=True)),
         row("f", Verdict.SAME),
-        row("g", Verdict.SAME, Shift(0.02, 0.01, called=False)),
+        row("g", Verdict.SAME, Shift(0.02, 0.01, flagged=False)),
     ]
     assert [each.case for each in sorted(rows, key=judge.badness)] == ["d", "e", "b", "g", "c", "f", "a"]

@@ -169,5 +169,5 @@ def test_another_gpu_never_makes_a_shift_surer_and_what_gpus_may_lie_apart_is_ne
         alone, between = shift(one, case), shift(two, case)
         assert between.log_ratio == alone.log_ratio
         assert between.resolvable >= math.hypot(alone.resolvable, noise.BETWEEN_GPUS) * (1 - 1e-9)
-        assert alone.called or not between.called
-        assert abs(between.log_ratio) > noise.BETWEEN_GPUS or not between.called
+        assert alone.flagged or not between.flagged
+        assert abs(between.log_ratio) > noise.BETWEEN_GPUS or not between.flagged

@@ -115,9 +115,9 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(result: CaseResult)
     below = replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6, fingerprint="ab")
     plain = replace(result, fingerprint="ab")
 
-    def judged(log_ratio: float, new: CaseResult, *, called: bool = False, noisy: bool = False) -> Judgement:
+    def judged(log_ratio: float, new: CaseResult, *, flagged: bool = False, noisy: bool = False) -> Judgement:
         case = CaseEvidence("a.b", Measured((plain,)), Measured((new,)))
-        return judge._judge(case, Shift(log_ratio, 0.0295588, called=called), noisy=noisy)
+        return judge._judge(case, Shift(log_ratio, 0.0295588, flagged=flagged), noisy=noisy)
 
     within, code = "within the 3 % these runs can resolve", "same code: environment"
     assert judged(0.0, plain) == Judgement(Verdict.SAME, f"+0.00 %, {within}")
@@ -125,18 +125,18 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(result: CaseResult)
         Verdict.INCONCLUSIVE, f"+0.00 %, {within}: too noisy, measure both sides again"
     )
     beyond = "beyond the 3 % these runs can resolve"
-    assert judged(0.1, plain, called=True) == Judgement(Verdict.SLOWER, f"1.11x slower, {beyond}; {code}")
-    assert judged(-0.1, plain, called=True) == Judgement(Verdict.FASTER, f"1.11x faster, {beyond}; {code}")
+    assert judged(0.1, plain, flagged=True) == Judgement(Verdict.SLOWER, f"1.11x slower, {beyond}; {code}")
+    assert judged(-0.1, plain, flagged=True) == Judgement(Verdict.FASTER, f"1.11x faster, {beyond}; {code}")
     assert judged(0.0, below) == Judgement(
         Verdict.BELOW_FLOOR, f"0.500 of peak, floor 0.600; against base +0.00 %, {within}"
     )
-    assert judged(-0.1, below, called=True).verdict is Verdict.BELOW_FLOOR
-    assert judged(0.1, below, called=True).verdict is Verdict.SLOWER
+    assert judged(-0.1, below, flagged=True).verdict is Verdict.BELOW_FLOOR
+    assert judged(0.1, below, flagged=True).verdict is Verdict.SLOWER
 
 
 def test_a_row_has_the_latest_measurement_and_the_mean_time_of_each_side(result: CaseResult) -> None:
     first, last = replace(result, time_us=100.0), replace(result, time_us=400.0)
-    judgement, shift = Judgement(Verdict.SAME, "as it was"), Shift(0.0, 0.1, called=False)
+    judgement, shift = Judgement(Verdict.SAME, "as it was"), Shift(0.0, 0.1, flagged=False)
     case = CaseEvidence("a.b", Measured((first, last)), Measured((last, last, first)))
     found = judge._row(case, judgement, shift)
     assert [found.base_time_us, found.new_time_us] == pytest.approx([200.0, 100.0 * 16 ** (1 / 3)])

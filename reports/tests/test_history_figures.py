@@ -60,23 +60,23 @@ def test_a_shift_is_tested_with_the_errors_of_two_medians() -> None:
         assert shift.p_alone == pytest.approx(alone[row])
         assert shift.p_value == pytest.approx(adjusted[row])
         assert shift.resolvable == pytest.approx(errors[row] * float(stats.t.isf(ALPHA / 3, df[row])))
-        assert shift.called is bool(adjusted[row] < ALPHA)
+        assert shift.flagged is bool(adjusted[row] < ALPHA)
 
 
 def test_no_shift_of_the_smallest_size_or_p_value_of_exactly_alpha_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
     sure = window(OLDER / 1000, OLDER[:5] / 1000 + 0.1)
     ((shift, _),) = detect._shifts([sure])
-    assert shift.called
+    assert shift.flagged
     assert shift.resolvable == SMALLEST_SHIFT
     monkeypatch.setattr(detect, "SMALLEST_SHIFT", shift.log_ratio)
-    assert not detect._shifts([sure])[0][0].called
+    assert not detect._shifts([sure])[0][0].flagged
     monkeypatch.undo()
     monkeypatch.setattr(detect, "ALPHA", shift.p_value)
-    assert not detect._shifts([sure])[0][0].called
+    assert not detect._shifts([sure])[0][0].flagged
 
 
 def test_a_finding_has_the_times_of_its_window_and_both_medians() -> None:
-    still = Shift(0.001, 0.0296, called=False)
+    still = Shift(0.001, 0.0296, flagged=False)
     found = detect._finding("a.b", window(), still, 0.01, history(np.ones((1, 12))))
     assert [found.older_us, found.newest_us] == pytest.approx([math.exp(1.01), math.exp(1.07)])
     assert replace(found, older_us=None, newest_us=None) == Finding(
@@ -93,7 +93,7 @@ def test_a_flagged_case_has_its_step_and_the_facts_of_it_in_the_reason() -> None
         session(number, driver=f"58{number // 7}", fingerprints={"a.b": f"code {number // 7}"}) for number in range(12)
     ]
     whole = history(values[None], kept)
-    shift = Shift(0.06, 0.01, called=True, p_value=1e-4)
+    shift = Shift(0.06, 0.01, flagged=True, p_value=1e-4)
     found = detect._finding("a.b", window(), shift, 0.01, whole)
     step = locate("a.b", whole.sessions, values, 0.01)
     assert found.step == step
@@ -131,12 +131,12 @@ def test_findings_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name()
         return Finding(case, Judgement(verdict, ""), (), shift=shift)
 
     found = [
-        finding("a", Verdict.SAME, Shift(0.02, 0.03, called=False)),
+        finding("a", Verdict.SAME, Shift(0.02, 0.03, flagged=False)),
         finding("b", Verdict.SAME),
-        finding("c", Verdict.SLOWER, Shift(0.06, 0.03, called=True)),
-        finding("d", Verdict.SLOWER, Shift(0.09, 0.08, called=True)),
+        finding("c", Verdict.SLOWER, Shift(0.06, 0.03, flagged=True)),
+        finding("d", Verdict.SLOWER, Shift(0.09, 0.08, flagged=True)),
         finding("e", Verdict.SAME),
-        finding("f", Verdict.SAME, Shift(0.02, 0.01, called=False)),
+        finding("f", Verdict.SAME, Shift(0.02, 0.01, flagged=False)),
     ]
     assert [each.case for each in sorted(found, key=badness)] == ["c", "d", "f", "b", "e", "a"]
 

@@ -221,7 +221,7 @@ def test_a_run_is_shown_as_it_was_judged_with_what_it_could_not_time(tmp_path: P
 
 @given(st.floats(-3, 3), st.floats(0, 3), st.floats(0.05, 0.2))
 def test_a_change_is_drawn_inside_its_cell_however_large(log_ratio: float, resolvable: float, scale: float) -> None:
-    drawn = html.forest(Shift(log_ratio, resolvable, called=False), scale, "same")
+    drawn = html.forest(Shift(log_ratio, resolvable, flagged=False), scale, "same")
     across = [float(value) for value in re.findall(r'(?: x| cx|"M|L)="?(-?[\d.]+)', drawn)]
     assert all(0 <= value <= html.FOREST_WIDTH for value in across)
     assert ("<path" in drawn) is (abs(log_ratio) > scale)
