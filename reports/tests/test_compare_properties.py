@@ -154,7 +154,7 @@ def test_more_noise_within_two_runs_never_makes_a_shift_surer(
     sd=st.floats(0.0005, 0.02),
     factors=st.lists(st.floats(0.9, 1.1), min_size=len(LADDER), max_size=len(LADDER)),
 )
-def test_another_gpu_never_makes_a_shift_surer_and_what_gpus_may_lie_apart_is_never_called(
+def test_another_gpu_never_makes_a_shift_surer_and_what_gpus_may_differ_by_is_never_flagged(
     tmp_path: Path, seed: int, sessions: int, sd: float, factors: Sequence[float]
 ) -> None:
     saved = Saved(tmp_path)
