@@ -225,9 +225,11 @@ def moved_together(log_ratios: Floats) -> Together | None:
     median moves by selection.
     """
     rows = log_ratios[np.isfinite(log_ratios).any(axis=1)]
+    if len(rows) < FEWEST_CASES_TOGETHER:
+        return None
     measured = np.isfinite(rows).sum(axis=0)
-    columns = rows[:, measured >= max(1.0, MOST_CASES * measured.max(initial=0))]
-    if len(columns) < FEWEST_CASES_TOGETHER or columns.shape[1] < 2:
+    columns = rows[:, measured >= MOST_CASES * measured.max()]
+    if columns.shape[1] < 2:
         return None
     estimate = estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1))[0]
     assert estimate is not None

@@ -221,6 +221,16 @@ def test_one_odd_case_does_not_move_the_suite() -> None:
 
 def test_two_cases_are_too_few_to_have_moved_together() -> None:
     assert moved_together(np.full((2, 10), 0.05)) is None
+    assert moved_together(np.empty((5, 0))) is None
+
+
+def test_only_pairs_that_measured_nine_in_ten_cases_say_whether_all_moved() -> None:
+    pairs = np.tile([0.001, 0.002, 0.003, 0.5], (10, 1))
+    pairs[0, 2], pairs[:7, 3] = np.nan, np.nan
+    found = moved_together(pairs)
+    assert found is not None
+    assert found.estimate.pairs == 3
+    assert found.estimate.shift == pytest.approx(0.002)
 
 
 def test_one_wild_pair_hardly_moves_the_estimate() -> None:

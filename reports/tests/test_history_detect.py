@@ -103,6 +103,7 @@ def test_a_case_of_too_few_sessions_is_new_and_says_how_many_are_missing() -> No
     assert findings["a.stage003"].judgement.reason == NEEDED.format("7 sessions")
     assert findings["a.stage004"].judgement.reason == NEEDED.format("1 session")
     assert findings["a.stage004"].shift is None
+    assert findings["a.stage003"].recent_us == pytest.approx(np.exp(log_time[3, -7:]).tolist())
 
 
 def test_eleven_sessions_are_enough() -> None:

@@ -148,3 +148,42 @@ def test_a_devices_own_comparison_changes_no_outcome(case, changed, reference):
         slow = check(np, case, [output], [wanted])
         quick = check(np, case, [output], [wanted], largest_by_numpy)
     assert repr(quick) == repr(slow)
+
+
+@pytest.mark.parametrize(
+    ("largest", "tolerance", "error"),
+    [
+        ((1.0, 2.0), 0.5, 0.5),
+        ((0.3, 0.0), 0.5, 0.3),  # a reference of zeros: the difference itself
+        ((0.5, 1.0), 1.0, 0.5),
+        ((0.0, 2.0), 0.0, 0.0),
+    ],
+)
+def test_what_a_device_compared_in_one_pass_and_found_right_is_right(largest, tolerance, error):
+    case = make_case(tolerance=tolerance)
+    result = check(np, case, [np.zeros(3)], [np.full(3, 100.0)], lambda _found, _wanted: largest)
+    assert (result.error, result.mismatch) == (error, None)
+
+
+@pytest.mark.parametrize(
+    ("largest", "tolerance"),
+    [
+        ((1.0, 1.9), 0.5),
+        ((1e-30, 1.0), 0.0),
+        ((math.nan, 1.0), 0.5),
+        ((0.0, math.inf), 0.5),
+        ((0.0, math.nan), 0.0),
+        (None, 0.5),
+    ],
+)
+def test_what_a_device_did_not_find_right_is_compared_again_which_says_where(largest, tolerance):
+    case = make_case(tolerance=tolerance)
+    result = check(np, case, [np.ones(3)], [np.full(3, 100.0)], lambda _found, _wanted: largest)
+    assert result.mismatch == "output 0 [0] is 1, expected 100"
+
+
+def test_an_output_after_one_that_a_device_found_right_is_compared_too():
+    quick = iter([(0.0, 1.0), None])
+    outputs, expected = [np.ones(3), np.ones(3)], [np.ones(3), np.full(3, 2.0)]
+    result = check(np, NEAR, outputs, expected, lambda _found, _wanted: next(quick))
+    assert result.mismatch == "output 1 [0] is 1, expected 2"

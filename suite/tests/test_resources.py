@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peakgate.build.cubin import Resources
 from peakgate.case import Launch, Stage
 from peakgate.common.errors import PeakgateError
-from peakgate.resources.baseline import Occupancy, Survey, Target, Usage, read, render
+from peakgate.resources.baseline import Occupancy, Survey, Target, Usage, read, render, write
 from peakgate.resources.compare import REGRESSIONS, Kind, compare, differing, exit_code, incomparable, varying
 from peakgate.resources.survey import ARCHITECTURES, builds, capability
 from peakgate.verdict import ExitCode
@@ -195,7 +195,8 @@ def test_another_compiler_is_named_beside_the_baselines():
 @given(surveys)
 def test_a_baseline_reads_back_as_it_was_written(tmp_path_factory, kept):
     path = tmp_path_factory.getbasetemp() / "baseline.json"
-    path.write_text(render(kept))
+    write(path, kept)
+    assert path.read_text() == render(kept)
     assert read(path) == kept
     assert render(read(path)) == path.read_text()
 

@@ -117,7 +117,7 @@ def test_the_control_follows_the_samples_of_a_short_kernel_alone():
         return gather(plan, None, lambda _: [(time_us, None)], lambda: "events", control).control_us
 
     assert control_us(99.0, plan, lambda: next(controls)) == pytest.approx(3.3)
-    assert control_us(101.0, plan, lambda: next(controls)) is None
+    assert control_us(100.0, plan, lambda: next(controls)) is None
     assert control_us(99.0, plan, None) is None
     assert control_us(99.0, SamplingPlan(max_samples=1), lambda: next(controls)) is None
     assert len(list(controls)) == 2
