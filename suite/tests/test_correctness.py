@@ -169,7 +169,7 @@ def test_what_a_device_compared_in_one_pass_and_found_right_is_right(largest, to
     ("largest", "tolerance"),
     [
         ((1.0, 1.9), 0.5),
-        ((1e-30, 1.0), 0.0),
+        ((5e-324, 10.0), 0.0),  # their quotient is 0
         ((math.nan, 1.0), 0.5),
         ((0.0, math.inf), 0.5),
         ((0.0, math.nan), 0.0),
