@@ -253,6 +253,11 @@ class Case:
         return "-".join(part for part in parts if part)
 
     @property
+    def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:
+        """What makes two cases runs of the same build."""
+        return self.stage, self.defines, self.block, self.launch.shared_bytes
+
+    @property
     def launches(self) -> tuple[KernelLaunch, ...]:
         """What one run launches, in order."""
         alone = KernelLaunch(self.stage.kernel, self.launch, tuple(range(len(self.arguments))))

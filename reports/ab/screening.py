@@ -40,7 +40,7 @@ def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bo
     """
     watched = np.array(sentinels, bool)
     others, suspected = screen[~watched], suspects(estimates(screen, log_time))
-    if not watched.any() or watched.all() or not all(row in suspected for row in np.flatnonzero(~watched)):
+    if not watched.any() or watched.all() or not suspected.keys() >= set(np.flatnonzero(~watched)):
         return False
     moved = (others > GROSS_SHIFT).all(axis=1) | (others < -GROSS_SHIFT).all(axis=1)
     stayed = np.abs(screen[watched].mean(axis=1)) < GROSS_SHIFT / 2

@@ -167,9 +167,10 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     said += [f"{result.mutant}: is no program: {result.invalid}" for result in hunted if result.invalid]
     for line in said:
         print(line)  # noqa: T201
-    if unlisted := [hunt.entry(mutant) for mutant in alive if mutant.key not in reasons]:
-        where = config.near(config.current().baselines / waivers.FILE)
-        print("\n\n".join((f"\nto accept a survivor, copy its entry to {where} and fill in why:", *unlisted)) + "\n")  # noqa: T201
+    where = config.near(config.current().baselines / waivers.FILE)
+    how = f"to accept a survivor, copy its entry to {where} and fill in why:"
+    if offer := waivers.listed_under(how, [hunt.entry(mutant) for mutant in alive if mutant.key not in reasons]):
+        print(offer)  # noqa: T201
     for file in unused:
         print(f"{file}: not mutated: no stage includes it")  # noqa: T201
     wall_s = time.perf_counter() - start

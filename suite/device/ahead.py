@@ -1,4 +1,4 @@
-"""What a run does on its GPU while it still imports: who is there is read, and contexts are made.
+"""What a run does on its GPU while it still imports: it reads the GPU's state and processes, and makes contexts.
 
 Finding the driver takes 0.1 to 0.2 s, a CUDA context 0.1 s, pytest and CuPy half a second; neither needs the other.
 """
@@ -54,7 +54,7 @@ def _open(index: int) -> Before | None:
     references.begin(index)
     nvrtc_process.begin()
     found = _seen(index)
-    driver.retain_context(index)  # where that fails, whoever uses the device says why
+    driver.retain_context(index)  # where that fails, opening the device reports why
     references.make_contexts()  # after ours, which may be the only one that the GPU allows
     return found
 

@@ -24,7 +24,7 @@ nothing any more or whose last day has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -136,7 +136,11 @@ def complaints(
 def offer(keys: Iterable[DefectKey], file: Path) -> str:
     """How to accept these defects: what to do, then an entry for each; empty where there is none."""
     how = f"to accept a defect until a day, copy its entry to {file} and fill in why and the last day (2026-12-31 say):"
-    entries = list(map(entry, dict.fromkeys(keys)))
+    return listed_under(how, list(map(entry, dict.fromkeys(keys))))
+
+
+def listed_under(how: str, entries: Sequence[str]) -> str:
+    """Entries to copy under a line that says what to do with them; empty where there is none."""
     return "\n\n".join((f"\n{how}", *entries)) + "\n" if entries else ""
 
 

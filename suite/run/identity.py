@@ -96,11 +96,10 @@ class _EdgeProblems:
 
     def of(self, case: Case) -> tuple[Sequence[Case], str]:
         """Those of a case's build."""
-        build = (case.stage, case.defines, case.block, case.launch.shared_bytes)
-        if build not in self._made:
+        if case.build not in self._made:
             problems = catalogue.probes(case, self._families)
-            self._made[build] = problems, _digest_of(problems)
-        return self._made[build]
+            self._made[case.build] = problems, _digest_of(problems)
+        return self._made[case.build]
 
 
 def _digest_of(problems: Iterable[Case]) -> str:

@@ -217,7 +217,7 @@ class Session:
             raise WrongResult(f"after timing: {result.mismatch}; the kernel was right before")
 
     def _check_on_fresh_data(self, case: Case) -> Check | None:
-        key = _build(case)
+        key = case.build
         if key in self._proven_again:
             return None
         self._proven_again.add(key)
@@ -297,7 +297,7 @@ class Session:
 
     def _prove_build(self, case: Case) -> int:
         """Run the probes of a build once, whichever case asks first; how many there are."""
-        key = _build(case)
+        key = case.build
         if key not in self._proven:
             self._proven[key] = self._run_probes(case)
         known = self._proven[key]
@@ -319,7 +319,7 @@ class Session:
 
     def _probes_of(self, case: Case) -> Sequence[Case]:
         """The edge-size problems of a case's build."""
-        key = _build(case)
+        key = case.build
         if key not in self._known_probes:
             self._known_probes[key] = self.probes(case)
         return self._known_probes[key]
@@ -371,8 +371,3 @@ class Session:
             yield
         finally:
             self.wall_s[what] = self.wall_s.get(what, 0.0) + time.perf_counter() - start
-
-
-def _build(case: Case) -> Any:
-    """What makes two cases runs of the same build."""
-    return case.stage, case.defines, case.block, case.launch.shared_bytes
