@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from peakgate import emulator
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
 from peakgate.device.driver import gpu_count
 
 

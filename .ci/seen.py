@@ -82,7 +82,7 @@ def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
 
 PAGES = {
     "suite/own-repository.md": {"newcomers": newcomers, "from-pages": from_pages},
-    "suite/device/emulator/README.md": {"sanitizer-tools": tools, "sanitizer-disagreements": disagreements},
+    "suite/emulator/README.md": {"sanitizer-tools": tools, "sanitizer-disagreements": disagreements},
 }
 
 

@@ -23,7 +23,7 @@ COMMON = FOLDER.parent / "common"
 
 @pytest.fixture(scope="module")
 def emulator() -> ModuleType:
-    module: ModuleType = pytest.importorskip("peakgate.device.emulator")
+    module: ModuleType = pytest.importorskip("peakgate.emulator")
     return module
 
 

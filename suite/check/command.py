@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peakgate import emulator
 from peakgate.case import Case
 from peakgate.check import digests, hunt, isolate, lane, picture, report, workers
 from peakgate.check.lane import BuildReport, Finding
@@ -27,7 +28,6 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted, one_line
-from peakgate.device import emulator
 from peakgate.device.choose import open_device
 from peakgate.judge import waivers
 from peakgate.project import config

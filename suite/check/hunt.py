@@ -17,8 +17,8 @@ from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
-from peakgate.device.emulator import KernelBuildError
 from peakgate.edges import RefusedSize
+from peakgate.emulator import KernelBuildError
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config

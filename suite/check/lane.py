@@ -15,16 +15,16 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
+from peakgate import emulator
 from peakgate.build.sources import read_sources
 from peakgate.case import Case, Sized
 from peakgate.check.workers import Report
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
 from peakgate.device.cpu import CpuLaunchable, not_emulated
-from peakgate.device.emulator import KernelBuildError, KernelDefect
 from peakgate.device.expected import ReferenceFault, expected
 from peakgate.device.interface import KernelFault
 from peakgate.edges import Chosen, RefusedSize, chosen, searched
+from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
 from peakgate.project.catalogue import kernel_name, problems, without_problems

@@ -16,9 +16,9 @@ from peakgate.check.lane import builds
 from peakgate.check.workers import Report, Task
 from peakgate.common.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
-from peakgate.device.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace
-from peakgate.device.emulator.defects import Triple
 from peakgate.device.interface import KernelFault
+from peakgate.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace
+from peakgate.emulator.defects import Triple
 
 COLUMNS = 32
 """Elements in a picture, around the one that is raced for."""

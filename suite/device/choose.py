@@ -77,7 +77,7 @@ def groups(arguments: list[str]) -> list[str]:
 
     With ``--nvrtc`` also the NVRTC extra, where no CUDA extra brings it.
     """
-    from peakgate.device.emulator import find_compiler  # noqa: PLC0415  (a GPU does without the emulator)
+    from peakgate.emulator import find_compiler  # noqa: PLC0415  (a GPU does without the emulator)
 
     cuda = driver.cuda_extra()
     on_cpu = "--device=cpu" in arguments or ("--device", "cpu") in pairwise(arguments)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from peakgate import emulator
 from peakgate.build.cubin import Resources
 from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
-from peakgate.device import emulator
-from peakgate.device.emulator.defects import DefectKind
 from peakgate.device.interface import POISON, Device, DeviceKind, KernelCrash, KernelFault, KernelTimeout
+from peakgate.emulator.defects import DefectKind
 from peakgate.judge.metrics import Peaks
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from peakgate import emulator
 from peakgate.build import bounded
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.case import Stage
-from peakgate.device import emulator
-from peakgate.device.emulator.build import build_runtime
+from peakgate.emulator.build import build_runtime
 
 TEMPLATES = """
 template <int N, int M> struct Bomb { static const long v = Bomb<N - 1, 2 * M>::v + Bomb<N - 1, 2 * M + 1>::v; };

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.common.cache import cache_folder
-from peakgate.device.emulator.compiler import builds_folder
+from peakgate.emulator.compiler import builds_folder
 
 
 @pytest.mark.parametrize("named", [None, ""])

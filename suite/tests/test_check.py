@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from peakgate import emulator
 from peakgate.check import command
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
 from peakgate.judge import waivers
 
 KERNEL = """

@@ -7,7 +7,7 @@ import pytest
 from peakgate import cli
 from peakgate.check import command
 from peakgate.check.picture import COLUMNS, MOST_ROWS, picture_of
-from peakgate.device.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace, load
+from peakgate.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace, load
 
 TURNED = """
 extern "C" __global__ void turned(float* out, const float* in, int n) {

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
+from peakgate import emulator
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
-from peakgate.device.emulator import Compiler, KernelBuildError
-from peakgate.device.emulator import build as build_module
-from peakgate.device.emulator import compiler as compiler_module
+from peakgate.emulator import Compiler, KernelBuildError
+from peakgate.emulator import build as build_module
+from peakgate.emulator import compiler as compiler_module
 
 COMPILERS = emulator.available_compilers()
 STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from peakgate.device import emulator
-from peakgate.device.emulator import DefectKind, KernelBuildError, KernelDefect
+from peakgate import emulator
+from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect
 
 SOURCE = """
 #include <cub/cub.cuh>

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.device import emulator
-from peakgate.device.emulator import Compiler, Defect, DefectKind, KernelDefect
-from peakgate.device.emulator import launch as launch_module
-from peakgate.device.emulator.defects import in_reading_order
+from peakgate import emulator
+from peakgate.emulator import Compiler, Defect, DefectKind, KernelDefect
+from peakgate.emulator import launch as launch_module
+from peakgate.emulator.defects import in_reading_order
 
 KERNELS = Path(__file__).parent / "defects"
 DEFECTS = sorted((KERNELS / "injected").glob("*.cu"))

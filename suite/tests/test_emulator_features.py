@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.device import emulator
-from peakgate.device.emulator import Compiler, EmulatedKernel
+from peakgate import emulator
+from peakgate.emulator import Compiler, EmulatedKernel
 
 KERNELS = Path(__file__).parent / "defects"
 SOURCE = KERNELS / "features.cu"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peakgate import emulator
 from peakgate.case import Buffer, Case, Launch, Role, Stage, Struct, Work
 from peakgate.check.lane import check_case
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
-from peakgate.device.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
-from peakgate.device.emulator import launch as launch_module
+from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
+from peakgate.emulator import launch as launch_module
 
 KERNELS = Path(__file__).parent / "defects"
 FOREIGN, GROUPS, HALVES = KERNELS / "foreign.cu", KERNELS / "groups.cu", KERNELS / "halves.cu"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate import emulator
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
-from peakgate.device.emulator import EmulatedKernel
+from peakgate.emulator import EmulatedKernel
 
 ONE = (1, 1, 1)
 

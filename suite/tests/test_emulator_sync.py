@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peakgate.device import emulator
-from peakgate.device.emulator import DefectKind, KernelBuildError, KernelDefect
-from peakgate.device.emulator.ptx import translated
+from peakgate import emulator
+from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect
+from peakgate.emulator.ptx import translated
 
 SOURCE = Path(__file__).parent / "defects" / "sync.cu"
 VALUES = np.arange(64, dtype=np.float32)

@@ -11,11 +11,11 @@ import pytest
 from calibrated import outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate import emulator
 from peakgate.case import Buffer, Role, Scale
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
 from peakgate.device.cpu import CpuLaunchable
-from peakgate.device.emulator import DefectKind, KernelDefect, TexelArray
+from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 from peakgate.family import In
 from peakgate.project.catalogue import module_at
 from peakgate.run import listing

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from peakgate import emulator
 from peakgate.common.errors import PeakgateError
-from peakgate.device import emulator
-from peakgate.device.emulator import DefectKind, EmulatedKernel, KernelDefect
+from peakgate.emulator import DefectKind, EmulatedKernel, KernelDefect
 
 ONE = (1, 1, 1)
 GRID_SUM = """#include <cooperative_groups.h>

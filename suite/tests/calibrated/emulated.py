@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from calibrated.kernels import kernels
 from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, GRID, RACY, SHARED_BYTES, Kernel
+from peakgate import emulator
 from peakgate.common.cache import cache_folder
 from peakgate.common.files import a_line_each, write_whole
-from peakgate.device import emulator
-from peakgate.device.emulator import DefectKind, KernelDefect, TexelArray
+from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 
 RECORD = Path(__file__).parent / "record.json"
 LEAST_FOUND = 0.95

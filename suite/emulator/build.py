@@ -17,7 +17,7 @@ from peakgate.build import headers
 from peakgate.build.sources import device_only, read_sources
 from peakgate.common.cache import CACHE_VARIABLE, cache_folder
 from peakgate.common.errors import PeakgateError
-from peakgate.device.emulator.compiler import (
+from peakgate.emulator.compiler import (
     COMMON,
     Compiler,
     KernelBuildError,
@@ -30,8 +30,8 @@ from peakgate.device.emulator.compiler import (
     run,
     runtime_flags,
 )
-from peakgate.device.emulator.ptx import translated
-from peakgate.device.emulator.symbols import symbols_of
+from peakgate.emulator.ptx import translated
+from peakgate.emulator.symbols import symbols_of
 
 HERE = Path(__file__).parent
 HEADERS = (*sorted(path.name for path in HERE.glob("cuda_*.h")), "runtime_api.h")

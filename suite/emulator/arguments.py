@@ -11,7 +11,7 @@ import numpy as np
 from peakgate import texels
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
-from peakgate.device.emulator.structures import Buffer, Parameter, Texture
+from peakgate.emulator.structures import Buffer, Parameter, Texture
 
 MAX_ARGUMENTS = 64
 

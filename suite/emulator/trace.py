@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from peakgate.device.emulator.defects import Triple
-from peakgate.device.emulator.structures import Launch
-from peakgate.device.emulator.symbols import lines_of, symbols_of
+from peakgate.emulator.defects import Triple
+from peakgate.emulator.structures import Launch
+from peakgate.emulator.symbols import lines_of, symbols_of
 
 _ROOM = 1 << 20
 """Accesses that are kept, the first ones."""

@@ -10,13 +10,13 @@ from typing import Any, Unpack
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.device.emulator.arguments import Arguments, Given
-from peakgate.device.emulator.build import BuildOptions, build_kernel
-from peakgate.device.emulator.compiler import NEEDS_TWIN, KernelBuildError
-from peakgate.device.emulator.defects import Defect, DefectKind, KernelDefect, Triple, in_reading_order
-from peakgate.device.emulator.structures import Launch, Parameter, Report
-from peakgate.device.emulator.symbols import lines_of, symbols_of
-from peakgate.device.emulator.trace import Trace
+from peakgate.emulator.arguments import Arguments, Given
+from peakgate.emulator.build import BuildOptions, build_kernel
+from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
+from peakgate.emulator.defects import Defect, DefectKind, KernelDefect, Triple, in_reading_order
+from peakgate.emulator.structures import Launch, Parameter, Report
+from peakgate.emulator.symbols import lines_of, symbols_of
+from peakgate.emulator.trace import Trace
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)

@@ -1,0 +1,29 @@
+"""Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
+
+from peakgate.emulator.arguments import Given, TexelArray
+from peakgate.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
+from peakgate.emulator.compiler import Compiler, KernelBuildError, available_compilers, find_compiler
+from peakgate.emulator.defects import Defect, DefectKind, KernelDefect
+from peakgate.emulator.launch import ACCESS_BUDGET, MAX_COOPERATIVE_THREADS, EmulatedKernel, load
+from peakgate.emulator.trace import SharedAccess, Trace
+
+__all__ = [
+    "ACCESS_BUDGET",
+    "DEFAULT_CAPABILITY",
+    "MAX_COOPERATIVE_THREADS",
+    "BuildOptions",
+    "Compiler",
+    "Defect",
+    "DefectKind",
+    "EmulatedKernel",
+    "Given",
+    "KernelBuildError",
+    "KernelDefect",
+    "SharedAccess",
+    "TexelArray",
+    "Trace",
+    "available_compilers",
+    "find_compiler",
+    "load",
+    "prebuild",
+]
