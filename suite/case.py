@@ -29,6 +29,10 @@ Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 buffers after it, in argument order.
 """
 
+Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
+"""``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
+element, ``sqrt(sum of the squared terms)`` say; None where that is |ref|. ``inputs`` are those of the reference."""
+
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
 """What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
 random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
@@ -215,10 +219,14 @@ class Case:
     ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
     together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
     that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
-    asks the record for it, of a benchmark test say: a case of a family without one is WRONG. ``tolerance`` is the
-    largest allowed ``max|out - ref| / max|ref|``, and 0 asks for equal bits. ``roof`` names the measured roof the case
-    is compared with. ``predicted`` has what a model expects of this case, by the name under which the run file
-    reports it.
+    asks the record for it, of a benchmark test say. ``roof`` names the measured roof the case is compared with.
+    ``predicted`` has what a model expects of this case, by the name under which the run file reports it.
+
+    How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
+    (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
+    does an integer output beside one that rounds. ``scale(xp, inputs)`` gives each output's magnitudes, the size of
+    what is summed into an element (None: |ref| says all); without it they are estimated. With ``atol`` or ``rtol`` the
+    bound is ``atol + rtol * |ref|`` instead.
     """
 
     family: str
@@ -232,15 +240,23 @@ class Case:
     variant: str = ""
     defines: tuple[tuple[str, str], ...] = ()
     dtype: str = "float32"
-    tolerance: float = 0.0
+    tolerance: float | tuple[float, ...] = 0.0
     roof: str = "copy"
     tier: Tier = Tier.FULL
     predicted: tuple[tuple[str, float], ...] = ()
     sequence: tuple[KernelLaunch, ...] = ()
+    scale: Magnitudes | None = None
+    atol: float = 0.0
+    rtol: float | None = None
 
     def __post_init__(self) -> None:
         if not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+        if isinstance(self.tolerance, tuple) and len(self.tolerance) != len(self.outputs):
+            given = f"{len(self.tolerance)} tolerances"
+            raise ValueError(
+                f"case {self.id}: {given}, expected a number or one for each of {len(self.outputs)} outputs"
+            )
         if self.sequence and self.sequence[0].launch != self.launch:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
@@ -256,6 +272,28 @@ class Case:
     def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:
         """What makes two cases runs of the same build."""
         return self.stage, self.defines, self.block, self.launch.shared_bytes
+
+    def tolerances(self, count: int) -> tuple[float, ...]:
+        """The tolerance of each of ``count`` outputs: of integers 0 beside an output that rounds."""
+        if isinstance(self.tolerance, tuple):
+            return self.tolerance
+        kinds = [np.dtype(buffer.dtype).kind for buffer in self.outputs] or ["f"] * count
+        rounded = any(kind in "fcV" for kind in kinds)
+        return tuple(0.0 if rounded and kind in "iub" else self.tolerance for kind in kinds)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every output must equal its reference."""
+        return not (self.tolerance if isinstance(self.tolerance, float | int) else any(self.tolerance)) and not (
+            self.atol or self.rtol
+        )
+
+    @property
+    def largest_tolerance(self) -> float:
+        """The largest of an output, for the record; ``rtol`` where that is given."""
+        if self.atol or self.rtol is not None:
+            return self.rtol or 0.0
+        return max(self.tolerance) if isinstance(self.tolerance, tuple) else self.tolerance
 
     @property
     def launches(self) -> tuple[KernelLaunch, ...]:

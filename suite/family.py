@@ -19,6 +19,7 @@ launches as one case, a reference kernel and saved arrays: own-repository.md.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ from peakgate.case import (
 )
 from peakgate.common.text import counted
 from peakgate.edges import accepted, chosen
+from peakgate.judge.correctness import unit_of_sums
 from peakgate.texels import Surface, TexelBuffer, Texture
 
 __all__ = [
@@ -69,8 +71,16 @@ Extent = int | tuple[int, ...]
 Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
 
-TOLERANCES = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5}
-"""By default: some units in the last place, as sums of a few hundred terms need. Other types must be equal."""
+TOLERANCES = {
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float32": 1e-5,
+    "float64": 1e-12,
+    "complex64": 1e-5,
+    "complex128": 1e-12,
+}
+"""By an output's type, where a family gives neither ``tolerance`` nor ``terms``: sums of up to some ten thousand terms
+in float32 (float64), in any order; of short types intermediate results that are rounded to them. Integers are equal."""
 
 EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
     {
@@ -170,7 +180,11 @@ def kernel(
     flops: Callable[..., int] | None = None,
     small_sizes: Sequence[Size] = (),
     edges: Sequence[Size] = (),
-    tolerance: float | None = None,
+    tolerance: float | Sequence[float] | None = None,
+    terms: Callable[..., int] | int | None = None,
+    scale: Callable[..., Array | tuple[Array | None, ...]] | None = None,
+    atol: float = 0.0,
+    rtol: float | None = None,
     shared_bytes: int = 0,
     defines: Mapping[str, object] = MappingProxyType({}),
     entry: str = "",
@@ -192,8 +206,12 @@ def kernel(
     right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved, and
     ``peakgate check`` adds some beside every tile. ``arguments`` raises ValueError for a size that the kernel does not
     take.
-    ``tolerance`` is the largest ``max|out - ref| / max|ref|``: by default by the outputs' type (TOLERANCES), equal bits
-    for integers.
+    Each element must be within ``tolerance * max(|ref|, magnitude)`` of its reference, besides the rounding of its
+    type (see ``peakgate.judge.correctness``). ``tolerance``, a number or one per output, is by default that of each
+    output's type (TOLERANCES), equal values for integers; with ``terms``, how many terms are summed into an element in
+    float32 (float64 for that type), it is what such sums need. ``scale(xp, *inputs)`` gives the magnitude, the size of
+    what is summed: ``xp.sqrt((a * a) @ (b * b))`` of a product of matrices; without it, it is estimated. ``atol`` and
+    ``rtol`` in their place are NumPy's: ``atol + rtol * |ref|``.
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
     go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
     and come last among the reference's inputs.
@@ -231,6 +249,11 @@ def kernel(
         found = reference(xp, *inputs)
         return found if isinstance(found, tuple | list) else (found,)
 
+    def magnitudes(xp: Any, inputs: Sequence[Array]) -> Sequence[Array | None]:
+        assert scale is not None
+        found = scale(xp, *inputs)
+        return found if isinstance(found, tuple | list) else (found,)
+
     def case(size: Size, tier: Tier = Tier.FULL) -> Case:
         numbers = _numbers(size)
         label = "x".join(map(str, numbers))
@@ -248,10 +271,13 @@ def kernel(
             reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected,
             size=label,
             defines=macros,
-            dtype=_output_type(given),
-            tolerance=TOLERANCES.get(_output_type(given), 0.0) if tolerance is None else tolerance,
+            dtype=_output_types(given)[0],
+            tolerance=_tolerances(given, tolerance, terms(*numbers) if callable(terms) else terms),
             tier=tier,
             sequence=tuple(shapes),
+            scale=magnitudes if scale else None,
+            atol=atol,
+            rtol=rtol,
         )
         if isinstance(reference, LaunchOf):
             made = replace(made, reference=_by_other_kernel(made, reference, numbers, names))
@@ -356,6 +382,29 @@ def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _output_type(arguments: Sequence[Argument]) -> str:
+def _output_types(arguments: Sequence[Argument]) -> list[str]:
     written = [buffer for buffer in arguments if isinstance(buffer, Buffer) and buffer.role in (Role.OUT, Role.INOUT)]
-    return written[0].dtype if written else "float32"
+    return [buffer.dtype for buffer in written] or ["float32"]
+
+
+def _tolerances(
+    arguments: Sequence[Argument], given: float | Sequence[float] | None, terms: int | None
+) -> float | tuple[float, ...]:
+    """One tolerance where all outputs have the same, else one for each."""
+    if given is not None:
+        return given if isinstance(given, int | float) else tuple(given)
+    types = _output_types(arguments)
+    found = [TOLERANCES.get(each, 0.0) if terms is None else tolerance_of_sums(each, terms) for each in types]
+    return found[0] if len(set(found)) == 1 else tuple(found)
+
+
+def tolerance_of_sums(dtype: str, terms: int) -> float:
+    """The tolerance of sums of ``terms`` products, in an order of the kernel's choice: ``u * (8 + 2 * sqrt(terms))``.
+
+    ``u`` is the unit roundoff of the sums: float64's for float64, float32's for every other type that rounds. A sum in
+    sequence has a rounding error of some ``0.1 * u * sqrt(terms)`` of its magnitude, a few times that at most; the
+    functions in a product's place add some units.
+    """
+    if dtype not in TOLERANCES:
+        return 0.0
+    return unit_of_sums(dtype) * (8 + 2 * math.sqrt(terms))

@@ -21,6 +21,7 @@ from peakgate.case import (
     Case,
     Family,
     Launch,
+    Magnitudes,
     Reference,
     Role,
     Scalar,
@@ -72,6 +73,7 @@ class Problem:
     work: Work
     reference: Reference
     tolerance: float = 0.0
+    scale: Magnitudes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ def block_sums(xp: Any, inputs: Sequence[Array], *, blocks: int) -> Sequence[Arr
     return (whole.reshape(sweeps + 1, blocks, -1).sum(axis=(0, 2), dtype="float64"),)
 
 
+def block_magnitudes(xp: Any, inputs: Sequence[Array], *, blocks: int) -> Sequence[Array]:
+    """The root of the sum of squares of what each block adds up."""
+    return (xp.sqrt(block_sums(xp, [inputs[0] ** 2], blocks=blocks)[0]),)
+
+
 def ramp(xp: Any, inputs: Sequence[Array], *, n: int) -> Sequence[Array]:  # noqa: ARG001  (nothing is read)
     """Each element's index, modulo RAMP_PERIOD."""
     period = xp.arange(min(n, RAMP_PERIOD), dtype="float32")
@@ -136,11 +143,12 @@ def _memcpy(n: int, blocks: int, scale: Scale) -> Problem:
     return Problem(copy.arguments[:2], copy.work, copy.reference)
 
 
-def _read(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
+def _read(n: int, blocks: int, scale: Scale) -> Problem:
     arguments = (Buffer(Role.OUT, (blocks,)), Buffer(Role.IN, (n,)), Scalar(n, "uint64"))
     # Every float is read once; each block writes one sum.
     work = Work(bytes=FLOAT_BYTES * (n + blocks))
-    return Problem(arguments, work, partial(block_sums, blocks=blocks), SUM_TOLERANCE)
+    scale = partial(block_magnitudes, blocks=blocks)
+    return Problem(arguments, work, partial(block_sums, blocks=blocks), SUM_TOLERANCE, scale)
 
 
 def _write(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
@@ -220,6 +228,7 @@ def _case(entry: Entry, n: int, size: str, scale: Scale, *, tier: Tier = Tier.FU
         size=size,
         defines=entry.defines,
         tolerance=problem.tolerance,
+        scale=problem.scale,
         roof=entry.roof,
         tier=tier,
     )

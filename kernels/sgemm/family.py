@@ -11,8 +11,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from peakgate.case import Argument, Array, Buffer, Case, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
+from peakgate.family import tolerance_of_sums
 
 NAME = "sgemm"
 HERE = Path(__file__).parent
@@ -198,20 +198,17 @@ ENTRIES = (
 
 
 def product(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-    """A.B in float64, whose own error is far below what is judged by it."""
+    """A.B of float64 inputs, whose own error is far below what is judged by it."""
     a, b = inputs
-    return (xp.matmul(a.astype("float64"), b.astype("float64")),)
+    return (xp.matmul(a, b),)
 
 
-def tolerance(k: int) -> float:
-    """The largest allowed ``max|C - ref| / max|ref|`` for sums of k products of numbers in [-1, 1).
-
-    k times epsilon passes any order of adding: relative to max|ref| the rounding errors grow as sqrt(k) epsilon when
-    their signs are random, and in proportion to k only in the worst case.
-    It stops growing at 2^-13, to find two defects at every k: inputs rounded to TF32 are off by 2.5e-4, and a product
-    of average size, 1/4, that one element lost by 0.15 / sqrt(k), because the largest |ref| is near 1.7 sqrt(k).
-    """
-    return min(k * float(np.finfo(np.float32).eps), 2.0**-13)
+def magnitude(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+    """About ``sqrt(sum of the squared products)`` of each element: the norms of its row and column over sqrt(k)."""
+    a, b = inputs
+    rows = xp.sqrt((a * a).sum(axis=1, keepdims=True))
+    columns = xp.sqrt((b * b).sum(axis=0, keepdims=True))
+    return (rows * columns * a.shape[1] ** -0.5,)
 
 
 def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Tier.FULL) -> Case:
@@ -234,7 +231,8 @@ def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Ti
         size=problem.label,
         variant="" if tiling is None or tiling.persistent in (0, BLOCKS_OF_A_FULL_GPU) else f"b{tiling.persistent}",
         defines=tiling.defines if tiling else (),
-        tolerance=tolerance(k),
+        tolerance=tolerance_of_sums("float32", k),
+        scale=magnitude,
         roof="fma",
         tier=tier,
     )

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from family_modules import KERNELS, sgemm
 from peakgate.case import Array, Case, Role, Scale
+from peakgate.device.expected import exact_inputs
+from peakgate.family import tolerance_of_sums
+from peakgate.judge.correctness import bound_of, compare
 
 cases = sgemm.cases
 product = sgemm.product
@@ -78,6 +81,9 @@ def random_matrices(m: int, n: int, k: int, seed: int = 0) -> tuple[Array, Array
     return rng.uniform(-1, 1, (m, k)).astype(np.float32), rng.uniform(-1, 1, (k, n)).astype(np.float32)
 
 
-def error(got: Array, inputs: tuple[Array, Array]) -> float:
-    (expected,) = product(np, inputs)
-    return float(np.abs(got - expected).max() / np.abs(expected).max())
+def over_bound(got: Array, inputs: tuple[Array, Array]) -> float:
+    """The largest error of an element over its bound: a product is right up to 1."""
+    exact = exact_inputs(inputs)
+    (expected,), (magnitude,) = product(np, exact), sgemm.magnitude(np, exact)
+    bound = bound_of(tolerance_of_sums("float32", inputs[0].shape[1]), "float32", "float64")
+    return compare(np, got, expected, bound, magnitude=lambda: magnitude).ratio

@@ -137,7 +137,7 @@ def test_rounding_is_allowed_within_twice_the_tolerance(copy, index, by, complai
 def test_a_wrong_result_is_not_recorded(copy):
     case = copy()
     object.__setattr__(case, "reference", lambda xp, inputs: (inputs[0] + 1,))
-    with pytest.raises(PeakgateError, match=r"^trial\.copy on cpu-emulator: output 0 \[0\] is"):
+    with pytest.raises(PeakgateError, match=r"^trial\.copy on cpu-emulator: output 0: 32 of 32 elements are wrong"):
         digests.record(device(), [case])
 
 

@@ -98,7 +98,7 @@ def _code(text: str) -> str:
 def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str | None:
     """What differs between a record and the outputs of the same problem here, in words; None when they agree.
 
-    Two results that are each within the case's tolerance of its reference differ by no more than twice that.
+    Two results that are each within the case's tolerance of its reference differ by little more than twice that.
     """
     for position, (there, output) in enumerate(zip(recorded.outputs, _outputs(launchable), strict=True)):
         here = _described(case, output)
@@ -106,7 +106,7 @@ def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str 
             if there != here:
                 return f"output {position} has the digest {here}, recorded is {there}"
             continue
-        allowed = 2 * case.tolerance * float(np.abs(output).max())
+        allowed = 2 * case.largest_tolerance * float(np.abs(output).max())
         elements = zip(_sampled_at(output), here["samples"], there["samples"], strict=True)
         for index, ours, theirs in elements:
             if not abs(ours - theirs) <= allowed:  # also true for NaN
@@ -150,7 +150,7 @@ def _output(recorded: Any) -> Output:
 
 
 def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
-    if case.tolerance == 0:
+    if case.exact:
         named = f"{output.dtype.str}{output.shape}".encode()
         return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()
     wide = output.astype(np.float64)

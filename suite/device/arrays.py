@@ -170,6 +170,21 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     return True
 
 
+def move(value: Any, share: float, seed: int) -> bool:
+    """Move each element of a real array by up to ``share`` of itself, in place; False for every other type."""
+    if dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
+        return False
+    bits_module = importlib.import_module("cupy") if on_gpu(value) else np
+    factor = 1.0 + share * random_array(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), "float32", seed)
+    if framework(value) == "torch":
+        tensor = value.detach()
+        tensor.mul_(_as_torch(factor).reshape(tensor.shape))
+    else:
+        plain = _plain(value)
+        plain *= factor.reshape(plain.shape).astype(plain.dtype)
+    return True
+
+
 def comparable(value: Any) -> Array:
     """An array, or a number, as an array of CuPy or NumPy of at least one axis that can be compared with another.
 

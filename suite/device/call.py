@@ -15,6 +15,7 @@ from peakgate.device.arrays import (
     dtype_name,
     framework,
     gpu_of,
+    move,
     nbytes,
     overlap,
     renew,
@@ -104,12 +105,26 @@ class Call:
         outputs = [] if named is None else list(arrays_in(self.of_arguments(named)))
         return [index for index in self.changed if not any(overlap(self.arrays[index], output) for output in outputs)]
 
-    def expected(self, reference: object) -> list[Array]:
+    def expected(self, reference: object) -> list[Typed]:
         """The reference's result for the call's arguments, in memory of its own; the arrays are as before."""
         values = _flat(self.of_arguments(reference))
-        found = [comparable(copy_of(value) if framework(value) else value) for value in values]
+        found = typed([copy_of(value) if framework(value) else value for value in values])
         self.rewind_all()
         return found
+
+    def share(self) -> float:
+        """How far the call's real inputs move for ``moved``: some steps of the coarsest type."""
+        shares = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-12}
+        return max((shares.get(dtype_name(array), 2.0**-20) for array in self.arrays), default=2.0**-20)
+
+    def moved(self, reference: object, share: float, seed: int) -> list[Array] | None:
+        """The reference's result where every real input moves by up to ``share`` of itself; None where none can."""
+        try:
+            if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
+                return None
+            return [each.array for each in typed(_flat(self.of_arguments(reference)))]
+        finally:
+            self.rewind_all()
 
     def renewed(self, seed: int, *, redraw: bool = False) -> bool:
         """Give what the function reads other elements; False where nothing could be changed."""
@@ -117,9 +132,17 @@ class Call:
         return any([renew(array, seed + index, redraw=redraw) for index, array in read])  # noqa: C419  (every one of them)
 
 
-def detached(outputs: Sequence[Any]) -> list[tuple[Array, str]]:
-    """Outputs that can be compared, each with the name of its type."""
-    return [(comparable(output), dtype_name(output) if framework(output) else "float64") for output in outputs]
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An array that can be compared, and the name of the type that its values were computed in."""
+
+    array: Array
+    dtype: str
+
+
+def typed(values: Sequence[Any]) -> list[Typed]:
+    """Outputs, or what a reference gave, as arrays that can be compared."""
+    return [Typed(comparable(value), dtype_name(value) if framework(value) else "float64") for value in values]
 
 
 def _flat(value: object) -> list[Any]:

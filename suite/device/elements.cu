@@ -28,23 +28,39 @@ extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigne
 #define SIDE 32
 #define LARGEST(largest, value) largest = max(largest, (unsigned long long)__double_as_longlong(fabs(value)))
 
-// report[0]: the largest |found - wanted|, report[1]: the largest |wanted|, both as the bits of a double, which order
-// as their absolute values do, a NaN above all; report[2]: how many elements were compared. The strides are those of
-// `wanted`, in elements; where its rows are neighbours in memory (a transposed view), tiles turn it in shared memory.
-extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, unsigned long long rows,
-                                   unsigned long long columns, long long row_stride, long long column_stride,
+struct Largest {
+    unsigned long long ratio, difference, reference, compared;
+};
+
+// |found - wanted| of one element, over its bound: absolute + relative * |wanted| + weighted * max(|wanted|, magnitude).
+static __device__ void compare_one(Largest& largest, double found, double wanted, double magnitude, double absolute,
+                                   double relative, double weighted)
+{
+    const double difference = found == wanted ? 0.0 : fabs(found - wanted), size = fabs(wanted);
+    const double bound = absolute + relative * size + weighted * fmax(size, magnitude);
+    LARGEST(largest.ratio, difference == 0.0 ? 0.0 : difference / bound);
+    LARGEST(largest.difference, difference);
+    LARGEST(largest.reference, size);
+    ++largest.compared;
+}
+
+// report: the largest ratio, |found - wanted| and |wanted| as the bits of a double, which order as their absolute values
+// do, a NaN above all; then how many elements were compared. The strides are those of `wanted`, in elements; where its
+// rows are neighbours in memory (a transposed view), tiles turn it in shared memory. `magnitude` has the order of
+// `found`, or is null.
+extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, const double* magnitude,
+                                   unsigned long long rows, unsigned long long columns, long long row_stride,
+                                   long long column_stride, double absolute, double relative, double weighted,
                                    unsigned long long* report)
 {
     __shared__ WANTED turned[SIDE][SIDE + 1];
-    __shared__ unsigned long long warps[3][SIDE];
-    unsigned long long difference = 0, size = 0, compared = 0;
+    __shared__ Largest warps[SIDE];
+    Largest largest = {0, 0, 0, 0};
     if (rows == 1) {
         const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
         for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step) {
-            const double expected = (double)wanted[(long long)i * column_stride];
-            LARGEST(difference, (double)found[i] - expected);
-            LARGEST(size, expected);
-            ++compared;
+            compare_one(largest, (double)found[i], (double)wanted[(long long)i * column_stride],
+                        magnitude ? magnitude[i] : 0.0, absolute, relative, weighted);
         }
     } else {
         const unsigned int lane = threadIdx.x % SIDE, warp = threadIdx.x / SIDE, step = blockDim.x / SIDE;
@@ -59,35 +75,35 @@ extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, uns
             __syncthreads();
             for (unsigned int k = warp; k < SIDE; k += step) {
                 if (row + k < rows && column + lane < columns) {
-                    const double expected = (double)turned[lane][k];
-                    LARGEST(difference, (double)found[(row + k) * columns + column + lane] - expected);
-                    LARGEST(size, expected);
-                    ++compared;
+                    const unsigned long long at = (row + k) * columns + column + lane;
+                    compare_one(largest, (double)found[at], (double)turned[lane][k], magnitude ? magnitude[at] : 0.0,
+                                absolute, relative, weighted);
                 }
             }
             __syncthreads();
         }
     }
     for (int lanes = 16; lanes > 0; lanes /= 2) {
-        difference = max(difference, __shfl_down_sync(0xFFFFFFFFu, difference, lanes));
-        size = max(size, __shfl_down_sync(0xFFFFFFFFu, size, lanes));
-        compared += __shfl_down_sync(0xFFFFFFFFu, compared, lanes);
+        largest.ratio = max(largest.ratio, __shfl_down_sync(0xFFFFFFFFu, largest.ratio, lanes));
+        largest.difference = max(largest.difference, __shfl_down_sync(0xFFFFFFFFu, largest.difference, lanes));
+        largest.reference = max(largest.reference, __shfl_down_sync(0xFFFFFFFFu, largest.reference, lanes));
+        largest.compared += __shfl_down_sync(0xFFFFFFFFu, largest.compared, lanes);
     }
     if (threadIdx.x % 32 == 0) {
-        warps[0][threadIdx.x / 32] = difference;
-        warps[1][threadIdx.x / 32] = size;
-        warps[2][threadIdx.x / 32] = compared;
+        warps[threadIdx.x / 32] = largest;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int warp = 1; warp < (int)blockDim.x / 32; ++warp) {
-            difference = max(difference, warps[0][warp]);
-            size = max(size, warps[1][warp]);
-            compared += warps[2][warp];
+            largest.ratio = max(largest.ratio, warps[warp].ratio);
+            largest.difference = max(largest.difference, warps[warp].difference);
+            largest.reference = max(largest.reference, warps[warp].reference);
+            largest.compared += warps[warp].compared;
         }
-        atomicMax(report, difference);
-        atomicMax(report + 1, size);
-        atomicAdd(report + 2, compared);
+        atomicMax(report, largest.ratio);
+        atomicMax(report + 1, largest.difference);
+        atomicMax(report + 2, largest.reference);
+        atomicAdd(report + 3, largest.compared);
     }
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 import cupy
 import numpy as np
 from peakgate.case import Array
+from peakgate.judge.correctness import Bound, Largest
 from peakgate.measure.data import kept_bits, seed_offset
 
 SOURCE = Path(__file__).with_name("elements.cu")
@@ -38,26 +39,37 @@ def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
     return values
 
 
-def compared(found: Array, wanted: Array) -> tuple[float, float] | None:
-    """The largest ``|found - wanted|`` and the largest ``|wanted|``, NaN where any is; for ``judge.correctness.check``.
+def compared(found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Largest | None:
+    """The largest differences of an output, for ``judge.correctness.compare``.
 
-    None where the types are others than COMPARED, or the arrays are in no order that the kernel reads: ``found`` must
-    be contiguous, ``wanted`` too or have two dimensions.
+    None where the types are others than COMPARED, the type saturates, or the arrays are in no order that the kernel
+    reads: ``found`` must be contiguous, ``wanted`` too or have two dimensions.
     """
+    found, wanted = _readable(found), _readable(wanted)
     types = found.dtype.name, wanted.dtype.name
     order = _rows(wanted)
     if not set(types) <= COMPARED.keys() or order is None or not found.flags.c_contiguous or not found.size:
         return None
+    if bound.largest < math.inf:
+        return None
     compare = _function("compare", (("FOUND", COMPARED[types[0]]), ("WANTED", COMPARED[types[1]])))
-    report = cupy.zeros(3, np.uint64)
+    report = cupy.zeros(4, np.uint64)
     rows, columns, row_stride, column_stride = order
     sizes = np.uint64(rows), np.uint64(columns), np.int64(row_stride), np.int64(column_stride)
-    compare(_grid(found.size), (_THREADS,), (found, wanted, *sizes, report))
+    terms = (np.float64(bound.absolute), np.float64(bound.relative), np.float64(bound.weighted))
+    weights: Any = np.uintp(0)
+    if magnitude is not None and bound.weighted:
+        weights = cupy.ascontiguousarray(cupy.broadcast_to(magnitude, found.shape), "float64")
+    compare(_grid(found.size), (_THREADS,), (found, wanted, weights, *sizes, *terms, report))
     reported = cupy.asnumpy(report)
-    if int(reported[2]) != found.size:
+    if int(reported[3]) != found.size:
         return None  # it did not run as it must
-    difference, size = (float(each) for each in reported[:2].view(np.float64))
-    return difference, size
+    return Largest(*(float(each) for each in reported[:3].view(np.float64)))
+
+
+def _readable(array: Array) -> Array:
+    """Halves as floats, which hold each of them."""
+    return array.astype("float32") if array.dtype.name == "float16" else array
 
 
 def _rows(array: Array) -> tuple[int, int, int, int] | None:

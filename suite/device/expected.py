@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from peakgate.case import Array, Case
+from peakgate.case import Array, Case, Reference
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
+from peakgate.judge.correctness import Expected, unit_of_sums
+from peakgate.judge.magnitudes import Rounded, estimated, of_row
 from peakgate.measure.data import saved_array
 
 OTHER_POISON = 0xA5
 """Of a reference kernel's outputs where bits are compared: what neither kernel writes must not look equal."""
 
+
+_WIDE = {"f": "float64", "c": "complex128"}
 
 PYTHON_ERRORS = (
     ArithmeticError,
@@ -34,30 +39,64 @@ class ReferenceFault(KernelFault):
     """A reference kernel that did not end well; its cause is that kernel's own fault."""
 
 
-def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> Sequence[Array]:
-    """The OUT and INOUT buffers as they must be after a run, in argument order.
+def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> Expected:
+    """The OUT and INOUT buffers as they must be after a run, and the magnitudes that their bounds need.
 
-    ``prepare`` puts a reference kernel's arguments in place, with the same data as the launchable's. Raises
-    ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not fit, or
-    the function raises an error of Python.
+    A reference function gets its inputs in float64 (complex128), where the case allows rounding; where it asks for
+    equal values, as they are. ``prepare`` puts a reference kernel's arguments in place, with the same data as the
+    launchable's. Raises ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved
+    array does not fit, or the function raises an error of Python.
     """
     case = launchable.case
     if case.reference is None:
         raise PeakgateError(f"{case.id}: no reference; expected a function, saved arrays or another kernel's case")
     if callable(case.reference):
-        try:
-            return case.reference(xp, launchable.inputs)
-        except PYTHON_ERRORS as error:
-            raise PeakgateError(_failing(case, launchable.inputs, error)) from error
+        return _of_function(xp, case, launchable.inputs, case.reference)
     if isinstance(case.reference, tuple):
-        return [xp.asarray(array) for array in _saved(case, case.reference)]
+        saved = [xp.asarray(array) for array in _saved(case, case.reference)]
+        return Expected(saved, _of_rows(xp, saved))
     other = prepare(case.reference)
-    other.poison = OTHER_POISON if case.tolerance == 0 else POISON
+    other.poison = OTHER_POISON if case.exact else POISON
     try:
         other.run()
     except KernelFault as fault:
         raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
-    return other.outputs
+    return Expected(other.outputs, _of_rows(xp, other.outputs))
+
+
+def exact_inputs(inputs: Sequence[Array]) -> list[Array]:
+    """Inputs as a reference function gets them where rounding is allowed: every real number in float64."""
+    return [array.astype(_WIDE[array.dtype.kind]) if array.dtype.kind in _WIDE else array for array in inputs]
+
+
+def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Reference) -> Expected:
+    def evaluated(given: Sequence[Array], function: Callable[..., Any] = reference) -> Any:
+        try:
+            return function(xp, given)
+        except PYTHON_ERRORS as error:
+            raise PeakgateError(_failing(case, given, error)) from error
+
+    if case.exact:
+        return Expected(evaluated(inputs))
+    try:
+        values = evaluated(exact_inputs(inputs))
+    except MemoryError:  # in float64 they take up to four times the room
+        values = evaluated(inputs)
+
+    @cache
+    def magnitudes() -> Sequence[Array | None]:
+        if case.scale is not None:
+            return cast("Sequence[Array | None]", evaluated(exact_inputs(inputs), case.scale))
+        types = [buffer.dtype for buffer in case.outputs]
+        rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
+        return estimated(xp, partial(reference, xp), exact_inputs(inputs), values, rounded)
+
+    return Expected(values, magnitudes)
+
+
+def _of_rows(xp: Any, values: Sequence[Array]) -> Callable[[], Sequence[Array | None]]:
+    """Magnitudes where no function can be evaluated elsewhere: those of an element's row."""
+    return cache(lambda: [of_row(xp, value) for value in values])
 
 
 def _failing(case: Case, inputs: Sequence[Array], error: Exception) -> str:

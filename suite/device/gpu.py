@@ -20,6 +20,7 @@ from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFaul
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, load, own_processes
 from peakgate.device.stream import SampleStream
+from peakgate.judge.correctness import Bound, Largest
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
@@ -180,8 +181,8 @@ class GpuDevice(Device):
     def disturbance(self) -> str | None:
         return disturbance(load(self.facts.index), self._own)
 
-    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:
-        return elements.compared(found, wanted)
+    def compared(self, found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Largest | None:
+        return elements.compared(found, wanted, bound, magnitude)
 
     def memory_bytes(self) -> tuple[int, int] | None:
         try:

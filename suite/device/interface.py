@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
+from peakgate.judge.correctness import Bound, Largest
 from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
@@ -115,12 +116,10 @@ class Device(ABC):
         """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
         return None
 
-    def compared(self, found: Array, wanted: Array) -> tuple[float, float] | None:  # noqa: ARG002
-        """The largest ``|found - wanted|`` and the largest ``|wanted|`` in float64, NaN where any is.
-
-        None where this device has no quicker way than ``xp``.
-        """
-        return None
+    def compared(  # noqa: B027
+        self, found: Array, wanted: Array, bound: Bound, magnitude: Array | None
+    ) -> Largest | None:
+        """The largest differences of an output, in float64; None where this device has no quicker way than ``xp``."""
 
     @abstractmethod
     def memory_bytes(self) -> tuple[int, int] | None:

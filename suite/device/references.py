@@ -193,6 +193,8 @@ def main(parent: int, index: int) -> None:
 def _compute(cupy: Any, problem: Case, claims: Path) -> None:
     """Do with a reference what a run does, on arrays of any content; what many references need, one process does."""
     from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
+    from peakgate.device.expected import exact_inputs  # noqa: PLC0415  (with it)
+    from peakgate.judge.correctness import bound_of  # noqa: PLC0415
 
     reference: Any = problem.reference
     buffers = [argument for argument in problem.arguments if isinstance(argument, Buffer)]
@@ -201,13 +203,17 @@ def _compute(cupy: Any, problem: Case, claims: Path) -> None:
     for buffer in given:
         if _claimed(claims, f"random {buffer.dtype}"):
             elements.random_array((1,), buffer.dtype, 0)
-    wanted = reference(cupy, [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given])
+    inputs = [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given]
+    inputs = inputs if problem.exact else exact_inputs(inputs)
+    wanted = reference(cupy, inputs)
+    weights = problem.scale(cupy, inputs) if problem.scale and not problem.exact else (None,) * len(wanted)
     written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
-    for buffer, expected in zip(written, wanted, strict=True):
+    for buffer, expected, magnitude in zip(written, wanted, weights, strict=True):
         if _claimed(claims, f"compared {buffer.dtype} {expected.dtype}"):
             output = cupy.zeros(buffer.shape, buffer.dtype)
             output.view(np.uint8).fill(1)
-            elements.compared(output, expected)
+            bound = bound_of(problem.largest_tolerance, buffer.dtype, expected.dtype.name)
+            elements.compared(output, expected, bound, magnitude)
 
 
 def _claimed(claims: Path, name: str) -> bool:

@@ -1,28 +1,92 @@
-"""Is the output right? Compared on the device that computed it, before anything is timed."""
+"""Is every element of an output right? Each is compared with a bound of its own, before anything is timed.
+
+``|out - ref| <= tolerance * max(|ref|, magnitude) + u * |ref| + smallest`` where ``magnitude`` says how large the
+numbers are that were summed into the element, ``u`` is the unit roundoff of the output's type and ``smallest`` its
+smallest normal number. The bound of one element does not depend on how large others are. The array module of the
+device that computed the output compares.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 from peakgate.case import Array, Case
 from peakgate.common.text import counted
+from peakgate.judge.clusters import where_wrong
 
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
 
+_SATURATING = ("float8_e4m3fn", "float8_e5m2")
+"""Types whose conversions give the largest finite value for a larger number, as CUDA's do by default."""
+
+
+Magnitude = Callable[[], Array | None]
+"""How large what was summed into each element is, broadcastable to the output; None where |ref| says all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The OUT and INOUT buffers of a case as they must be, in argument order.
+
+    ``magnitudes`` gives the magnitude of each; it is asked only where an element is off by more than |ref| allows.
+    """
+
+    values: Sequence[Array]
+    magnitudes: Callable[[], Sequence[Array | None]] | None = None
+
+    def magnitude(self, position: int) -> Array | None:
+        """That of one output."""
+        return self.magnitudes()[position] if self.magnitudes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How far an element may be off: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
+
+    All zero asks for equal values. ``largest`` is the largest finite value of a type that saturates, infinity for
+    every other: no element is expected to be larger. ``tolerance`` is what it was made of, for the message. With
+    ``equal_nan`` an element must be NaN where its reference is; without, it is wrong there.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+    weighted: float = 0.0
+    largest: float = math.inf
+    tolerance: float = 0.0
+    equal_nan: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return not (self.absolute or self.relative or self.weighted)
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """Over all elements of an output, NaN where any is: ``|out - ref| / bound``, ``|out - ref|`` and ``|ref|``."""
+
+    ratio: float
+    difference: float
+    reference: float
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How far a case's output is from its reference.
+    """How far a case's outputs are from their references.
 
-    ``error`` is ``max|out - ref| / max|ref|`` over all outputs, in float64; ``mismatch`` names the first wrong
-    element when the case is wrong, None when it is right.
+    ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 where all are right. ``error`` is the
+    largest ``max|out - ref| / max|ref|`` of an output, for the record; 0 where equal values are asked for.
+    ``mismatch`` says of a wrong output how many elements are wrong, where they are and which is the worst, None when
+    everything is right.
     """
 
     error: float
+    ratio: float
     mismatch: str | None
 
     @property
@@ -30,71 +94,179 @@ class Check:
         return self.mismatch is None
 
 
-Compared = Callable[[Array, Array], tuple[float, float] | None]
-"""A device's own way to the largest ``|found - wanted|`` and ``|wanted|``; None where it has none for these arrays."""
+Compared = Callable[[Array, Array, Bound, Array | None], Largest | None]
+"""A device's own way to the largest differences; None where it has none for these arrays."""
+
+
+def no_quick_way(_found: Array, _wanted: Array, _bound: Bound, _magnitude: Array | None) -> None:
+    """What a device without a comparison of its own has."""
+
+
+def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> Bound:
+    """The bound of an output of type ``found`` against a reference of type ``wanted``, both as NumPy names them.
+
+    With ``atol`` or ``rtol`` it is ``atol + rtol * |ref|`` as in numpy.isclose. A reference that is no more precise
+    than the output, another kernel's or a framework's, has errors of its own: the bound doubles. Integers have no
+    rounding: their bound is ``tolerance * max|ref|``, which ``check`` fills in.
+    """
+    if atol or rtol is not None:
+        return Bound(absolute=atol, relative=rtol or 0.0)
+    unit, smallest = rounding(found)
+    if tolerance == 0 or unit == 0:
+        return Bound(tolerance=tolerance)
+    own = rounding(wanted)[0]
+    doubled = 2.0 if own >= unit else 1.0
+    largest = float(np.finfo(found).max) if found in _SATURATING else math.inf
+    return Bound(doubled * smallest, unit + own, doubled * tolerance, largest, tolerance)
+
+
+def unit_of_sums(dtype: str) -> float:
+    """Unit roundoff of the sums behind an output: float64's for that type, else float32's, which kernels add in."""
+    return float(np.finfo("float64" if dtype in ("float64", "complex128") else "float32").eps) / 2
+
+
+def rounding(dtype: str) -> tuple[float, float]:
+    """Unit roundoff and smallest normal number of a type; 0 for types that do not round.
+
+    float16 keeps subnormal numbers on a GPU; of float32 and float64 they may be flushed to zero.
+    """
+    if dtype == "bfloat16":
+        return 2.0**-8, 2.0**-126
+    kind = np.dtype(dtype)
+    if kind.kind not in "fc":
+        return 0.0, 0.0
+    limits = np.finfo(kind)
+    smallest = limits.smallest_subnormal if kind.itemsize < 4 else limits.smallest_normal
+    return float(limits.eps) / 2, float(smallest)
 
 
 def check(
-    xp: Any,
-    case: Case,
-    outputs: Sequence[Array],
-    expected: Sequence[Array],
-    compared: Compared = lambda _found, _wanted: None,
+    xp: Any, case: Case, outputs: Sequence[Array], expected: Expected, compared: Compared = no_quick_way
 ) -> Check:
-    """Compare every output with its reference; equal bits where the case's tolerance is 0.
+    """Compare every output with its reference, each by the tolerance of its own type.
 
     Outputs are poisoned with NaN before the launch, so an element the kernel never wrote is wrong as well. What
     ``compared`` does not find right is compared with ``xp``, which says where.
     """
-    if len(outputs) != len(expected):
-        raise ValueError(f"{case.id}: {counted(len(outputs), 'output')}, but the reference gives {len(expected)}")
-    worst = 0.0
-    for position, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
+    if len(outputs) != len(expected.values):
+        raise ValueError(
+            f"{case.id}: {counted(len(outputs), 'output')}, but the reference gives {len(expected.values)}"
+        )
+    worst = Check(0.0, 0.0, None)
+    tolerances = case.tolerances(len(outputs))
+    types = [buffer.dtype for buffer in case.outputs] or [output.dtype.name for output in outputs]
+    for position, (found, wanted) in enumerate(zip(outputs, expected.values, strict=True)):
         if found.shape != wanted.shape:
             raise ValueError(f"{case.id}: output {position} is {found.shape}, its reference {wanted.shape}")
-        error = _quick_error(compared(found, wanted), case.tolerance)
-        if error is not None:
-            worst = max(worst, error)
-            continue
-        output, reference = found, wanted
-        if found.dtype.kind == "c":
-            output, reference = _as_parts(found), _as_parts(xp.asarray(wanted, dtype="complex128"))
-        if case.tolerance == 0:
-            wrong = output != reference
-            if bool(wrong.any()):
-                return Check(math.inf, _describe(output, reference, _unravel(xp, wrong), position))
-            continue
-        error, wrong_at = _normwise_error(xp, output, reference, case.tolerance)
-        worst = max(worst, error)
-        if wrong_at is not None:
-            return Check(error, _describe(output, reference, wrong_at, position))
-    return Check(worst, None)
+        bound = bound_of(tolerances[position], types[position], wanted.dtype.name, atol=case.atol, rtol=case.rtol)
+        magnitude = partial(expected.magnitude, position)
+        result = compare(xp, found, wanted, bound, magnitude=magnitude, compared=compared)
+        worst = Check(max(worst.error, result.error), max(worst.ratio, result.ratio), None)
+        if result.mismatch is not None:
+            return Check(result.error, result.ratio, f"output {position}{result.mismatch}")
+    return worst
 
 
-def _quick_error(largest: tuple[float, float] | None, tolerance: float) -> float | None:
-    """The error of an output that is right by its largest difference; None where that does not say so."""
-    if largest is None:
-        return None
-    difference, size = largest
-    error = difference / (size or 1.0)
-    right = math.isfinite(size) and (difference == 0 if tolerance == 0 else error <= tolerance)
-    return error if right else None
+def compare(
+    xp: Any,
+    found: Array,
+    wanted: Array,
+    bound: Bound,
+    *,
+    magnitude: Magnitude = lambda: None,
+    compared: Compared = no_quick_way,
+) -> Check:
+    """Compare one output with its reference; ``magnitude`` is asked where |ref| alone does not make it right."""
+    if not found.size:
+        return Check(0.0, 0.0, None)
+    if bound.tolerance and bound.exact:  # integers: the same absolute step everywhere
+        bound = replace(bound, absolute=bound.tolerance * float(xp.abs(wanted).max()))
+
+    def by(weight: Array | None) -> Check:
+        quick = compared(found, wanted, bound, weight)
+        if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
+            error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
+            return Check(error, quick.ratio, None)
+        return _element_by_element(xp, found, wanted, bound, weight)
+
+    result = by(None)
+    if result.right or not bound.weighted or (weight := magnitude()) is None:
+        return result
+    return by(weight)
 
 
-def _normwise_error(xp: Any, output: Array, reference: Array, tolerance: float) -> tuple[float, tuple[int, ...] | None]:
-    scale = float(xp.abs(reference).max()) or 1.0
-    row_bytes = max(1, 8 * math.prod(output.shape[1:]))
-    step = max(1, _ROWS_AT_A_TIME_BYTES // row_bytes)
-    worst = 0.0
-    for start in range(0, output.shape[0], step):
+def _element_by_element(xp: Any, found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Check:
+    if found.dtype.kind == "c" or wanted.dtype.kind == "c":
+        complex_type = f"complex{max(64, 8 * found.dtype.itemsize) if found.dtype.kind == 'c' else 128}"
+        found, wanted = _as_parts(xp.asarray(found, complex_type)), _as_parts(xp.asarray(wanted, "complex128"))
+        magnitude = None if magnitude is None else xp.abs(magnitude)[..., None]
+    magnitude = None if magnitude is None else xp.broadcast_to(magnitude, found.shape)
+    step = max(1, _ROWS_AT_A_TIME_BYTES // max(1, 8 * math.prod(found.shape[1:])))
+    ratio = difference = reference = 0.0
+    wrong, worst, flags = 0, (0,) * found.ndim, [np.zeros(length, bool) for length in found.shape]
+    for start in range(0, found.shape[0], step):
         rows = slice(start, start + step)
-        error = xp.abs(output[rows].astype("float64") - reference[rows]) / scale
-        bad = ~(error <= tolerance)  # also true where the output is NaN
-        if bool(bad.any()):
-            index = _unravel(xp, bad)
-            return float(error[index]), (index[0] + start, *index[1:])
-        worst = max(worst, float(error.max()))
-    return worst, None
+        bad, ratios, sizes, differences = _rows_compared(
+            xp, found[rows], wanted[rows], bound, None if magnitude is None else magnitude[rows]
+        )
+        reference = max(reference, float(sizes.max()))
+        count = int(bad.sum())
+        largest = float(ratios.max())
+        if largest > ratio or (count and not wrong):
+            index = _unravel(xp, xp.where(bad, ratios, -1.0) if count else ratios)
+            worst = (index[0] + start, *index[1:])
+        ratio, difference = max(ratio, largest), max(difference, float(differences.max()))
+        wrong += count
+        for axis in range(found.ndim if count else 0):
+            others = tuple(each for each in range(found.ndim) if each != axis)
+            some = _host(bad.any(axis=others) if others else bad)
+            flags[axis][rows if axis == 0 else slice(None)] |= some
+    error = difference / (reference or 1.0) if math.isfinite(reference) else math.inf
+    if not wrong:
+        return Check(0.0 if bound.exact else error, min(ratio, 1.0), None)
+    said = _describe(found, wanted, worst, wrong, where_wrong(flags, wrong))
+    if bound.exact:
+        return Check(math.inf, math.inf, said)
+    size = abs(float(wanted[worst]))
+    allowed = bound.absolute + bound.relative * size
+    allowed += bound.weighted * max(size, 0.0 if magnitude is None else float(magnitude[worst]))
+    said += f", off by {abs(float(found[worst]) - float(wanted[worst])):.3g}, allowed {allowed:.3g}"
+    said += f" (tolerance {bound.tolerance:.3g})" if bound.tolerance else ""
+    if bound.weighted and error <= bound.tolerance:
+        said += (
+            f"; compared with the largest element, as before 0.3, its error is {error:.3g} and passes: "
+            "an element's bound no longer depends on larger ones"
+        )
+    return Check(error, ratio, said)
+
+
+def _rows_compared(
+    xp: Any, found: Array, wanted: Array, bound: Bound, magnitude: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """Which elements are wrong, ``|out - ref| / bound`` with infinity for those, ``|ref|`` and ``|out - ref|``."""
+    with np.errstate(all="ignore"):
+        if bound.exact:
+            same = found == wanted
+        output, reference = found.astype("float64"), wanted.astype("float64")
+        if bound.largest < math.inf:
+            reference = xp.clip(reference, -bound.largest, bound.largest)
+        sizes, differences = xp.abs(reference), xp.abs(output - reference)
+        allowed = bound.absolute + bound.relative * sizes
+        if bound.weighted:
+            scale = sizes if magnitude is None else xp.fmax(sizes, magnitude)
+            allowed = allowed + bound.weighted * scale
+        if not bound.exact:
+            same = output == reference
+            if found.dtype.kind == "f":  # a number beyond the type's range, by no more than its bound
+                most = float(np.finfo(found.dtype.name).max)
+                same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= most)
+        if bound.equal_nan:
+            same |= xp.isnan(output) & xp.isnan(reference)
+        ratios = xp.where(same, 0.0, differences / allowed)
+        bad = ~(same | (ratios <= 1.0))
+        ratios = xp.where(xp.isnan(ratios), math.inf, ratios)
+        finite = xp.isfinite(sizes)
+        return bad, ratios, xp.where(finite, sizes, 0.0), xp.where(same | ~finite, 0.0, differences)
 
 
 def _as_parts(array: Array) -> Array:
@@ -103,10 +275,15 @@ def _as_parts(array: Array) -> Array:
     return contiguous.view(contiguous.real.dtype).reshape(*array.shape, 2)
 
 
-def _unravel(xp: Any, flags: Array) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(flags), flags.shape))
+def _unravel(xp: Any, values: Array) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(values), values.shape))
 
 
-def _describe(output: Array, reference: Array, index: tuple[int, ...], position: int) -> str:
-    where = ", ".join(map(str, index))
-    return f"output {position} [{where}] is {float(output[index]):.9g}, expected {float(reference[index]):.9g}"
+def _host(flags: Array) -> np.ndarray[Any, Any]:
+    return flags if isinstance(flags, np.ndarray) else np.asarray(flags.get())
+
+
+def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, where: str) -> str:
+    at = ", ".join(map(str, index))
+    one = f" [{at}] is {float(found[index]):.9g}, expected {float(wanted[index]):.9g}"
+    return one if wrong == 1 else f": {wrong} of {found.size} elements are wrong, {where}; the worst{one}"

@@ -102,10 +102,25 @@ class GpuBenchmark:
         return self
 
     def expect(
-        self, reference: object, *, tolerance: float | None = None, outputs: object = None, fresh: bool = True
+        self,
+        reference: object,
+        *,
+        tolerance: float | None = None,
+        atol: float = 0.0,
+        rtol: float | None = None,
+        outputs: object = None,
+        fresh: bool = True,
     ) -> GpuBenchmark:
         """Say what must come out; see ``Given``."""
-        self._given = replace(self._given, reference=reference, tolerance=tolerance, outputs=outputs, fresh=fresh)
+        self._given = replace(
+            self._given,
+            reference=reference,
+            tolerance=tolerance,
+            atol=atol,
+            rtol=rtol,
+            outputs=outputs,
+            fresh=fresh,
+        )
         return self
 
     def on(self, stream: object) -> GpuBenchmark:
@@ -135,7 +150,7 @@ class GpuBenchmark:
         case = case_of(self._node.nodeid)
         try:
             case = self._case(call)
-            proving = self._proving(call, case)
+            proving = self._proving(call)
             launchable = CpuCall(case, call)
             launchable.run()
             proof = proving.first() if proving else None
@@ -170,7 +185,7 @@ class GpuBenchmark:
         try:
             with one_stream(device, stream_handle(call, self._given.stream), session.plan.batch) as stream:
                 case = self._case(call)
-                proving = self._proving(call, case) if session.checks else None
+                proving = self._proving(call) if session.checks else None
                 call.run()  # compiles what is compiled at the first call
                 device.xp.cuda.runtime.deviceSynchronize()
                 call.learn()
@@ -210,8 +225,8 @@ class GpuBenchmark:
         buffers = tuple(Buffer(Role.IN, (size,), "uint8") for size in call.nbytes)  # their sizes choose the roof
         return replace(case_of(self._node.nodeid), work=self._given.work(call), arguments=buffers)
 
-    def _proving(self, call: Call, case: Case) -> Proving | None:
-        return None if self._given.reference is None else Proving(call, self._given, case)
+    def _proving(self, call: Call) -> Proving | None:
+        return None if self._given.reference is None else Proving(call, self._given)
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Show what came of the case in its benchmark; fail the test where the verdict does."""

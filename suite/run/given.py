@@ -25,7 +25,9 @@ class Given:
     """What a test says, by marker or by the fixture's methods: values, or functions of the callable's arguments.
 
     ``bytes`` and ``flops`` are the work of one call, ``peak_tflops`` the peak of its operations where it is not FP32's.
-    ``reference`` gives the expected outputs, ``tolerance`` the largest ``max|out - ref| / max|ref|`` (None: by type).
+    ``reference`` gives the expected outputs. ``tolerance`` is how far an element may be off, relative to
+    ``max(|ref|, magnitude)``, besides its type's rounding (``peakgate.judge.correctness``; None: by type); ``atol`` and
+    ``rtol`` in its place are NumPy's.
     ``outputs`` names the arrays that the callable writes, ``stream`` the stream it works on. ``fresh`` False keeps the
     inputs as they are: they are not checked again with other elements.
     """
@@ -35,6 +37,8 @@ class Given:
     peak_tflops: float | None = None
     reference: object = None
     tolerance: float | None = None
+    atol: float = 0.0
+    rtol: float | None = None
     outputs: object = None
     stream: object = None
     fresh: bool = True

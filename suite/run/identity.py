@@ -74,7 +74,8 @@ def contract(case: Case, expected: str) -> str:
 
     ``expected`` stands for its reference's output on the edge-size problems, and for how these are launched.
     """
-    reported = (case.launch, case.defines, case.arguments, case.work, case.tolerance, case.dtype, case.roof, case.tier)
+    bound = (case.tolerance, case.atol, case.rtol)
+    reported = (case.launch, case.defines, case.arguments, case.work, bound, case.dtype, case.roof, case.tier)
     flags = (case.stage.operation, case.stage.min_capability, case.stage.host_bound)
     # Edge-size problems may be none: then only these say what is expected.
     own = (case.sequence, saved_files(case), kernel_text(case))
@@ -110,9 +111,9 @@ def _digest_of(problems: Iterable[Case]) -> str:
     """
     digest = hashlib.sha256()
     for problem in problems:
-        digest.update(repr((problem.size, problem.tolerance)).encode())
+        digest.update(repr((problem.size, problem.tolerance, problem.atol, problem.rtol)).encode())
         digest.update(saved_files(problem).encode() + kernel_text(problem).encode())
-        for output in _outputs(problem):
+        for output in (*_outputs(problem), *_magnitudes(problem)):
             array = np.ascontiguousarray(output)
             digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
     return digest.hexdigest()
@@ -137,6 +138,12 @@ def _outputs(problem: Case) -> Sequence[Any]:
     return problem.reference(np, inputs_of(np, problem)) if callable(problem.reference) else ()
 
 
+def _magnitudes(problem: Case) -> Sequence[Any]:
+    """What the family's ``scale`` gives, where it has one."""
+    given = problem.scale(np, inputs_of(np, problem)) if problem.scale else ()
+    return [each for each in given if each is not None]
+
+
 def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[str, Any]:
     text = kernel_text(case)
     arguments = repr([argument for argument in case.arguments if isinstance(argument, Buffer)])
@@ -144,7 +151,7 @@ def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[
         "bytes": case.work.bytes,
         "flops": case.work.flops,
         "peak_tflops": "default" if case.work.peak_tflops is None else case.work.peak_tflops,
-        "tolerance": case.tolerance,
+        "tolerance": _tolerance(case),
         "dtype": case.dtype,
         "roof": case.roof,
         "tier": case.tier.value,
@@ -158,6 +165,13 @@ def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[
         "saved": saved_files(case) or "none",
         "reference_kernel": hashlib.sha256(text.encode()).hexdigest()[:DIGITS] if text else "none",
     }
+
+
+def _tolerance(case: Case) -> float | str:
+    """How far an output may be off, in one value."""
+    parts = case.tolerance if isinstance(case.tolerance, tuple) else (case.tolerance,)
+    bounds = [*(f"{name}={value:g}" for name, value in (("atol", case.atol), ("rtol", case.rtol)) if value)]
+    return parts[0] if len(parts) == 1 and not bounds else " ".join([*(f"{part:g}" for part in parts), *bounds])
 
 
 def _recipe(buffer: Buffer) -> str:

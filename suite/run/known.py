@@ -31,6 +31,7 @@ COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
     ("flops", lambda case: case.work.flops),
     ("peak_tflops", lambda case: case.work.peak_tflops),
     ("tolerance", lambda case: case.tolerance),
+    ("atol and rtol", lambda case: (case.atol, case.rtol)),
     ("roof", lambda case: case.roof),
     ("tier", lambda case: case.tier.value),
     ("min_capability", lambda case: case.stage.min_capability),

@@ -130,7 +130,11 @@ def _provided(case: Case, own: Callable[[], Case]) -> Case:
     elif isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
-    return replace(case, reference=reference, arguments=arguments, stage=replace(case.stage, constants=constants))
+    scale: Any = case.scale
+    if scale is _of_function:
+        scale = _later(lambda: own().scale, f"{case.id}: its scale")
+    stage = replace(case.stage, constants=constants)
+    return replace(case, reference=reference, scale=scale, arguments=arguments, stage=stage)
 
 
 def _buffers(case: Case) -> list[Buffer]:

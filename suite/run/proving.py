@@ -5,40 +5,41 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array, Case
+from peakgate.case import Array
 from peakgate.common.text import counted
 from peakgate.device.arrays import copy_of, restore
-from peakgate.device.call import Call, detached
+from peakgate.device.call import Call, Typed, typed
 from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import check
+from peakgate.judge.correctness import bound_of, compare, unit_of_sums
+from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.given import Given
 from peakgate.run.session import Proof, WrongResult
 
-_OTHER_TOLERANCES = {"complex128": 1e-12}
 _SEED = 20_261_121
 
 
 class Proving:
     """One call and what its reference gives for its arguments as they are at the start; a reference must be given."""
 
-    def __init__(self, call: Call, given: Given, case: Case) -> None:
+    def __init__(self, call: Call, given: Given) -> None:
         """Compute the reference; to be done before the callable runs for the first time."""
-        self._call, self._given, self._case = call, given, case
+        self._call, self._given = call, given
         self.tolerance = 0.0
         """The largest that an output was compared with."""
         self._expected = call.expected(given.reference)
 
     def first(self) -> Proof:
         """Check the first run; WrongResult where an output is wrong or the run changed what the reference reads."""
-        error = self.check("")
+        proof = self.check("")
         self._refuse_changed_inputs()
-        return Proof(error, 0)
+        return proof
 
-    def check(self, when: str) -> float:
-        """The largest relative error of the newest run; WrongResult, its message begun by ``when``."""
+    def check(self, when: str) -> Proof:
+        """How right the newest run is; WrongResult, its message begun by ``when``."""
         return self._compare(self._expected, when)
 
     def on_fresh_inputs(self, run: Callable[[], None]) -> str:
@@ -63,27 +64,51 @@ class Proving:
             call.rewind_all()
         return "checked on fresh inputs"
 
-    def _compare(self, expected: Sequence[Array], when: str) -> float:
-        outputs = detached(self._call.outputs(self._given.outputs))
+    def _compare(self, expected: Sequence[Typed], when: str) -> Proof:
+        outputs = typed(self._call.outputs(self._given.outputs))
         if len(outputs) != len(expected):
             raise WrongResult(
                 f"{when}{counted(len(outputs), 'output')}, but the reference gives {len(expected)}; "
                 "outputs= names the arrays that are written"
             )
-        worst = 0.0
-        for index, ((output, dtype), wanted) in enumerate(zip(outputs, expected, strict=True)):
-            allowed = self._tolerance(dtype)
+        worst = Proof(0.0, 0, 0.0)
+        magnitudes = cache(partial(self._magnitudes, expected))
+        for index, (output, wanted) in enumerate(zip(outputs, expected, strict=True)):
+            allowed = self._tolerance(output.dtype)
             self.tolerance = max(self.tolerance, allowed)
-            error, wrong = compare(replace(self._case, tolerance=allowed), output, wanted)
-            if wrong is not None:
-                raise WrongResult(f"{when}{wrong.replace('output 0', f'output {index}', 1)}")
-            worst = max(worst, error)
+            xp, found, reference = _alike(output.array, wanted.array)
+            if found.shape != reference.shape:
+                raise WrongResult(f"{when}output {index} has shape {found.shape}, expected {reference.shape}")
+            bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
+            bound = replace(bound, equal_nan=True)
+            result = compare(xp, found, reference, bound, magnitude=partial(_one_of, magnitudes, index))
+            if result.mismatch is not None:
+                raise WrongResult(f"{when}output {index}{result.mismatch}")
+            worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
         return worst
+
+    def _magnitudes(self, expected: Sequence[Typed]) -> list[Array | None]:
+        """The magnitudes of the reference's values, estimated where the call's arrays are as they were for them."""
+        values = [each.array for each in expected]
+        xp: Any = np if all(isinstance(value, np.ndarray) for value in values) else importlib.import_module("cupy")
+        call, kept = self._call, self._call.saved
+        after = [copy_of(array) for array in call.arrays]
+        result = call.result
+        try:
+            call.rewind_all()
+            share = call.share()
+            rounded = [Rounded(self._tolerance(each.dtype), unit_of_sums(each.dtype)) for each in expected]
+            moved = partial(call.moved, self._given.reference, share)
+            return by_evaluations(xp, values, rounded, moved, share)
+        finally:
+            call.saved, call.result = kept, result
+            for array, elements in zip(call.arrays, after, strict=True):
+                restore(array, elements)
 
     def _tolerance(self, dtype: str) -> float:
         if self._given.tolerance is not None:
             return self._given.tolerance
-        return (TOLERANCES | _OTHER_TOLERANCES).get(dtype, 0.0)
+        return TOLERANCES.get(dtype, 0.0)
 
     def _refuse_changed_inputs(self) -> None:
         """An array that the reference reads must not be changed, unless the test names it as an output."""
@@ -109,7 +134,7 @@ class Proving:
             restore(call.arrays[index], elements)
         call.result = result
 
-    def _now(self) -> list[Array]:
+    def _now(self) -> list[Typed]:
         """The reference's result for the arrays as they are, which stay so."""
         kept = self._call.saved
         try:
@@ -119,27 +144,20 @@ class Proving:
             self._call.saved = kept
 
 
-def compare(case: Case, output: Array, wanted: Array) -> tuple[float, str | None]:
-    """The relative error of one output, and its first wrong element in words; None where it is right.
-
-    Infinities and NaN must stand where the reference has them. Arrays of two modules are compared on the GPU.
-    """
-    xp: Any = np
-    if not (isinstance(output, np.ndarray) and isinstance(wanted, np.ndarray)):
-        xp = importlib.import_module("cupy")
-        output, wanted = xp.asarray(output), xp.asarray(wanted)
-    if output.shape != wanted.shape:
-        return np.inf, f"output 0 has shape {output.shape}, expected {wanted.shape}"
-    if output.size == 0:
-        return 0.0, None
-    if wanted.dtype.kind == "f" and output.dtype.kind == "f":
-        same = (xp.isnan(wanted) & xp.isnan(output)) | (xp.isinf(wanted) & (wanted == output))
-        output, wanted = xp.where(same, 0, output), xp.where(same, 0, wanted)
-    result = check(xp, case, [output], [wanted])
-    return result.error, result.mismatch
+def _alike(output: Array, wanted: Array) -> tuple[Any, Array, Array]:
+    """Two arrays in one module, and that module: the GPU's where they are of two."""
+    if isinstance(output, np.ndarray) and isinstance(wanted, np.ndarray):
+        return np, output, wanted
+    xp = importlib.import_module("cupy")
+    return xp, xp.asarray(output), xp.asarray(wanted)
 
 
-def _differ(some: Sequence[Array], others: Sequence[Array]) -> bool:
+def _one_of(magnitudes: Callable[[], Sequence[Array | None]], index: int) -> Array | None:
+    return magnitudes()[index]
+
+
+def _differ(some: Sequence[Typed], others: Sequence[Typed]) -> bool:
     return len(some) != len(others) or any(
-        one.shape != other.shape or bool((one != other).any()) for one, other in zip(some, others, strict=True)
+        one.array.shape != other.array.shape or bool((one.array != other.array).any())
+        for one, other in zip(some, others, strict=True)
     )

@@ -57,7 +57,8 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "discarded": samples.discarded if samples else 0,
         "sampling": samples.method if samples else None,
         "relative_error": outcome.proof.error if outcome.proof else None,
-        "tolerance": case.tolerance,
+        "tolerance": case.largest_tolerance,
+        "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),
         "probes": outcome.proof.probes if outcome.proof else 0,
         "predicted": dict(case.predicted),
     }

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from peakgate.build.cubin import BuildError, Resources
-from peakgate.case import Array, Case, Tier
+from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.device.expected import expected
 from peakgate.device.interface import (
@@ -23,7 +23,7 @@ from peakgate.device.interface import (
     Unmeasurable,
 )
 from peakgate.device.preflight import Preflight, concerns
-from peakgate.judge.correctness import Check, check
+from peakgate.judge.correctness import Check, Expected, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
@@ -74,10 +74,15 @@ def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A case found right: its largest relative error, and on how many edge-size problems its build was right too."""
+    """A case found right: its largest error, and on how many edge-size problems its build was right too.
+
+    ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound: None where it
+    is not known.
+    """
 
     error: float
     probes: int
+    ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ class Session:
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
     _proven_again: set[Any] = field(default_factory=set)
-    _reference: tuple[Any, Sequence[Array]] | None = None
+    _reference: tuple[Any, Expected] | None = None
 
     def look(self) -> list[str]:
         """See whether the device is fit to be measured; what gives reason for doubt is noted and given."""
@@ -189,7 +194,7 @@ class Session:
             result = self._check(launchable, launchable.case)
         if result.mismatch is not None:
             raise WrongResult(result.mismatch)
-        return Proof(result.error, probes)
+        return Proof(result.error, probes, result.ratio)
 
     def sample(self, launchable: Launchable, launch_s: float | None = None) -> Samples:
         """Time a case that was proven right; ``launch_s`` is what a launch took, by default the last checked one."""
@@ -346,10 +351,10 @@ class Session:
         least = self.device.peaks.least_time_us(case.work, case.roof) if self.device.peaks else None
         return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self.floors.get(case.id)))
 
-    def _expected(self, launchable: Launchable) -> Sequence[Array]:
+    def _expected(self, launchable: Launchable) -> Expected:
         """The reference, kept while consecutive cases share problem and reference function."""
         case = launchable.case
-        key = (case.reference, case.buffers)
+        key = (case.reference, case.buffers, case.scale, case.exact)
         if self._reference is None or self._reference[0] != key:
             self._reference = None  # frees the old one before the new one is made
             self._reference = (key, expected(self.device.xp, launchable, self.device.prepare))

@@ -68,7 +68,7 @@ def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, 
 def test_a_wrong_result_exits_1(check, mine):
     code, said, _ = check(mine("2 * in[i]"))
     assert code == 1
-    assert "wrong result: output 0 [0] is" in said
+    assert "wrong result: output 0: 100 of 100 elements are wrong" in said
 
 
 def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine):

@@ -1,29 +1,47 @@
+"""Every element is held to a bound of its own, whatever other elements are."""
+
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate.case import Buffer, Role
+from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
-from peakgate.judge.correctness import check
+from peakgate.judge.correctness import Expected, Largest, bound_of, check, compare
+from peakgate.judge.magnitudes import Rounded, estimated
 from synthetic_cases import make_case
 
 EXACT = make_case(tolerance=0.0)
 NEAR = make_case(tolerance=1e-6)
 
 
-def test_equal_bits_are_right():
+def judged(case, *outputs_and_references, compared=correctness.no_quick_way, magnitudes=None):
+    """``check`` on pairs of an output and its reference."""
+    outputs, references = zip(*outputs_and_references, strict=True)
+    return check(np, case, outputs, Expected(references, magnitudes and (lambda: magnitudes)), compared)
+
+
+def writing(case, *dtypes):
+    """The case with outputs of these types."""
+    buffers = tuple(Buffer(Role.OUT, (8, 4), dtype) for dtype in dtypes)
+    return replace(case, arguments=buffers)
+
+
+def test_equal_values_are_right():
     data = np.arange(32, dtype=np.float32).reshape(8, 4)
-    result = check(np, EXACT, [data], [data.copy()])
+    result = judged(EXACT, (data, data.copy()))
     assert result.right
-    assert result.error == 0
+    assert (result.error, result.ratio) == (0, 0)
 
 
 def test_one_wrong_element_is_named_with_both_values():
     data = np.ones((8, 4), np.float32)
     output = data.copy()
     output[5, 2] = 7
-    result = check(np, EXACT, [output], [data])
-    assert not result.right
-    assert result.mismatch == "output 0 [5, 2] is 7, expected 1"
+    assert judged(EXACT, (output, data)).mismatch == "output 0 [5, 2] is 7, expected 1"
 
 
 @pytest.mark.parametrize("case", [EXACT, NEAR])
@@ -31,80 +49,183 @@ def test_an_element_left_poisoned_is_wrong(case):
     data = np.ones((8, 4), np.float32)
     output = data.copy()
     output[7, 3] = math.nan
-    result = check(np, case, [output], [data.astype(np.float64)])
+    result = judged(case, (output, data.astype(np.float64)))
     assert not result.right
     assert "[7, 3] is nan" in result.mismatch
 
 
-def test_an_error_within_tolerance_is_right_and_reported():
+def test_an_error_within_its_bound_is_right_and_both_figures_are_reported():
     reference = np.full((8, 4), 2.0)
     output = (reference * (1 + 4e-7)).astype(np.float32)
-    result = check(np, NEAR, [output], [reference])
+    result = judged(NEAR, (output, reference))
     assert result.right
     assert 1e-7 < result.error < 1e-6
+    assert 0.1 < result.ratio < 0.6
 
 
 def test_a_reference_of_another_shape_is_a_programming_error():
     with pytest.raises(ValueError, match=r"\(4, 8\)"):
-        check(np, EXACT, [np.zeros((8, 4))], [np.zeros((4, 8))])
-
-
-@pytest.mark.parametrize("tolerance", [0.0, 1e-5])
-def test_complex_numbers_are_compared_part_by_part(tolerance):
-    data = np.arange(32).reshape(8, 4) * np.complex64(1 + 2j)
-    case = make_case(tolerance=tolerance)
-    assert check(np, case, [data], [data.copy()]).right
-    wrong = data.copy()
-    wrong[3, 1] = wrong[3, 1].conj()
-    assert check(np, case, [wrong], [data]).mismatch == "output 0 [3, 1, 1] is -26, expected 26"
-
-
-@pytest.mark.parametrize("case", [EXACT, NEAR])
-def test_a_wrong_output_behind_a_right_one_is_named_by_its_position(case):
-    data = np.ones((8, 4))
-    wrong = data.copy()
-    wrong[0, 0] = 3
-    result = check(np, case, [data, wrong], [data, data])
-    assert result.mismatch == "output 1 [0, 0] is 3, expected 1"
-    assert result.error == (math.inf if case is EXACT else 2.0)
+        judged(EXACT, (np.zeros((8, 4)), np.zeros((4, 8))))
 
 
 def test_outputs_without_a_reference_each_are_a_programming_error_that_counts_both():
     with pytest.raises(ValueError, match=r"^synthetic.*: 2 outputs, but the reference gives 1$"):
-        check(np, EXACT, [np.zeros(1), np.zeros(1)], [np.zeros(1)])
+        check(np, EXACT, [np.zeros(1), np.zeros(1)], Expected([np.zeros(1)]))
 
 
-def test_the_error_is_relative_to_the_largest_reference_and_absolute_where_that_is_zero():
-    reference = np.array([[4.0, -8.0], [0.0, 2.0]])
-    output = reference + np.array([[0.0, 0.0], [0.0, 1.0]])
-    assert check(np, make_case(tolerance=0.5), [output], [reference]).error == 1 / 8
-    assert check(np, make_case(tolerance=0.5), [np.full((2, 2), 0.25)], [np.zeros((2, 2))]).error == 0.25
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_softmax_whose_small_elements_are_zero_is_wrong(dtype):
+    logits = 4 * np.random.default_rng(0).standard_normal((64, 1024))
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    reference = powers / powers.sum(axis=1, keepdims=True)
+    case = writing(make_case(tolerance=TOLERANCES[dtype]), dtype)
+    output = reference.astype(dtype)
+    assert judged(case, (output, reference)).right
+    limit = TOLERANCES[dtype] * reference.max()
+    assert np.mean(output < limit) > 0.7
+    assert not judged(case, (np.where(output < limit, 0, output).astype(dtype), reference)).right
 
 
-def test_an_error_of_exactly_the_tolerance_is_right():
-    reference = np.array([[4.0]])
-    case = make_case(tolerance=0.25)
-    assert check(np, case, [np.array([[5.0]])], [reference]).right
-    assert not check(np, case, [np.array([[np.nextafter(5.0, 6.0)]])], [reference]).right
+def test_a_wrong_row_is_found_beside_a_row_a_hundred_times_louder():
+    reference = np.random.default_rng(0).uniform(-1, 1, (256, 4096))
+    reference[0] *= 100
+    output = reference.astype(np.float32)
+    output[1:] = 0
+    result = judged(writing(make_case(tolerance=1e-2), "float32"), (output, reference))
+    assert not result.right
+    assert "the last 255 rows" in result.mismatch
 
 
-def test_differences_are_taken_in_float64_whatever_the_output_is():
-    output, reference = np.array([200], np.uint8), np.array([250], np.uint8)
-    assert check(np, make_case(tolerance=0.2), [output], [reference]).error == 0.2
-    half, wide = np.array([1.0], np.float16), np.array([1.0 + 2.0**-13])
-    assert 0 < check(np, make_case(tolerance=1e-3), [half], [wide]).error < 2.0**-12
-
-
-@pytest.mark.parametrize("row", range(8))
-@pytest.mark.parametrize("slice_bytes", [1, 32, 64, 96, 1 << 20])
-def test_a_wrong_element_is_found_in_whichever_slice_it_is(monkeypatch, slice_bytes, row):
-    monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", slice_bytes)
-    reference = np.ones((8, 4))
+@settings(deadline=None, max_examples=50)
+@given(row=st.integers(0, 7), power=st.integers(-60, 60), wrong=st.integers(0, 7), seed=st.integers(0, 99))
+def test_whether_an_element_is_right_does_not_depend_on_the_size_of_other_rows(row, power, wrong, seed):
+    reference = np.random.default_rng(seed).uniform(0.5, 1, (8, 4))
     output = reference.copy()
-    output[row, 3] = 1.5
-    result = check(np, NEAR, [output], [reference])
-    assert result.mismatch == f"output 0 [{row}, 3] is 1.5, expected 1"
-    assert result.error == 0.5
+    output[wrong, 1] *= 1 + 3e-6
+    loud = np.where(np.arange(8)[:, None] == row, 2.0**power, 1.0)
+    assert not judged(NEAR, (output * loud, reference * loud)).right
+
+
+def test_an_integer_output_must_be_equal_whatever_its_place_beside_one_that_rounds():
+    value, index = np.ones((8, 4), np.float16), np.full((8, 4), 7, np.int32)
+    off = index.copy()
+    off[2, 2] = 8
+    for dtypes, right, wrong in (
+        (("float16", "int32"), [(value, value), (index, index)], [(value, value), (off, index)]),
+        (("int32", "float16"), [(index, index), (value, value)], [(off, index), (value, value)]),
+    ):
+        case = writing(make_case(tolerance=0.2), *dtypes)
+        assert judged(case, *right).right
+        assert not judged(case, *wrong).right
+
+
+def test_integers_alone_may_be_off_by_a_share_of_the_largest():
+    case = writing(make_case(tolerance=0.01), "int8")
+    reference = np.arange(-16, 16, dtype=np.int8).reshape(8, 4) * np.int8(7)
+    assert judged(case, (reference + np.int8(1), reference)).right
+    assert not judged(case, (reference + np.int8(2), reference)).right
+
+
+def test_each_output_has_its_own_tolerance_where_several_are_given():
+    case = replace(writing(make_case(), "float32", "float32"), tolerance=(1e-3, 1e-6))
+    ones = np.ones((8, 4), np.float32)
+    near = ones * np.float32(1 + 1e-4)
+    assert judged(case, (near, ones), (ones, ones)).right
+    assert judged(case, (ones, ones), (near, ones)).mismatch.startswith("output 1")
+    with pytest.raises(ValueError, match="one for each of 2 outputs"):
+        replace(case, tolerance=(1e-3,))
+
+
+def test_atol_and_rtol_are_numpys():
+    case = replace(writing(make_case(), "float32"), atol=0.5, rtol=0.25)
+    reference = np.array([[0.0, 2.0], [4.0, -4.0]])
+    allowed = 0.5 + 0.25 * np.abs(reference)
+    assert judged(case, (reference + allowed, reference)).right
+    assert not judged(case, (reference + allowed * 1.001, reference)).right
+    assert judged(case, (reference - allowed, reference)).right
+
+
+def test_rounding_to_the_outputs_type_is_allowed_beside_the_tolerance():
+    reference = np.random.default_rng(0).uniform(-4, 4, (8, 4))
+    for dtype in ("float16", "float32"):
+        case = writing(make_case(tolerance=1e-12), dtype)
+        assert judged(case, (reference.astype(dtype), reference)).right
+        beyond = np.nextafter(reference.astype(dtype), np.array(9, dtype))
+        beyond = np.nextafter(beyond, np.array(9, dtype))
+        assert not judged(case, (beyond, reference)).right
+
+
+def test_a_reference_no_more_precise_than_the_output_doubles_the_bound():
+    single, double = (bound_of(1e-5, "float32", dtype) for dtype in ("float32", "float64"))
+    assert single.weighted == 2 * double.weighted
+    assert single.relative == pytest.approx(2 * double.relative)
+
+
+def test_a_sum_that_cancels_is_right_by_the_magnitude_of_what_is_summed():
+    reference, output = np.full((8, 4), 1e-7), np.full((8, 4), 2e-7)
+    assert not judged(NEAR, (output, reference)).right
+    assert judged(NEAR, (output, reference), magnitudes=[np.ones((8, 1))]).right
+    assert not judged(NEAR, (output, reference), magnitudes=[np.full((8, 1), 1e-2)]).right
+
+
+def test_numbers_beyond_a_types_range_are_infinite_and_small_ones_may_be_flushed_to_zero():
+    case = writing(make_case(tolerance=1e-5), "float32")
+    reference = np.array([[1e39, -1e39, 1e-40, 1.0]])
+    assert judged(case, (np.array([[np.inf, -np.inf, 0, 1]], np.float32), reference)).right
+    assert not judged(case, (np.array([[np.inf, np.inf, 0, 1]], np.float32), reference)).right
+    assert not judged(case, (np.array([[np.inf, -np.inf, 0, np.inf]], np.float32), reference)).right
+
+
+def test_where_nan_is_expected_it_must_be_only_for_those_who_ask():
+    data = np.array([1.0, math.nan])
+    bound = bound_of(1e-5, "float32", "float64")
+    assert not compare(np, data, data, bound).right
+    assert compare(np, data, data, replace(bound, equal_nan=True)).right
+    assert not compare(np, np.ones(2), data, replace(bound, equal_nan=True)).right
+
+
+def test_a_result_that_an_older_rule_passed_names_both_criteria():
+    reference = np.array([[100.0, 1.0]])
+    output = np.array([[100.0, 1.0001]], np.float32)
+    mismatch = judged(writing(make_case(tolerance=1e-5), "float32"), (output, reference)).mismatch
+    assert "tolerance 1e-05" in mismatch
+    assert "as before 0.3" in mismatch
+    output[0, 1] = 2
+    assert "as before" not in judged(writing(make_case(tolerance=1e-5), "float32"), (output, reference)).mismatch
+
+
+PLACES = {
+    "all of row 5": (slice(5, 6), slice(None)),
+    "the last 2 columns": (slice(None), slice(30, 32)),
+    "rows 8 to 15 and columns 16 to 31": (slice(8, 16), slice(16, 32)),
+    "every 8th row from 7 to 31": (slice(7, None, 8), slice(None)),
+    "the first 4 rows": (slice(0, 4), slice(None)),
+    "all of them": (slice(None), slice(None)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_report_says_how_many_elements_are_wrong_and_where(place):
+    reference = np.ones((32, 33))
+    output = reference.copy()
+    output[PLACES[place]] = 2
+    mismatch = judged(NEAR, (output, reference)).mismatch
+    if "columns 16" not in place and "last 2" not in place:
+        assert place in mismatch
+    assert f"{int((output == 2).sum())} of 1056 elements" in mismatch
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 32, 64, 96, 1 << 20])
+def test_the_worst_element_is_named_in_whichever_slice_it_is(monkeypatch, slice_bytes):
+    monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", slice_bytes)
+    for row in range(8):
+        reference = np.ones((8, 4))
+        output = reference.copy()
+        output[row, 3] = 1.5
+        output[0, 0] += 1e-3
+        result = judged(NEAR, (output, reference))
+        assert f"[{row}, 3] is 1.5, expected 1" in result.mismatch
+        assert result.error == 0.5
 
 
 def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatch):
@@ -117,25 +238,38 @@ def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatc
             return super().__getitem__(key)
 
     output = np.ones((8, 3, 4)).view(Recording)  # 96 bytes per row in float64
-    assert check(np, NEAR, [output], [np.ones((8, 3, 4))]).right
+    assert judged(NEAR, (output, np.ones((8, 3, 4)))).right
     assert [(rows.start, rows.stop) for rows in taken] == [(0, 2), (2, 4), (4, 6), (6, 8)]
 
 
-def test_complex_outputs_may_have_a_reference_of_real_numbers():
+@pytest.mark.parametrize("tolerance", [0.0, 1e-5])
+def test_complex_numbers_are_compared_part_by_part(tolerance):
+    data = np.arange(32).reshape(8, 4) * np.complex64(1 + 2j)
+    case = make_case(tolerance=tolerance)
+    assert judged(case, (data, data.copy())).right
+    wrong = data.copy()
+    wrong[3, 1] = wrong[3, 1].conj()
+    assert "[3, 1, 1] is -26, expected 26" in judged(case, (wrong, data)).mismatch
+
+
+def test_complex_outputs_may_have_a_reference_of_real_numbers_or_a_wider_one():
     data = np.ones((2, 2), np.complex64)
-    assert check(np, EXACT, [data], [np.ones((2, 2), np.float32)]).right
-    assert not check(np, EXACT, [data + 1j], [np.ones((2, 2), np.float32)]).right
-
-
-def test_complex64_is_compared_with_a_complex128_reference():
+    assert judged(EXACT, (data, np.ones((2, 2), np.float32))).right
+    assert not judged(EXACT, (data + 1j, np.ones((2, 2), np.float32))).right
     wide = np.full((2, 2), 1 + 2j, np.complex128)
-    assert check(np, NEAR, [wide.astype(np.complex64)], [wide]).right
+    assert judged(NEAR, (wide.astype(np.complex64), wide)).right
 
 
-def largest_by_numpy(found, wanted):
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(found.astype(np.float64) - wanted)
-    return float(np.max(difference)), float(np.max(np.abs(wanted)))
+def quick_by_numpy(found, wanted, bound, magnitude):
+    """What a device's own comparison gives."""
+    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
+    with np.errstate(all="ignore"):
+        difference = np.where(found == wanted, 0.0, np.abs(found - wanted))
+        size = np.abs(wanted)
+        allowed = bound.absolute + bound.relative * size
+        allowed += bound.weighted * (size if magnitude is None else np.fmax(size, magnitude))
+        ratio = np.where(difference == 0, 0.0, difference / allowed)
+    return Largest(float(np.max(ratio)), float(np.max(difference)), float(np.max(size)))
 
 
 @pytest.mark.parametrize("case", [EXACT, NEAR])
@@ -145,45 +279,51 @@ def test_a_devices_own_comparison_changes_no_outcome(case, changed, reference):
     output, wanted = np.ones((3, 4), np.float32), np.ones((3, 4))
     output[1, 2], wanted[1, 2] = changed, reference
     with np.errstate(invalid="ignore"):
-        slow = check(np, case, [output], [wanted])
-        quick = check(np, case, [output], [wanted], largest_by_numpy)
-    assert repr(quick) == repr(slow)
+        assert repr(judged(case, (output, wanted), compared=quick_by_numpy)) == repr(judged(case, (output, wanted)))
 
 
-@pytest.mark.parametrize(
-    ("largest", "tolerance", "error"),
-    [
-        ((1.0, 2.0), 0.5, 0.5),
-        ((0.3, 0.0), 0.5, 0.3),  # a reference of zeros: the difference itself
-        ((0.5, 1.0), 1.0, 0.5),
-        ((0.0, 2.0), 0.0, 0.0),
-    ],
-)
-def test_what_a_device_compared_in_one_pass_and_found_right_is_right(largest, tolerance, error):
-    case = make_case(tolerance=tolerance)
-    result = check(np, case, [np.zeros(3)], [np.full(3, 100.0)], lambda _found, _wanted: largest)
-    assert (result.error, result.mismatch) == (error, None)
+# Magnitudes
 
 
-@pytest.mark.parametrize(
-    ("largest", "tolerance"),
-    [
-        ((1.0, 1.9), 0.5),
-        ((5e-324, 10.0), 0.0),  # their quotient is 0
-        ((math.nan, 1.0), 0.5),
-        ((0.0, math.inf), 0.5),
-        ((0.0, math.nan), 0.0),
-        (None, 0.5),
-    ],
-)
-def test_what_a_device_did_not_find_right_is_compared_again_which_says_where(largest, tolerance):
-    case = make_case(tolerance=tolerance)
-    result = check(np, case, [np.ones(3)], [np.full(3, 100.0)], lambda _found, _wanted: largest)
-    assert result.mismatch == "output 0 [0] is 1, expected 100"
+def rounded(dtype="float32"):
+    return [Rounded(TOLERANCES[dtype], 2.0**-24)]
 
 
-def test_an_output_after_one_that_a_device_found_right_is_compared_too():
-    quick = iter([(0.0, 1.0), None])
-    outputs, expected = [np.ones(3), np.ones(3)], [np.ones(3), np.full(3, 2.0)]
-    result = check(np, NEAR, outputs, expected, lambda _found, _wanted: next(quick))
-    assert result.mismatch == "output 1 [0] is 1, expected 2"
+def test_the_estimated_magnitude_of_a_sum_is_the_root_of_its_squared_terms():
+    x = np.random.default_rng(1).uniform(-1, 1, (64, 1000))
+    values = [x.sum(axis=1)]
+    (found,) = estimated(np, lambda given: [given[0].sum(axis=1)], [x], values, rounded())
+    assert np.all(found > 0.2 * np.sqrt((x**2).sum(axis=1)))
+    assert np.all(found < 5 * np.maximum(np.sqrt((x**2).sum(axis=1)), np.abs(values[0])))
+
+
+def test_the_estimated_magnitude_of_a_copy_is_the_copy():
+    x = np.random.default_rng(1).uniform(-1, 1, 4096) * 10.0 ** -np.arange(8).repeat(512)
+    (found,) = estimated(np, lambda given: [given[0]], [x], [x], rounded())
+    assert np.all(found >= np.abs(x))
+    assert np.median(found / np.abs(x)) < 3
+
+
+@pytest.mark.parametrize("reference", [lambda given: 1 / 0, lambda given: [given[0][:1]], lambda given: []])
+def test_a_reference_that_takes_no_other_inputs_falls_back_to_rows(reference):
+    x = np.random.default_rng(1).uniform(-1, 1, (8, 64))
+    (found,) = estimated(np, reference, [x], [x], rounded())
+    assert np.allclose(found, np.sqrt((x**2).mean(axis=1, keepdims=True)))
+
+
+def test_more_terms_allow_more_and_integers_none():
+    assert tolerance_of_sums("float32", 64) < tolerance_of_sums("float32", 4096)
+    assert tolerance_of_sums("float16", 64) == tolerance_of_sums("float32", 64)
+    assert tolerance_of_sums("float64", 64) < 1e-14
+    assert tolerance_of_sums("int32", 64) == 0
+
+
+@settings(deadline=None, max_examples=25)
+@given(terms=st.integers(1, 4096), seed=st.integers(0, 1000))
+def test_sums_in_any_order_are_within_the_tolerance_of_their_terms(terms, seed):
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(-1, 1, (32, terms)).astype(np.float32)
+    reference, magnitude = a.astype(np.float64).sum(axis=1), np.sqrt((a.astype(np.float64) ** 2).sum(axis=1))
+    bound = bound_of(tolerance_of_sums("float32", terms), "float32", "float64")
+    for output in (np.cumsum(a, axis=1)[:, -1], np.cumsum(a[:, ::-1], axis=1)[:, -1], a.sum(axis=1)):
+        assert compare(np, output, reference, bound, magnitude=lambda: magnitude).right

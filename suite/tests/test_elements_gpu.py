@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from peakgate.judge.correctness import Bound, Largest, bound_of, compare
 from peakgate.measure import data
 
 pytestmark = pytest.mark.gpu(here=True)
@@ -25,27 +26,37 @@ def test_random_data_are_numpys_bit_for_bit(elements, dtype, shape, seed):
     assert found.tobytes() == wanted.tobytes()
 
 
+EXACT = Bound()
+
+
 def test_other_types_take_the_general_way(elements):
     import cupy  # noqa: PLC0415
 
     assert elements.random_array((3,), "float16", 0) is None
-    assert elements.compared(cupy.zeros(3, "float16"), cupy.zeros(3, "float16")) is None
-    assert elements.compared(cupy.zeros(3, "int64"), cupy.zeros(3, "int64")) is None
+    assert elements.compared(cupy.zeros(3, "int64"), cupy.zeros(3, "int64"), EXACT, None) is None
     cube = cupy.zeros((3, 4, 5), "float32")
-    assert elements.compared(cube, cupy.zeros((5, 4, 3), "float32").T) is None
+    assert elements.compared(cube, cupy.zeros((5, 4, 3), "float32").T, EXACT, None) is None
 
 
-@pytest.mark.parametrize("types", [("float32", "float32"), ("float32", "float64"), ("int32", "int16")])
+@pytest.mark.parametrize("types", [("float32", "float32"), ("float32", "float64"), ("float16", "float64")])
 @pytest.mark.parametrize("shape", [(1, 1), (7, 5), (1024, 1025), (3_000_017, 1)])
-def test_the_largest_difference_and_reference_are_numpys(elements, types, shape):
+def test_the_largest_figures_are_numpys(elements, types, shape):
     import cupy  # noqa: PLC0415
 
     rng = np.random.default_rng(1)
     found, wanted = (rng.uniform(-100, 100, shape).astype(each) for each in types)
+    bound, magnitude = Bound(1e-3, 1e-2, 1e-1), rng.uniform(0, 200, (shape[0], 1))
+    difference = np.abs(found.astype(np.float64) - wanted)
     for view in (wanted, np.asfortranarray(wanted)):
-        there = cupy.asarray(view, order="A")
-        exact = found.astype(np.float64) - wanted
-        assert elements.compared(cupy.asarray(found), there) == (np.max(np.abs(exact)), float(np.max(np.abs(wanted))))
+        for weight in (None, magnitude):
+            size = np.abs(wanted.astype(np.float64))
+            allowed = 1e-3 + 1e-2 * size + 1e-1 * (size if weight is None else np.fmax(size, weight))
+            there = cupy.asarray(view, order="A")
+            on_gpu = None if weight is None else cupy.asarray(weight)
+            got = elements.compared(cupy.asarray(found), there, bound, on_gpu)
+            assert got.difference == np.max(difference)
+            assert got.reference == np.max(size)
+            assert got.ratio == pytest.approx(np.max(difference / allowed), rel=1e-12)
 
 
 def test_one_element_that_differs_is_found_wherever_it_is(elements):
@@ -56,7 +67,27 @@ def test_one_element_that_differs_is_found_wherever_it_is(elements):
         for value, difference in ((1.5, 0.5), (math.inf, math.inf), (-0.0, 1.0)):
             output = base.copy()
             output.reshape(-1)[at] = value
-            assert elements.compared(output, base) == (difference, 1.0)
+            assert elements.compared(output, base, EXACT, None) == Largest(math.inf, difference, 1.0)
         output.reshape(-1)[at] = math.nan
-        assert math.isnan(elements.compared(output, base)[0])
-        assert math.isnan(elements.compared(base, output)[1])
+        assert math.isnan(elements.compared(output, base, EXACT, None).ratio)
+        assert math.isnan(elements.compared(base, output, EXACT, None).reference)
+
+
+def test_a_check_on_the_gpu_reports_what_one_on_the_host_does(elements):
+    import cupy  # noqa: PLC0415
+
+    reference = np.random.default_rng(1).uniform(-1, 1, (256, 300))
+    output = reference.astype("float32")
+    output[40] *= 1.001
+    bound, magnitude = bound_of(1e-5, "float32", "float64"), np.full((256, 1), 2.0)
+    here = compare(np, output, reference, bound, magnitude=lambda: magnitude)
+    there = compare(
+        cupy,
+        cupy.asarray(output),
+        cupy.asarray(reference),
+        bound,
+        magnitude=lambda: cupy.asarray(magnitude),
+        compared=elements.compared,
+    )
+    assert there.mismatch == here.mismatch
+    assert there.ratio == pytest.approx(here.ratio, rel=1e-9)

@@ -184,7 +184,7 @@ def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
         (
             'reference=launch("naive", "out x n", grid=1, block=1)',
             "reference=lambda xp, x: x + y",
-            "fails (family.py:9): NameError: name 'y' is not defined; it is called with the array module and float32 1",
+            "fails (family.py:9): NameError: name 'y' is not defined; it is called with the array module and float64 1",
         ),
     ],
 )

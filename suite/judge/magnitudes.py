@@ -1,0 +1,139 @@
+"""The size of what is summed into each element of an output, where a family does not give it: an estimate.
+
+A kernel that rounds its inputs' products and sums gives the exact result of slightly different inputs. So the reference
+is evaluated again on inputs that differ by a small random share, and an element's magnitude is how far it moves, per
+share. Of ``sum(a * b)`` that is about ``sqrt(sum((a * b)**2))``, whatever cancels; of ``exp(x)`` ``|x| * exp(x)``; of
+a copy ``|x|``. Stochastic arithmetic (CESTAC) estimates rounding errors in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from peakgate.case import Array
+from peakgate.measure.data import random_array
+
+SHARE = 2.0**-20
+"""How far an input moves at most, relative to itself: small enough for the reference to be nearly linear, and far
+above float64's own rounding."""
+
+_EVALUATIONS = 3
+_NEIGHBOURS = 16
+_BOUND_BY_NEIGHBOURS = 2.0**-6
+_MOST_BY_NEIGHBOURS = 64.0
+_UNITS_BY_NEIGHBOURS = 8.0
+"""An element may hardly move by chance, or because the reference is steadier than a right kernel: ``1 + tanh(x)`` loses
+digits that ``1 - tanh(-x)`` in float64 still has. So neighbours in memory count too, by the root mean square of so
+many. They raise an element's bound to eight roundings of their own size, and its magnitude further only to a bound of
+1/64 of the element: a quiet row stays quiet among loud ones."""
+
+_UNIFORM_RMS = 1 / math.sqrt(3)
+_SEED = 0x5EED
+_ROW = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """How an output rounds: its tolerance, and the unit roundoff of the sums that make it."""
+
+    tolerance: float
+    unit: float
+
+
+def estimated(
+    xp: Any,
+    reference: Callable[[Sequence[Array]], Sequence[Array]],
+    inputs: Sequence[Array],
+    values: Sequence[Array],
+    rounded: Sequence[Rounded],
+) -> list[Array | None]:
+    """The magnitudes of the outputs ``values`` that ``reference`` gives for ``inputs``, which are in float64.
+
+    ``rounded`` says how each output rounds. Integer inputs stay as they are. The root mean square of an element's row
+    stands in where no input rounds, or the reference does not take other values: it raises an error, or gives other
+    shapes.
+    """
+
+    def moved(seed: int) -> Sequence[Array] | None:
+        if not any(array.dtype.kind in "fc" for array in inputs):
+            return None
+        return reference([_moved(xp, array, seed + at) for at, array in enumerate(inputs)])
+
+    return by_evaluations(xp, values, rounded, moved, SHARE)
+
+
+def by_evaluations(
+    xp: Any,
+    values: Sequence[Array],
+    rounded: Sequence[Rounded],
+    moved: Callable[[int], Sequence[Array] | None],
+    share: float,
+) -> list[Array | None]:
+    """The magnitudes of ``values``, given what they become where every input moves by up to ``share``, by seed.
+
+    ``moved`` gives None where no input can be moved.
+    """
+    squares: list[Any] = [0.0] * len(values)
+    for evaluation in range(_EVALUATIONS):
+        try:
+            with np.errstate(all="ignore"):
+                others = moved(_SEED * evaluation)
+                if others is None:
+                    return [of_row(xp, value) for value in values]
+                for at, (other, value) in enumerate(zip(others, values, strict=True)):
+                    squares[at] = squares[at] + _distance(xp, other, value) ** 2
+        except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
+            return [of_row(xp, value) for value in values]
+    scale = 1 / (share * _UNIFORM_RMS * math.sqrt(_EVALUATIONS))
+    return [
+        _with_neighbours(xp, xp.sqrt(each) * scale, xp.abs(value), how) if each.size else None
+        for each, value, how in zip(squares, values, rounded, strict=True)
+    ]
+
+
+def _distance(xp: Any, other: Array, value: Array) -> Array:
+    if other.shape != value.shape:
+        raise ValueError(f"shape {other.shape}, expected {value.shape}")
+    wide = "complex128" if value.dtype.kind == "c" else "float64"
+    return xp.abs(xp.asarray(other, wide) - xp.asarray(value, wide))
+
+
+def _moved(xp: Any, array: Array, seed: int) -> Array:
+    if array.dtype.kind not in "fc":
+        return array
+    share = random_array(xp, array.shape, "float32", seed)
+    return array * (1.0 + SHARE * share.astype("float64"))
+
+
+def of_row(xp: Any, value: Array) -> Array | None:
+    """The root mean square of each element's row, or of 1024 elements beside it; None for one that does not round."""
+    if value.dtype.kind not in "fc" or not value.size:
+        return None
+    with np.errstate(all="ignore"):
+        squares = xp.abs(value.astype("complex128" if value.dtype.kind == "c" else "float64")) ** 2
+    return xp.sqrt(_neighbours(xp, squares, min(value.shape[-1], _ROW) if value.ndim else 1)).reshape(value.shape)
+
+
+def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> Array | None:
+    """Magnitudes from what each element moves, and its neighbours do."""
+    if not rounded.tolerance:
+        return None
+    own = xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
+    around = xp.sqrt(_neighbours(xp, moves**2, _NEIGHBOURS)).reshape(moves.shape)
+    most = min(max(_BOUND_BY_NEIGHBOURS / rounded.tolerance, 1.0), _MOST_BY_NEIGHBOURS)
+    least = _UNITS_BY_NEIGHBOURS * rounded.unit / rounded.tolerance
+    return xp.fmax(own, xp.fmax(xp.fmin(around, most * own), least * around))
+
+
+def _neighbours(xp: Any, values: Array, width: int) -> Array:
+    """The mean of each ``width`` elements in memory order, for each of them; what is not finite counts as zero."""
+    flat = xp.where(xp.isfinite(values), values, 0.0).reshape(-1)
+    width = min(width, flat.size)
+    whole = flat.size // width * width
+    means = flat[:whole].reshape(-1, width).mean(axis=1)
+    shared = xp.repeat(means, width)
+    return shared if whole == flat.size else xp.concatenate([shared, xp.full(flat.size - whole, flat[-width:].mean())])
