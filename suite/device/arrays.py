@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.case import Array
+from peakgate.judge.magnitudes import shares
 from peakgate.measure.data import random_array
 
 _NUMBA = ("numba", "numba_cuda")
@@ -175,7 +176,7 @@ def move(value: Any, share: float, seed: int) -> bool:
     if dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
-    factor = 1.0 + share * random_array(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), "float32", seed)
+    factor = 1.0 + share * shares(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), seed)
     if framework(value) == "torch":
         tensor = value.detach()
         tensor.mul_(_as_torch(factor).reshape(tensor.shape))

@@ -2,8 +2,9 @@
 
 A kernel that rounds its inputs' products and sums gives the exact result of slightly different inputs. So the reference
 is evaluated again on inputs that differ by a small random share, and an element's magnitude is how far it moves, per
-share. Of ``sum(a * b)`` that is about ``sqrt(sum((a * b)**2))``, whatever cancels; of ``exp(x)`` ``|x| * exp(x)``; of
-a copy ``|x|``. Stochastic arithmetic (CESTAC) estimates rounding errors in the same way.
+share: four standard deviations. Of ``sum(a * b)`` that is about ``4 * sqrt(sum((a * b)**2))``, which such a sum seldom
+exceeds, whatever cancels; of ``exp(x)`` ``4 * |x| * exp(x)``. Stochastic arithmetic (CESTAC) estimates rounding errors
+in the same way.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ SHARE = 2.0**-20
 """How far an input moves at most, relative to itself: small enough for the reference to be nearly linear, and far
 above float64's own rounding."""
 
+_DEVIATIONS = 4.0
 _EVALUATIONS = 3
 _NEIGHBOURS = 16
-_BOUND_BY_NEIGHBOURS = 2.0**-6
+_BOUND_BY_NEIGHBOURS = 2.0**-4
 _MOST_BY_NEIGHBOURS = 64.0
 _UNITS_BY_NEIGHBOURS = 8.0
 """An element may hardly move by chance, or because the reference is steadier than a right kernel: ``1 + tanh(x)`` loses
 digits that ``1 - tanh(-x)`` in float64 still has. So neighbours in memory count too, by the root mean square of so
 many. They raise an element's bound to eight roundings of their own size, and its magnitude further only to a bound of
-1/64 of the element: a quiet row stays quiet among loud ones."""
+1/16 of the element: a quiet row stays quiet among loud ones."""
 
-_UNIFORM_RMS = 1 / math.sqrt(3)
+_SHARES_RMS = math.sqrt(7 / 12)
+"""Of shares between a half and all of ``SHARE``, so that no input stays where it is."""
+
 _SEED = 0x5EED
 _ROW = 1024
 
@@ -88,7 +92,7 @@ def by_evaluations(
                     squares[at] = squares[at] + _distance(xp, other, value) ** 2
         except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
             return [of_row(xp, value) for value in values]
-    scale = 1 / (share * _UNIFORM_RMS * math.sqrt(_EVALUATIONS))
+    scale = _DEVIATIONS / (share * _SHARES_RMS * math.sqrt(_EVALUATIONS))
     return [
         _with_neighbours(xp, xp.sqrt(each) * scale, xp.abs(value), how) if each.size else None
         for each, value, how in zip(squares, values, rounded, strict=True)
@@ -105,8 +109,13 @@ def _distance(xp: Any, other: Array, value: Array) -> Array:
 def _moved(xp: Any, array: Array, seed: int) -> Array:
     if array.dtype.kind not in "fc":
         return array
-    share = random_array(xp, array.shape, "float32", seed)
-    return array * (1.0 + SHARE * share.astype("float64"))
+    return array * (1.0 + SHARE * shares(xp, array.shape, seed).astype("float64"))
+
+
+def shares(xp: Any, shape: tuple[int, ...], seed: int) -> Array:
+    """Random numbers of either sign with magnitudes from a half to one, in float32."""
+    uniform = random_array(xp, shape, "float32", seed)
+    return xp.copysign(0.5 + 0.5 * xp.abs(uniform), uniform)
 
 
 def of_row(xp: Any, value: Array) -> Array | None:
@@ -125,7 +134,7 @@ def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> A
     own = xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
     around = xp.sqrt(_neighbours(xp, moves**2, _NEIGHBOURS)).reshape(moves.shape)
     most = min(max(_BOUND_BY_NEIGHBOURS / rounded.tolerance, 1.0), _MOST_BY_NEIGHBOURS)
-    least = _UNITS_BY_NEIGHBOURS * rounded.unit / rounded.tolerance
+    least = _UNITS_BY_NEIGHBOURS * rounded.unit / rounded.tolerance / _DEVIATIONS
     return xp.fmax(own, xp.fmax(xp.fmin(around, most * own), least * around))
 
 

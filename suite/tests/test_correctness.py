@@ -289,19 +289,20 @@ def rounded(dtype="float32"):
     return [Rounded(TOLERANCES[dtype], 2.0**-24)]
 
 
-def test_the_estimated_magnitude_of_a_sum_is_the_root_of_its_squared_terms():
+def test_the_estimated_magnitude_of_a_sum_is_four_times_the_root_of_its_squared_terms():
     x = np.random.default_rng(1).uniform(-1, 1, (64, 1000))
     values = [x.sum(axis=1)]
     (found,) = estimated(np, lambda given: [given[0].sum(axis=1)], [x], values, rounded())
-    assert np.all(found > 0.2 * np.sqrt((x**2).sum(axis=1)))
-    assert np.all(found < 5 * np.maximum(np.sqrt((x**2).sum(axis=1)), np.abs(values[0])))
+    deviation = np.sqrt((x**2).sum(axis=1))
+    assert np.all(found > deviation)
+    assert 3 < np.median(found / deviation) < 6
 
 
-def test_the_estimated_magnitude_of_a_copy_is_the_copy():
+def test_the_estimated_magnitude_of_a_copy_follows_the_copy():
     x = np.random.default_rng(1).uniform(-1, 1, 4096) * 10.0 ** -np.arange(8).repeat(512)
     (found,) = estimated(np, lambda given: [given[0]], [x], [x], rounded())
     assert np.all(found >= np.abs(x))
-    assert np.median(found / np.abs(x)) < 3
+    assert np.median(found / np.abs(x)) < 8
 
 
 @pytest.mark.parametrize("reference", [lambda given: 1 / 0, lambda given: [given[0][:1]], lambda given: []])
