@@ -143,6 +143,6 @@ def _neighbours(xp: Any, values: Array, width: int) -> Array:
     flat = xp.where(xp.isfinite(values), values, 0.0).reshape(-1)
     width = min(width, flat.size)
     whole = flat.size // width * width
-    means = flat[:whole].reshape(-1, width).mean(axis=1)
+    means = flat[:whole].reshape(-1, width) @ xp.full(width, 1 / width)  # CuPy compiles a reduction for seconds
     shared = xp.repeat(means, width)
     return shared if whole == flat.size else xp.concatenate([shared, xp.full(flat.size - whole, flat[-width:].mean())])
