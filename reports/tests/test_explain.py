@@ -14,8 +14,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.counters import ncu
 from peakgate.reports.explain import explain as module
 from peakgate.reports.explain.causes import Cause, Code, Side, findings
-from peakgate.reports.explain.explain import Explained, Known, compared, saved
-from peakgate.reports.injected.explained import EXPECTED, figures
+from peakgate.reports.explain.explain import Known, compared, saved
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
 GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
@@ -190,9 +189,3 @@ def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None
     assert "24" in saved(tmp_path).text()
     with pytest.raises(PeakgateError, match="expected what --explain left"):
         saved(tmp_path / "elsewhere")
-
-
-def test_a_campaign_counts_a_mutant_as_right_only_where_its_cause_comes_first() -> None:
-    cases = dict.fromkeys(EXPECTED, "none")
-    rows = figures(Explained(()), cases)
-    assert [row["right"] for row in rows] == [False] * len(EXPECTED)
