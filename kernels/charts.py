@@ -82,19 +82,19 @@ class Groups:
     reference: tuple[str, tuple[float | None, ...]]
 
 
-Picture = Curves | Bars | Groups
+Chart = Curves | Bars | Groups
 
 
-def is_empty(picture: Picture) -> bool:
+def is_empty(picture: Chart) -> bool:
     """Whether the run has nothing to show in it."""
     if isinstance(picture, Curves):
         return not any(curve.points for curve in picture.curves if not curve.predicted)
     return not (picture.bars if isinstance(picture, Bars) else picture.sizes)
 
 
-def digest(picture: Picture) -> str:
-    """Identifies the data of a picture."""
-    return hashlib.sha256(repr(picture).encode()).hexdigest()[:16]
+def digest(picture: Chart) -> str:
+    """Identifies the data of a picture; its SVG has this text, whatever its style and version."""
+    return f"data {hashlib.sha256(repr(picture).encode()).hexdigest()[:16]}"
 
 
 BACKGROUND, INK, GRID = "#fcfcfa", "#1a1a1a", "#d8d8d4"
@@ -122,19 +122,14 @@ STYLE = {
 GROUPS_A_ROW = 5
 
 
-def shows(text: str, picture: Picture) -> bool:
-    """Whether an SVG that ``svg`` drew, whichever its style and version, shows this picture's data."""
-    return f"data {digest(picture)}" in text
-
-
-def svg(picture: Picture) -> str:
+def svg(picture: Chart) -> str:
     """The picture as SVG, the same bytes for the same data."""
-    metadata = {"Date": None, "Creator": "Peakgate", "Description": f"data {digest(picture)}"}
+    metadata = {"Date": None, "Creator": "Peakgate", "Description": digest(picture)}
     drawn = rendered(picture, "svg", metadata=metadata).decode()
     return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
 
 
-def rendered(picture: Picture, form: str, **options: Any) -> bytes:
+def rendered(picture: Chart, form: str, **options: Any) -> bytes:
     """The picture in a form that matplotlib writes, ``options`` being those of its ``savefig``."""
     from matplotlib import style  # noqa: PLC0415  # takes a second that only drawing needs
     from matplotlib.figure import Figure  # noqa: PLC0415
