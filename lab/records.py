@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.runs.runfile import Run, load_run
 
@@ -17,8 +18,11 @@ def pack(path: Path, text: str) -> None:
 
 
 def unpack(path: Path) -> bytes:
-    """The content of a file that ``pack`` wrote."""
-    return lzma.decompress(path.read_bytes())
+    """The content of a file that ``pack`` wrote; a PeakgateError where it is damaged."""
+    try:
+        return lzma.decompress(path.read_bytes())
+    except (lzma.LZMAError, EOFError) as error:
+        raise PeakgateError(f"{path}: cannot be unpacked ({error}); restore it from git") from error
 
 
 def load_packed_run(path: Path) -> Run:

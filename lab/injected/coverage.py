@@ -24,7 +24,6 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.reports.ab.decide import INTERVAL_TAIL, Estimate, Status, decide
 from peakgate.reports.ab.schedule import looks
-from peakgate.reports.ab.screening import as_screened
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.ladder.markers import table
 from peakgate.reports.render.console import say
@@ -32,7 +31,7 @@ from peakgate.verdict import ExitCode
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.record import Experiment, read_json, read_times
-from lab.injected.resample import Medians, Pairing, medians, unchanged
+from lab.injected.resample import Medians, Pairing, as_screened, medians, unchanged
 
 COVERAGE = "coverage.json"
 GATES = 200

@@ -10,22 +10,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from peakgate.build.cubin import Resources
 from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
-from peakgate.reports.explain.causes import Cause
-from peakgate.reports.explain.explain import SIDES, Explained, saved
+from peakgate.reports.explain.causes import Cause, Code, Side
+from peakgate.reports.explain.explain import SIDES, Explained, Known, compared
 from peakgate.verdict import ExitCode
 
-from lab import records
 from lab.injected import mutants
-from lab.injected.campaign import compared
+from lab.injected.campaign import compared as measured
+from lab.injected.record import read_json
 
 FIGURES = "explained.json"
 EXPECTED: Mapping[str, Cause] = {
@@ -70,20 +71,28 @@ def figures(
 
 
 def explained(folder: Path) -> Explained:
-    """What ``ab --explain`` left in a folder, or a record keeps of it as ``sides.json.xz``, explained anew."""
+    """What ``ab --explain`` left in a folder, or a record keeps of it packed, explained anew without a GPU."""
     packed = folder / f"{SIDES}.xz"
-    if not packed.exists():
-        return saved(folder)
-    with tempfile.TemporaryDirectory() as plain:
-        Path(plain, SIDES).write_bytes(records.unpack(packed))
-        return saved(Path(plain))
+    return read_json(
+        packed if packed.exists() else folder / SIDES,
+        lambda content: Explained(tuple(compared(case, *map(_read, both)) for case, both in content.items())),
+    )
+
+
+def _read(entry: Mapping[str, Any]) -> Known:
+    side = entry["side"]
+    if side is None:
+        return Known(None, problem=str(entry["problem"]))
+    code = side["code"] and Code(side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"]))
+    known = Side(Resources(**side["resources"]), code, side["counters"])
+    return Known(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
 
 
 def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:
     """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it has to flag."""
     arguments = ["--explain", "--sentinels", "0", "--pairs", "4", "--confirm-pairs", "4"]
     arguments += [word for case in cases for word in ("-k", case)]
-    code, _ = compared(project, lambda head: mutants.apply(head, listed, project), out, arguments)
+    code, _ = measured(project, lambda head: mutants.apply(head, listed, project), out, arguments)
     if code != ExitCode.REGRESSION:
         raise PeakgateError(f"ab exited {code}, expected {int(ExitCode.REGRESSION)}; see its message above")
 

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
-from peakgate.reports.ab.screening import as_screened
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Floats
 from peakgate.verdict import ExitCode, Verdict
 
 from lab.injected.record import Cell, Gate, cell_of
-from lab.injected.resample import Medians, Pairing, changed, unchanged
+from lab.injected.resample import Medians, Pairing, as_screened, changed, unchanged
 
 SCREENING_PAIRS, CONFIRMING_PAIRS = 10, 20
 """The defaults of ``ab``."""

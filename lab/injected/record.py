@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import pandas as pd
 from peakgate.common.errors import PeakgateError
 
+from lab import records
+
 SCHEMA = 1
 FACTS, MUTANTS = "injected.json", "mutants.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
@@ -70,9 +72,9 @@ def cell_of(case: str) -> Cell | None:
 
 
 def read_json(path: Path, form: Callable[[Any], Form]) -> Form:
-    """A JSON file in its form; a PeakgateError names a file that is missing or has another form."""
+    """A JSON file, packed or not, in its form; a PeakgateError names a file that is missing or has another form."""
     try:
-        return form(json.loads(path.read_text(encoding="utf-8")))
+        return form(json.loads(records.unpack(path) if path.suffix == ".xz" else path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PeakgateError(
             f"{path}: {error!r}; expected a file of a campaign or its record: restore it, or measure that experiment"

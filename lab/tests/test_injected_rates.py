@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate.reports.ab import screening
 from peakgate.reports.comparison.noise import Floats
 
 from lab.injected.rates import detection, resampled_gates, shifts, whole_detection, whole_gates
 from lab.injected.record import COLUMNS, Cell, Experiment, Gate, cell_of
-from lab.injected.resample import Medians, Pairing, changed, medians, unchanged
+from lab.injected.resample import Medians, Pairing, as_screened, changed, medians, unchanged
 
 H200 = Path(__file__).with_name("h200_24_processes.csv")
 """Medians of 22 kernels in 24 processes on one NVIDIA H200, 40 flushed samples each, so that short kernels are noisier
@@ -142,3 +145,15 @@ def test_whole_runs_on_copies_count_how_many_of_a_cell_were_flagged() -> None:
 def test_the_cell_of_a_copy_is_in_its_id() -> None:
     assert cell_of("steps.copy_float-150us-10pm-2") == Cell(150, 10)
     assert cell_of("transpose.smem_pad-8192-32x8") is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 99), st.floats(0.0001, 0.01))
+def test_what_is_settled_at_a_look_has_no_later_pair_and_the_rest_has_all(seed: int, noise: float) -> None:
+    log_time = np.zeros(24)
+    every = np.random.default_rng(seed).normal(0, noise, (24, 10))
+    taken = as_screened(every, log_time)
+    counts = np.isfinite(taken).sum(axis=1)
+    assert set(counts.tolist()) <= {4, 6, 10}
+    assert set(np.flatnonzero(counts > 4)) == set(screening.unsettled(every[:, :4], log_time))
+    assert np.array_equal(taken[counts == 10], every[counts == 10])
