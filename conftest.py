@@ -11,6 +11,8 @@ from peakgate import emulator
 from peakgate.common.errors import PeakgateError
 from peakgate.device.driver import gpu_count
 
+collect_ignore = ["lab/newcomer/projects"]  # projects of their own, with benchmark tests of their own
+
 
 @pytest.fixture
 def compiler() -> None:

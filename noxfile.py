@@ -15,7 +15,7 @@ nox.options.reuse_venv = "yes"
 # uv leaves compiling modules to the first run that imports them: a second of a gate on a fresh machine.
 os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
 
-TESTS = ("suite/tests", "reports/tests", "kernels/tests")
+TESTS = ("suite/tests", "reports/tests", "kernels/tests", "lab/tests")
 WORKFLOWS = Path(".github", "workflows")
 GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "project", "templates", "gitlab.yml")
 
@@ -173,7 +173,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests of the tool, the reports and the kernels."""
+    """Run the tests of the tool, the reports, the kernels and the experiments."""
     install_for_device(session, "tests", needs=("--nvrtc",))
     session.run("python", "-m", "pytest", *session.posargs)
 
@@ -189,7 +189,7 @@ def lint(session: nox.Session) -> None:
         "--no-deps", "--no-build-isolation", "--reinstall", "--config-settings=editable_mode=strict", "-e", "."
     )
     session.run("mypy", "-p", "peakgate")
-    session.run("mypy", "--exclude=tests", "noxfile.py", "conftest.py", "kernels")
+    session.run("mypy", "--exclude=tests", "noxfile.py", "conftest.py", "kernels", "lab")
     lenient = ("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--no-check-untyped-defs")
     session.run("mypy", *lenient, *TESTS)
     session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *map(str, WORKFLOWS.glob("*.yml")))
@@ -209,29 +209,29 @@ def stranger(session: nox.Session) -> None:
 def speed(session: nox.Session) -> None:
     """Time the reports, a minute long; -- --growth measures how cost grows and writes its page, some minutes."""
     install(session, "fleet")
-    session.run("python", ".ci/speed.py", *session.posargs)
+    session.run("python", "-m", "lab.growth.speed", *session.posargs)
 
 
 @nox.session(default=False)
 def mutation(session: nox.Session) -> None:
-    """Mutate the modules that judge, and see whether the tests notice; the record is .ci/mutation.json."""
+    """Mutate the modules that judge, and see whether the tests notice; the record is in lab/mutation."""
     install(session, "tests")
     requirements(session, "mutation")
-    session.run("python", ".ci/mutation.py")
+    session.run("python", "-m", "lab.mutation.mutation")
 
 
 @nox.session(default=False)
 def kill(session: nox.Session) -> None:
     """Kill runs at 200 random moments and 100 times while a file is written: -- [--trials N] [FILE]."""
     install_for_device(session, "reports")
-    session.run("python", ".ci/kill.py", *session.posargs)
+    session.run("python", "-m", "lab.faults.kill", *session.posargs)
 
 
 @nox.session(default=False)
 def disks(session: nox.Session) -> None:
     """Measure on full, filling and read-only disks, mounted for this alone: -- [FILE]. Some minutes."""
     install_for_device(session, "reports")
-    session.run("python", ".ci/disks.py", *session.posargs)
+    session.run("python", "-m", "lab.faults.disks", *session.posargs)
 
 
 LOCKS = {
@@ -266,4 +266,4 @@ def lock(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Give 225,000 hostile files to every reader: -- [--inputs N] [--record FILE] [READER ...]. Half an hour."""
     install(session, "tests")
-    session.run("python", ".ci/fuzz.py", *session.posargs)
+    session.run("python", "-m", "lab.faults.fuzz", *session.posargs)

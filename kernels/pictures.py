@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.project.catalogue import module_at
-from peakgate.reports.ladder.charts import Bar, Bars, Curve, Curves, Groups, Picture, is_empty
-from peakgate.reports.ladder.documents import machine
-from peakgate.reports.ladder.tables import Shown, Timed, rate, shape
+from peakgate.reports.ladder.documents import Picture, machine
+from peakgate.reports.ladder.tables import Shown, Timed, figure, rate, shape
+from peakgate.reports.render.markdown import table_line
 from peakgate.reports.runs.runfile import CaseResult, Run
+
+from . import charts
+from .charts import Bar, Bars, Chart, Curve, Curves, Groups
 
 access = module_at(Path(__file__).parent / "access" / "family.py")
 
@@ -25,18 +29,26 @@ FLOAT_AND_DOUBLE = (("float32", "float", 4), ("float64", "double", 8))
 
 def pictures(shown: Shown) -> dict[str, Picture]:
     """Every picture by its name, which begins with its family's; a PeakgateError names one the run cannot fill."""
+    return {
+        name: Picture(chart.title, charts.digest(chart), partial(charts.svg, chart))
+        for name, chart in drawn(shown).items()
+    }
+
+
+def drawn(shown: Shown) -> dict[str, Chart]:
+    """The data of every picture by its name; a PeakgateError names one the run cannot fill."""
     note = ", ".join(machine(shown.run))
-    drawn: dict[str, Picture] = {
+    found: dict[str, Chart] = {
         "access_stride": _access_stride(shown.timed[ACCESS], note),
         "access_offset": _access_offset(shown.timed[ACCESS], note),
         "occupancy": _occupancy(shown.timed[OCCUPANCY], note, _roof(shown.run, "copy_256MiB")),
         "sgemm": sgemm_by_size(shown),
         "transpose": _transpose(shown),
     }
-    for name, picture in drawn.items():
-        if is_empty(picture):
+    for name, chart in found.items():
+        if charts.is_empty(chart):
             raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run")
-    return drawn
+    return found
 
 
 def _access_stride(measured: Sequence[Timed], note: str) -> Curves:
@@ -131,6 +143,29 @@ def sgemm_by_size(shown: Shown) -> Groups:
     )
 
 
+def sgemm_sizes(shown: Shown) -> Iterator[str]:
+    """TFLOP/s of each stage on each size, the best of a size in bold, and the ratio of our best to the reference."""
+    groups = sgemm_by_size(shown)
+    name, reference = groups.reference
+    ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
+    best = [_best(pair) for pair in zip(ours, reference, strict=True)]
+    yield table_line(("stage", *groups.sizes))
+    yield table_line(("---", *["--:"] * len(groups.sizes)))
+    for stage, figures in (*groups.stages, groups.reference):
+        cells = map(figure, figures)
+        marked = (
+            f"**{cell}**" if value and value == top else cell
+            for cell, value, top in zip(cells, figures, best, strict=True)
+        )
+        yield table_line((stage, *marked))
+    ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, reference, strict=True))
+    yield table_line((f"best of ours / {name}", *ratios))
+
+
+def _best(figures: Iterable[float | None]) -> float | None:
+    return max((value for value in figures if value is not None), default=None)
+
+
 def _transpose(shown: Shown) -> Bars:
     """The headlines of the transpose, all of the largest size, against the best copy of that size."""
     found = [(entry.headline, entry.fellows) for entry in shown.entries[TRANSPOSE] if entry.headline]
@@ -165,5 +200,5 @@ def _roof(run: Run, name: str | None) -> tuple[str, float] | None:
     return (f"best copy of the same size ({gbs:,.0f} GB/s)", gbs) if isinstance(gbs, int | float) else None
 
 
-TABLES = {"sgemm-sizes": sgemm_by_size}
+TABLES = {"sgemm-sizes": sgemm_sizes}
 """Blocks of the documents besides one per family: a table of stages and sizes."""

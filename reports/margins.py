@@ -45,7 +45,7 @@ of their own per process (3.5 %). ``noise.SHORT_KERNEL_SD`` adds to it below 7 �
 HOST_OFFSET_US = 1.5
 """What another host may add to every sample whatever the kernel, on top of the noise. The four GPUs of two
 hosts with two NVLinked H200s each read 0.91 to 1.30 µs more (median of the cases under 60 µs) than those of one-GPU
-hosts: the gates below baselines/nvidia-h200/lab/floors/runs against those in baselines/nvidia-h200/runs; rounded up."""
+hosts: the gates below lab/floors/runs against those in baselines/nvidia-h200/runs; rounded up."""
 
 EXPECTED_DF = 30.0
 """Degrees of freedom of the SDs above: the cases share GPUs and sessions, so they count less than their number."""

@@ -8,7 +8,7 @@
 // - A thread's float4 of B are in one row: one pointer for all.
 // - Loads from device memory are predicated instead of branched around: the loop is two basic blocks, not five.
 // - Fragments of B are read before those of A.
-// What each spelling gave is in baselines/nvidia-h200/lab/sgemm-banks.
+// What each spelling gave is in lab/sgemm.
 #pragma once
 
 #include "ring_tile.cuh"

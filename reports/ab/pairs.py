@@ -59,7 +59,7 @@ def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
     """What is compared of every process: its cases' times, as if a launch took equally long at each of them.
 
     Launching any kernel takes a time that differs by some 80 ns between processes on an H200, as much for a kernel of
-    5 µs as for one of 50 µs, and moves now and then while a process lives (reports/injected/README.md). A process timed
+    5 µs as for one of 50 µs, and moves now and then while a process lives (lab/injected/README.md). A process timed
     the control kernel after each short case: what the mean of the controls before and after a case differs by from the
     median of all is subtracted.
     """

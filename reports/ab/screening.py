@@ -58,19 +58,6 @@ def unsettled(screen: Floats, log_time: Floats) -> list[int]:
     ]
 
 
-def as_screened(screen: Floats, log_time: Floats) -> Floats:
-    """Of all pairs (columns) those that would have been measured, the others NaN."""
-    taken = np.array(screen)
-    remaining = list(range(len(screen)))
-    for look in LOOKS:
-        if look < screen.shape[1]:
-            open_rows = set(unsettled(taken[:, :look], log_time))
-            settled = [row for row in remaining if row not in open_rows]
-            remaining = [row for row in remaining if row in open_rows]
-            taken[settled, look:] = np.nan
-    return taken
-
-
 def _plain(estimate: Estimate) -> bool:
     direction = 1 if estimate.shift > 0 else -1
     return abs(estimate.shift) > SMALLEST_SHIFT and estimate.p_value(direction) < PLAIN_P

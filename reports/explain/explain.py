@@ -155,15 +155,6 @@ def explain(projects: tuple[Project, Project], cases: Sequence[str], out: Path, 
     return Explained(tuple(explained), tuple(notes))
 
 
-def saved(folder: Path) -> Explained:
-    """The cases that ``explain`` left in a folder, explained again without a GPU; a PeakgateError where it cannot."""
-    try:
-        content = json.loads((folder / SIDES).read_text(encoding="utf-8"))
-        return Explained(tuple(compared(case, *map(_read, both)) for case, both in content.items()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PeakgateError(f"{folder / SIDES}: {error!r}; expected what --explain left; explain again") from None
-
-
 def compared(case: str, base: Known, head: Known) -> Explanation:
     """One case from what is known of both sides; pure."""
     for which, known in zip(SIDE_NAMES, (base, head), strict=True):
@@ -184,15 +175,6 @@ def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> Known:
     code = sass.disassemble(Path(facts["cubin"]), facts["entry"])
     side = Side(Resources(**facts["resources"]), Code.of(code) if code else None, counters)
     return Known(side, facts["fingerprint"], tuple(each.opcode for each in code or ()))
-
-
-def _read(entry: Mapping[str, Any]) -> Known:
-    side = entry["side"]
-    if side is None:
-        return Known(None, problem=str(entry["problem"]))
-    code = side["code"] and Code(side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"]))
-    known = Side(Resources(**side["resources"]), code, side["counters"])
-    return Known(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
 
 
 def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:

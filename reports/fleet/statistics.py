@@ -41,7 +41,7 @@ KNOWN_MODEL = "nvidia-h200"
 SMALL_SPREAD, SMALL_DF, OTHER_MODEL_DF = 0.0067, 11.0, 4.0
 """The same in a small fleet: the SD of the effect over all cases of the 12 H200s known on 2026-11-22, and its df.
 
-Their gates are in ``runs``, ``lab/floors/runs`` and ``lab/fleet/trial-02a8c0d`` of its baselines. Of another model,
+Their gates are in ``runs``, ``lab/floors/runs`` and ``lab/fleet/trial-02a8c0d``. Of another model,
 whose GPUs may differ more, it weighs less.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,18 @@ from types import ModuleType
 from peakgate.common.files import write_whole
 from peakgate.project import config
 from peakgate.project.catalogue import families, module_at
-from peakgate.reports.ladder import charts
-from peakgate.reports.ladder.charts import Groups, Picture
-from peakgate.reports.ladder.documents import BENCH, KERNELS, bench_run, find_run, ladder_run, naming, read_documents
+from peakgate.reports.ladder.documents import (
+    BENCH,
+    KERNELS,
+    Picture,
+    bench_run,
+    find_run,
+    ladder_run,
+    naming,
+    read_documents,
+)
 from peakgate.reports.ladder.markers import difference, fill, link
-from peakgate.reports.ladder.tables import Shown, show, sizes, stages, terminal
+from peakgate.reports.ladder.tables import Shown, show, stages, terminal
 from peakgate.reports.options import add_runs, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.find import FORMS, Archive
@@ -31,8 +38,8 @@ def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -
     if name == BENCH:
         run = output or shown.run
         return "\n".join([*terminal(run), "", naming(run, folder)])
-    by_size = tables_by_size().get(name)
-    table = sizes(by_size(shown)) if by_size else stages(shown.entries[name], folder)
+    own = own_tables().get(name)
+    table = own(shown) if own else stages(shown.entries[name], folder)
     lines = [naming(shown.run, folder), "", *table]
     for path, picture in pictures(shown).items():
         if path.stem.partition("_")[0] == name:
@@ -41,6 +48,7 @@ def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -
 
 
 FILE, FOLDER = "pictures.py", KERNELS / "pictures"
+"""A project's own pictures and tables (``pictures``, ``TABLES``), beside its families; and where the pictures are."""
 
 
 def pictures(shown: Shown) -> dict[Path, Picture]:
@@ -50,9 +58,9 @@ def pictures(shown: Shown) -> dict[Path, Picture]:
     return {FOLDER / f"{name}.svg": picture for name, picture in drawn.items()}
 
 
-def tables_by_size() -> Mapping[str, Callable[[Shown], Groups]]:
-    """The tables of stages and sizes, by the block that holds each."""
-    found: Mapping[str, Callable[[Shown], Groups]] = getattr(_module(), "TABLES", {})
+def own_tables() -> Mapping[str, Callable[[Shown], Iterable[str]]]:
+    """The lines of the project's own tables, by the block that holds each."""
+    found: Mapping[str, Callable[[Shown], Iterable[str]]] = getattr(_module(), "TABLES", {})
     return found
 
 
@@ -85,14 +93,14 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     found = []
     for path, old in documents.items():
         texts[path] = fill(
-            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *tables_by_size(), BENCH)
+            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *own_tables(), BENCH)
         )
         if texts[path] != old:
             found.append(Change(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():
         old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        texts[path] = charts.svg(picture) if write else old
-        if texts[path] != old or not charts.shows(old, picture):
+        texts[path] = picture.svg() if write else old
+        if texts[path] != old or picture.digest not in old:
             found.append(Change(path, f"{path}: {'differs' if old else 'missing'}\n"))
     if write:
         for change in found:

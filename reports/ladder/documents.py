@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
@@ -17,6 +18,15 @@ KERNELS = Path("kernels")
 OVERVIEW = KERNELS / "README.md"
 BENCH = "bench"
 """The block that shows a run's terminal output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a project draws: its title, a text that its SVG has while it shows these data, and the SVG."""
+
+    title: str
+    digest: str
+    svg: Callable[[], str]
 
 
 def read_documents(required: Iterable[str]) -> dict[Path, str]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.reports.render.console import say
 
 MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
 
@@ -74,32 +72,9 @@ def fill(text: str, path: Path, content: Callable[[str], str], known: Collection
     return "\n".join(lines)
 
 
-def fill_page(path: Path, content: Mapping[str, str]) -> None:
-    """Write a document anew with these contents in its blocks, which must all be known."""
-    write_whole(path, fill(read_document(path), path, content.__getitem__, content))
-
-
-def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
-    """Read a document and check its markers; what fills its blocks then, or prints them where there is no document."""
-    text = "" if path is None else read_document(path)
-    find_blocks(text, path or Path())
-
-    def show(content: Mapping[str, str]) -> None:
-        if path is not None:
-            write_whole(path, fill(text, path, content.__getitem__, content))
-        say(f"{path}: written\n" if path is not None else "\n\n".join(content.values()) + "\n")
-
-    return show
-
-
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table in Markdown; the cells are taken as they are."""
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))
-
-
-def percent(share: float) -> str:
-    """At most three significant digits: ``0.4 %``."""
-    return f"{100 * share:.3g} %"
 
 
 def inside(text: str, path: Path) -> dict[str, str]:

@@ -14,7 +14,6 @@ from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.project import config
-from peakgate.reports.ladder.charts import Groups
 from peakgate.reports.ladder.markers import link
 from peakgate.reports.render.markdown import table_line
 from peakgate.reports.runs.runfile import CaseResult, Run
@@ -104,27 +103,9 @@ def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
             yield table_line((name, _prose(stage.lesson), entry.note, "", "", "", ""))
             continue
         case, result = entry.headline
-        measured = f"{_figure(rate(entry.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
+        measured = f"{figure(rate(entry.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
         fractions = _percent(result.peak_fraction), _percent(result.roof_fraction)
         yield table_line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
-
-
-def sizes(groups: Groups) -> Iterator[str]:
-    """TFLOP/s of each stage on each size, the best of a size in bold, and the ratio of our best to the reference."""
-    name, reference = groups.reference
-    ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
-    best = [_best(pair) for pair in zip(ours, reference, strict=True)]
-    yield table_line(("stage", *groups.sizes))
-    yield table_line(("---", *["--:"] * len(groups.sizes)))
-    for stage, figures in (*groups.stages, groups.reference):
-        cells = (_figure(figure) for figure in figures)
-        marked = (
-            f"**{cell}**" if figure and figure == top else cell
-            for cell, figure, top in zip(cells, figures, best, strict=True)
-        )
-        yield table_line((stage, *marked))
-    ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, reference, strict=True))
-    yield table_line((f"best of ours / {name}", *ratios))
 
 
 def _range(fellows: Sequence[Timed]) -> str:
@@ -132,14 +113,10 @@ def _range(fellows: Sequence[Timed]) -> str:
     if len(fellows) < 2:
         return ""
     ends = (min(fellows, key=rate), max(fellows, key=rate))
-    return " to ".join(f"{_figure(rate(end))} ({shape(end[0])})" for end in ends)
+    return " to ".join(f"{figure(rate(end))} ({shape(end[0])})" for end in ends)
 
 
-def _best(figures: Iterable[float | None]) -> float | None:
-    return max((figure for figure in figures if figure is not None), default=None)
-
-
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
     """Three significant digits, and all before the point."""
     if value is None:
         return "–"

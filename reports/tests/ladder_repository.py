@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
 from peakgate.case import Case, Scale, Tier
-from peakgate.project.catalogue import families
+from peakgate.project.catalogue import families, module_at
 from peakgate.project.config import find
-from peakgate.reports.ladder import charts as draw
-from peakgate.reports.ladder.charts import digest
 from peakgate.reports.ladder.documents import OVERVIEW
 from peakgate.reports.ladder.tables import Shown, show
 from peakgate.reports.runs.runfile import load_run
@@ -53,12 +52,18 @@ def shown(content: dict[str, Any], folder: Path) -> Shown:
     return show(load_run(save(folder / RUNS, "shown", content)), families())
 
 
+def charts() -> ModuleType:
+    """The module of the current folder's project that draws."""
+    found: ModuleType = module_at(Path("kernels/pictures.py")).charts
+    return found
+
+
 def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter the folder: documents with empty blocks, one saved run of the gate; pictures are sketched, not drawn."""
-    monkeypatch.setattr(draw, "svg", lambda picture: f"data {digest(picture)}\n")
     monkeypatch.chdir(folder)
     shutil.copytree(ROOT / "kernels", "kernels", ignore=shutil.ignore_patterns("*.md", "*.svg", "tests", "__pycache__"))
     Path("peakgate.toml").write_text("")
+    monkeypatch.setattr(charts(), "svg", functools.wraps(charts().svg)(lambda picture: f"{charts().digest(picture)}\n"))
     TRANSPOSE_NOTE.write_text("<!-- ladder:transpose -->\n<!-- /ladder:transpose -->\n")
     blocks = [f"Before.\n<!-- ladder:{name} -->\n<!-- /ladder:{name} -->\nAfter.\n" for name in NAMES]
     OVERVIEW.write_text("# The ladder\n\n" + "\n".join(blocks))

@@ -72,14 +72,3 @@ def test_looks_come_before_the_last_planned_pair_only() -> None:
     assert [screening.next_look(done, 10) for done in (0, 4, 6)] == [4, 6, 10]
     assert [screening.next_look(done, 10, early=True) for done in (0, 2)] == [2, 4]
     assert [screening.next_look(0, planned) for planned in (2, 4, 5)] == [2, 4, 4]
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 99), st.floats(0.0001, 0.01))
-def test_what_is_settled_at_a_look_has_no_later_pair_and_the_rest_has_all(seed: int, noise: float) -> None:
-    every = np.random.default_rng(seed).normal(0, noise, (24, 10))
-    taken = screening.as_screened(every, LOG_TIME)
-    counts = np.isfinite(taken).sum(axis=1)
-    assert set(counts.tolist()) <= {4, 6, 10}
-    assert set(np.flatnonzero(counts > 4)) == set(screening.unsettled(every[:, :4], LOG_TIME))
-    assert np.array_equal(taken[counts == 10], every[counts == 10])

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.ab.code import Identity
 from peakgate.reports.ab.decide import Decision, Estimate, Status
-from peakgate.reports.bisect import report, simulate
+from peakgate.reports.bisect import report
 from peakgate.reports.bisect.history import Commit, groups, narrowed
 from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, halving, posterior, search
-from peakgate.reports.injected.resample import Medians
 
 CASE = "family.kernel-1"
 
@@ -138,15 +137,6 @@ def test_the_posterior_is_a_distribution_over_the_candidates(values: list[float]
     beliefs = posterior({6: [0.02, 0.021, 0.018], group: values}, range(1, 7))
     assert sum(beliefs.values()) == pytest.approx(1)
     assert all(0 <= belief <= 1 for belief in beliefs.values())
-
-
-def test_simulated_histories_name_the_right_commit() -> None:
-    rng = np.random.default_rng(3)
-    base, head = (3 + rng.normal(0, 0.001, (4, 20)) for _ in range(2))
-    measured = Medians(tuple("abcd"), base, head)
-    found = simulate.simulate(measured, 4, 16, 0.02, effort=Effort(), seed=1)
-    assert (found["named"] == found["slow"]).all()
-    assert (found["commits"] <= 8).all()
 
 
 def decision(percent: float, status: Status = Status.FLAGGED) -> Decision:

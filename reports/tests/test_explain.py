@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
-from peakgate.common.errors import PeakgateError
 from peakgate.counters import ncu
-from peakgate.reports.explain import explain as module
 from peakgate.reports.explain.causes import Cause, Code, Side, findings
-from peakgate.reports.explain.explain import Explained, Known, compared, saved
-from peakgate.reports.injected.explained import EXPECTED, figures
+from peakgate.reports.explain.explain import Known, compared
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
 GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
@@ -179,20 +174,3 @@ def test_a_case_of_equal_code_says_so_and_one_that_does_not_build_says_why() -> 
     assert compared("a", known(), Known(None, problem="x.cu:3: expected ;")).lines == ["head: x.cu:3: expected ;"]
     other = compared("a", known(), known(code="b"))
     assert other.lines[0] == "Compiler: same registers, spills and shared memory."
-
-
-def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None:
-    spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
-    both = [known(), Known(Side(spilled, None, {}), "b", ())]
-    (tmp_path / module.SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
-    (found,) = saved(tmp_path).cases
-    assert found.findings[0].cause is Cause.SPILLS
-    assert "24" in saved(tmp_path).text()
-    with pytest.raises(PeakgateError, match="expected what --explain left"):
-        saved(tmp_path / "elsewhere")
-
-
-def test_a_campaign_counts_a_mutant_as_right_only_where_its_cause_comes_first() -> None:
-    cases = dict.fromkeys(EXPECTED, "none")
-    rows = figures(Explained(()), cases)
-    assert [row["right"] for row in rows] == [False] * len(EXPECTED)

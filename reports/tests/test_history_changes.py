@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.history import modes, scan, study
+from peakgate.reports.history import modes, scan
 from peakgate.reports.history.changes import Cause, find_changes, open_regressions
 from peakgate.reports.protect.acknowledged import Accepted, load, load_regressions
 from synthetic_runs import LADDER, document, save, slower
@@ -240,13 +240,3 @@ def test_sessions_that_a_case_lacks_are_passed_over() -> None:
     log_time[7, ::3] = np.nan
     log_time[8] = np.nan
     assert [each.case for each in find_changes(history(log_time))] == [CASE]
-
-
-def test_the_study_counts_what_a_rule_finds() -> None:
-    def first(log_time: Floats) -> set[int]:
-        return {0}
-
-    found = study.rates(first, 4, 1)
-    assert (found["histories"], found["false_positives"]) == (4, 4)
-    assert [cell["found"] for cell in found["cells"]] == [4, *[0] * 9]
-    assert "| first | 4 of 4 | 50.0 / 0.0 / 0.0 / 0.0 / 0.0 % |" in study.table({"first": found})

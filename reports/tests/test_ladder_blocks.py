@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
 from peakgate.case import Tier
-from peakgate.project.catalogue import families
-from peakgate.reports.ladder.charts import Curves
-from peakgate.reports.ladder.command import FOLDER as PICTURES
-from peakgate.reports.ladder.command import block, pictures
+from peakgate.project.catalogue import families, module_at
+from peakgate.reports.ladder.command import block
 from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.tables import terminal
+from peakgate.reports.ladder.tables import Shown, terminal
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 
@@ -20,6 +19,10 @@ from synthetic_runs import document, save
 @pytest.fixture(autouse=True)
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return lay_out(tmp_path, monkeypatch)
+
+
+def drawn(run: Shown) -> Any:
+    return module_at(Path("kernels/pictures.py")).drawn(run)
 
 
 def row(text: str, stage: str) -> list[str]:
@@ -105,8 +108,7 @@ def test_a_block_names_run_file_gpu_driver_and_date(repository: Path) -> None:
 
 def test_the_strided_picture_sets_each_type_beside_its_sector_model(repository: Path) -> None:
     reported = {"access.stride-f32-s8": {"roof_fraction": 0.12}, "access.stride-f64-s8": {"roof_fraction": 0.24}}
-    picture = pictures(shown(whole_run(reported), repository))[PICTURES / "access_stride.svg"]
-    assert isinstance(picture, Curves)
+    picture = drawn(shown(whole_run(reported), repository))["access_stride"]
     points = {curve.label: dict(curve.points) for curve in picture.curves}
     assert points["float, measured"][8] == 0.12
     assert points["float, predicted by the sector model"][8] == 0.125
@@ -116,8 +118,7 @@ def test_the_strided_picture_sets_each_type_beside_its_sector_model(repository: 
 
 def test_offsets_are_held_against_offset_0_of_the_same_type(repository: Path) -> None:
     reported = {"access.offset-f32-o0": {"gbs": 2500.0}, "access.offset-f32-o1": {"gbs": 2250.0}}
-    picture = pictures(shown(whole_run(reported), repository))[PICTURES / "access_offset.svg"]
-    assert isinstance(picture, Curves)
+    picture = drawn(shown(whole_run(reported), repository))["access_offset"]
     assert dict(picture.curves[0].points) == {0: 1.0, 1: 0.9, 16: 0.8}
 
 

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, lay_out, whole_run
+from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, charts, lay_out, whole_run
 from peakgate.cli import main
-from peakgate.reports.ladder import charts as draw
 from peakgate.reports.ladder.command import FOLDER as PICTURES
 from peakgate.reports.ladder.documents import OVERVIEW
 from peakgate.reports.ladder.markers import find_blocks, inside
 from synthetic_runs import document, save
 
 Captured = pytest.CaptureFixture[str]
-DRAW = draw.svg
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,7 +31,7 @@ def everything() -> dict[str, bytes]:
 def test_what_was_written_is_found_right_and_not_written_again(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draw, "svg", DRAW)
+    monkeypatch.setattr(charts(), "svg", charts().svg.__wrapped__)
     assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
     assert capsys.readouterr().out.count("written: ") == 2 + 5
     written = everything()

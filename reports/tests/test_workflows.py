@@ -262,6 +262,7 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
         "resources -- --jobs 1 --architectures 80 90 120",
         "stranger",
         "tests -- kernels/tests",
+        "tests -- lab/tests",
         "tests -- reports/tests",
         "tests -- suite/tests",
     ]

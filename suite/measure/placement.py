@@ -1,7 +1,7 @@
 """Where in a large piece of memory a case's arrays are: somewhere else for every batch of samples.
 
 How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured in
-baselines/nvidia-h200/lab/placement.csv). One placement a process makes that luck part of the result, and a commit that
+lab/placement/placement.csv). One placement a process makes that luck part of the result, and a commit that
 allocates one array more or less moves every array behind it. Many placements a process average it out.
 """
 

@@ -63,8 +63,8 @@ class SamplingPlan:
 
 REPEATED = SamplingPlan(min_samples=6, budget_us=8_000.0, control_batches=10)
 """For one of the many processes of an A/B. A kernel of 0.4 ms and more, which scatters by 0.1 %, gets 40 to 50 % of the
-samples; what is left of its scatter is mostly that between processes (baselines/nvidia-h200/lab/tool/README.md).
-The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (reports/injected/README.md)."""
+samples; what is left of its scatter is mostly that between processes (lab/starts/README.md).
+The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (lab/injected/README.md)."""
 
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
 """Where only whether a case can be timed matters."""

@@ -1,8 +1,10 @@
 """Imports run one way; what is tested on any laptop imports no CuPy."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -104,10 +106,19 @@ def test_the_suite_never_imports_the_reports():
     assert offending == []
 
 
-def test_the_reports_never_import_a_device_but_for_the_scripts_that_measure():
+def test_the_reports_never_import_a_device():
     sources = [path for path in (ROOT / "reports").rglob("*.py") if "tests" not in path.parts]
-    offending = [path.name for path in sources if "from peakgate.device" in path.read_text()]
-    assert sorted(offending) == ["components.py", "ground_truth.py"]
+    assert [path.name for path in sources if "from peakgate.device" in path.read_text()] == []
+
+
+def test_nothing_imports_the_experiments_and_the_wheel_has_none_of_them():
+    experiments = re.compile(r"^\s*(from|import) lab\b|\blab\.\w+\.\w+", re.MULTILINE)
+    sources = [path for folder in ("suite", "reports", "kernels") for path in (ROOT / folder).rglob("*.py")]
+    assert [path for path in sources if path != Path(__file__) and experiments.search(path.read_text())] == []
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {module if path.name == "__init__.py" else module.rpartition(".")[0] for path, module in _modules()}
+    assert set(settings["packages"]) == folders - {"peakgate.project.templates"}  # files of data
+    assert settings["package-dir"] == {"peakgate": "suite", "peakgate.reports": "reports"}
 
 
 def test_kernels_holds_cuda_and_its_lessons_only():

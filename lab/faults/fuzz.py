@@ -1,0 +1,74 @@
+"""Give every reader of a file hostile files: ``nox -s fuzz -- [--inputs N] [--record FILE] [READER ...]``.
+
+Input NUMBER of a reader is the same at every run: ``--input NUMBER READER`` repeats one and shows its traceback. A
+record that is there already is continued.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.files import write_whole
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "lab" / "tests"), str(ROOT / "reports" / "tests")]
+
+import fuzz_readers  # noqa: E402  # a module of the tests
+
+WHOLE = sum(reader.inputs for reader in fuzz_readers.READERS.values())
+MEMORY = Path("/dev/shm")  # noqa: S108  # files that are never synced to a disk
+SAVE_EVERY_S = 30.0
+
+
+def main() -> int:
+    """Fuzz the readers named, or all; 1 when one of them did what it must not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=WHOLE, help=f"of all readers together (default: {WHOLE})")
+    parser.add_argument("--input", type=int, help="repeat this one input")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="also keep the counts there, as JSON")
+    parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(fuzz_readers.READERS)}")
+    options = parser.parse_args()
+    options.record = options.record and options.record.absolute()  # the readers change the working directory
+    chosen = options.readers or list(fuzz_readers.READERS)
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
+        fuzz_readers.prepare(Path(name))
+        if options.input is not None:
+            return fuzz_readers.READERS[chosen[0]].repeat(chosen[0], options.input, Path(name))
+        record: dict[str, Any] = {"inputs": 0, "readers": {}, "findings": {}}
+        if options.record and options.record.exists():
+            record = json.loads(options.record.read_text())
+        saved = time.monotonic()
+        for reader in chosen:
+            codes = Counter(record["readers"].get(reader, {}))
+            wanted = fuzz_readers.READERS[reader].inputs * options.inputs // WHOLE
+            for number in range(codes.total(), wanted):
+                code, wrong = fuzz_readers.attempt(reader, number, Path(name))
+                codes["finding" if code is None else f"exit {int(code)}"] += 1
+                record["inputs"] += 1
+                if wrong:
+                    record["findings"].setdefault(f"{reader}: {wrong}", number)
+                record["readers"][reader] = dict(sorted(codes.items()))
+                if options.record and time.monotonic() - saved > SAVE_EVERY_S:
+                    write_whole(options.record, json.dumps(record, indent=1) + "\n")
+                    saved = time.monotonic()
+            sys.stdout.write(f"{reader}: {sum(codes.values())} inputs, {dict(sorted(codes.items()))}\n")
+            sys.stdout.flush()
+        os.chdir(ROOT)
+    if options.record:
+        write_whole(options.record, json.dumps(record, indent=1) + "\n")
+    sys.stdout.write(f"{record['inputs']} hostile inputs, {len(record['findings'])} findings\n")
+    for wrong, number in record["findings"].items():
+        sys.stdout.write(f"input {number} of {wrong}\n")
+    return 1 if record["findings"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""How often change points are wrong, and which steps they find; writes the record and the page that shows it.
+
+``python -m lab.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Each part is
+written as soon as it is done; those of other tools, which the record has too, stay as they were measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peakgate.common.files import write_whole
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.history.changes import Cause, find_changes
+from peakgate.reports.history.detect import detect
+from peakgate.reports.history.series import History
+from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.selftest.resample import rate_at_most
+from peakgate.verdict import Verdict
+
+from lab.pages import fill_page
+
+CASES, SESSIONS = 200, 35
+AGES = (5, 10, 15, 20, 25)
+STEPS = (0.02, 0.01)
+CELL = 2
+"""Cases with the same step in one history."""
+
+ODD_SHARE, ODD = 0.02, 0.03
+RUNS = Path("baselines/nvidia-h200/runs")
+GPU_SESSIONS = 30
+Rule = Callable[[Floats], set[int]]
+
+
+def history(log_time: Floats, sessions: tuple[Session, ...] | None = None) -> History:
+    """A history of these log times (case, session), by default of one GPU, a commit a session."""
+    names = tuple(f"study.case{row:03d}" for row in range(len(log_time)))
+    kept = sessions or tuple(_session(number) for number in range(log_time.shape[1]))
+    return History("study", kept, names, np.exp(log_time), ())
+
+
+def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> Session:
+    return Session(
+        path=f"{number:04d}.json",
+        taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
+        commit=f"{number:040x}",
+        dirty=False,
+        slug="study",
+        uuid=uuid,
+        driver=driver,
+        tier="gate",
+        whole=True,
+        times_us={},
+        fingerprints={},
+    )
+
+
+def synthetic(random: np.random.Generator) -> Floats:
+    """Unchanged cases with an SD of 0.3 to 0.7 %; one session in fifty of a case is 3 % slow."""
+    sds = random.uniform(0.003, 0.007, (CASES, 1))
+    levels = random.uniform(1, 8, (CASES, 1))
+    slow = ODD * (random.random((CASES, SESSIONS)) < ODD_SHARE)
+    noisy: Floats = levels + sds * random.standard_normal((CASES, SESSIONS)) + slow
+    return noisy
+
+
+def stepped(log_time: Floats) -> tuple[Floats, dict[tuple[float, int], list[int]]]:
+    """The same with the first cases slower since AGES sessions, and which cases are."""
+    changed, rows, first = log_time.copy(), {}, 0
+    for step in STEPS:
+        for age in AGES:
+            rows[step, age] = list(range(first, first + CELL))
+            changed[first : first + CELL, -age:] += np.log1p(step)
+            first += CELL
+    return changed, rows
+
+
+def by_changes(log_time: Floats) -> set[int]:
+    """Rows in which a change point is found."""
+    return {int(each.case[-3:]) for each in find_changes(history(log_time))}
+
+
+def by_window(log_time: Floats) -> set[int]:
+    """Rows that the rule on the newest five sessions finds slower or faster."""
+    moved = {Verdict.SLOWER, Verdict.FASTER}
+    return {int(each.case[-3:]) for each in detect(history(log_time)) if each.verdict in moved}
+
+
+def rates(rule: Rule, histories: int, seed: int) -> dict[str, Any]:
+    """Unchanged histories with a false positive, and the share of each kind of step found in them."""
+    random = np.random.default_rng(seed)
+    wrong, found, tried = 0, dict.fromkeys(((step, age) for step in STEPS for age in AGES), 0), 0
+    for _ in range(histories):
+        log_time = synthetic(random)
+        wrong += bool(rule(log_time))
+        changed, rows = stepped(log_time)
+        flagged = rule(changed)
+        tried += CELL
+        for cell, its in rows.items():
+            found[cell] += len(flagged & set(its))
+    cells = [{"step": step, "age": age, "found": count, "of": tried} for (step, age), count in found.items()]
+    return {"histories": histories, "false_positives": wrong, "cells": cells}
+
+
+def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
+    """Histories of whole sessions of the saved runs, each GPU's in turn, each with a change of driver in its middle.
+
+    With the driver a third of the cases get 1 to 5 % slower and a third as much faster.
+    """
+    read = [read_session(path) for path in sorted(runs.glob("*-gate.json"))]
+    known = [each for each in read if isinstance(each, Session) and each.uuid]
+    cases = sorted(set.intersection(*(set(each.times_us) for each in known)))
+    times = {
+        uuid: np.log([[each.times_us[case] for case in cases] for each in known if each.uuid == uuid]).T
+        for uuid in dict.fromkeys(each.uuid for each in known)
+    }
+    random = np.random.default_rng(seed)
+    blamed, shifts, seen, environment = 0, 0, 0, 0
+    for _ in range(histories):
+        columns: list[Floats] = []
+        sessions: list[Session] = []
+        truth: dict[str, Floats] = {}
+        for uuid in random.permutation([each for each in times if each]).tolist():
+            own = times[uuid][:, random.integers(0, times[uuid].shape[1], GPU_SESSIONS)].copy()
+            sign = random.integers(-1, 2, len(cases))
+            truth[uuid] = np.array(sign * np.log1p(random.uniform(0.01, 0.05, len(cases))), dtype=np.float64)
+            own[:, GPU_SESSIONS // 2 :] += truth[uuid][:, None]
+            columns.append(own)
+            drivers = ["580"] * (GPU_SESSIONS // 2) + ["590"] * (GPU_SESSIONS - GPU_SESSIONS // 2)
+            sessions += [_session(len(sessions) + at, uuid, driver) for at, driver in enumerate(drivers)]
+        found = find_changes(history(np.hstack(columns), tuple(sessions)))
+        blamed += any(each.cause is Cause.COMMITS for each in found)
+        at_driver = {(each.uuid, int(each.case[-3:])) for each in found if each.cause is Cause.ENVIRONMENT}
+        environment += len(at_driver)
+        for uuid, shift in truth.items():
+            large = np.flatnonzero(np.abs(shift) > np.log1p(0.03))
+            shifts += len(large)
+            seen += sum((uuid, row) in at_driver for row in large.tolist())
+    return {
+        "histories": histories,
+        "cases": len(cases),
+        "gpus": len(times),
+        "sessions": GPU_SESSIONS * len(times),
+        "blamed_on_a_commit": blamed,
+        "driver_shifts_found": environment,
+        "driver_shifts_over_3_percent": shifts,
+        "of_those_found": seen,
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, write each part, and fill the page."""
+    parser = argparse.ArgumentParser(prog="study", description=__doc__)
+    parser.add_argument("record", type=Path)
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--histories", type=int, default=0, help="0 only fills the page from the record")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    record: dict[str, Any] = json.loads(options.record.read_text()) if options.record.exists() else {}
+    for name, part in _parts(options) if options.histories else ():
+        record[name] = part
+        write_whole(options.record, json.dumps(record, indent=1) + "\n")
+    if options.page:
+        fill_page(options.page, blocks(record))
+
+
+def _parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "change points", rates(by_changes, options.histories, options.seed)
+    yield "newest five sessions", rates(by_window, options.histories, options.seed)
+    yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed)
+
+
+def blocks(record: dict[str, Any]) -> dict[str, str]:
+    """The blocks of the page."""
+    return {"history-study": table(record), "history-resampled": sentence(record)}
+
+
+def table(record: dict[str, Any]) -> str:
+    """One row per rule."""
+    ages = " / ".join(map(str, AGES))
+    lines = [
+        f"| rule | unchanged histories with a false positive | 2 % step found {ages} sessions later | 1 % step |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, part in record.items():
+        if "cells" in part:
+            shares = [
+                " / ".join(f"{100 * c['found'] / c['of']:.1f}" for c in part["cells"] if c["step"] == step) + " %"
+                for step in STEPS
+            ]
+            lines.append(f"| {name} | {part['false_positives']} of {part['histories']} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+def sentence(record: dict[str, Any]) -> str:
+    """What the resampled histories showed."""
+    part = record["resampled"]
+    share = part["of_those_found"] / part["driver_shifts_over_3_percent"]
+    limit = rate_at_most(part["blamed_on_a_commit"] / part["histories"], part["histories"])
+    return (
+        f"In {part['blamed_on_a_commit']} of {part['histories']} histories resampled from the sessions of "
+        f"{part['gpus']} H200s ({part['cases']} cases, {part['sessions']} sessions, the driver changed on each GPU) a "
+        f"change point was put down to commits: with 95 % confidence at most {100 * limit:.1f} % of such histories. "
+        f"{100 * share:.1f} % of the driver's shifts over 3 % were found and put down to the driver."
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

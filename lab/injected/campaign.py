@@ -1,0 +1,133 @@
+"""Measure injected slowdowns: ``python -m lab.injected.campaign OUT one mutants same:5 steps ...``.
+
+Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``steps`` and ``pairs`` copy
+the kernels of known length in lab/injected/project, the others the project at hand.
+``python -m lab.injected.collect OUT`` makes the record of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from peakgate.case import Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.verdict import ExitCode
+
+from lab.injected import mutants
+from lab.injected.record import MUTANTS, SCHEMA, Experiment, read_json
+
+PROJECT = Path(__file__).with_name("project")
+steps = catalogue.module_at(PROJECT / "kernels" / "steps" / "family.py")
+TIMING, VERDICTS = "timing.json", "ab.json"
+DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
+"""How an ``ab`` exits that was measured to its end."""
+
+ALL_PAIRS = ("--all-pairs", "--confirm-pairs", "2", "--pairs")
+EXTRA = {Experiment.SAME_PAIRS: (*ALL_PAIRS, "50"), Experiment.PAIRS: (*ALL_PAIRS, "60")}
+"""Gates are resampled from these: every pair has every case, and a gate takes up to 50."""
+
+
+def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[str] = ()) -> int:
+    """Run one experiment into ``out`` and give the exit code of its ``ab``, which gets the ``extra`` arguments too.
+
+    ``alone`` names the mutant of ``one``. The wall time goes into TIMING; a run that did not get to its end has none,
+    and is no part of a record.
+    """
+    copies = experiment in (Experiment.STEPS, Experiment.PAIRS)
+    own = config.required()
+    listed = () if copies or experiment in (Experiment.SAME, Experiment.SAME_PAIRS) else mutants.read(mutants.LIST)
+    if experiment is Experiment.ONE:
+        listed = tuple(mutant for mutant in listed if mutant.name == alone)
+        if not listed:
+            raise PeakgateError(f"one: no mutant is named {alone!r}; give --alone NAME, one of {mutants.LIST.name}")
+
+    def change(head: Path) -> None:
+        if copies:
+            (head / steps.MARK).touch()
+        mutants.apply(head, listed, own)
+
+    arguments = () if experiment is Experiment.ONE else ("--measure-unchanged",)
+    arguments += (*EXTRA.get(experiment, ()), *extra)
+    project = config.find(PROJECT) or own if copies else own
+    code, seconds = compared(project, change, out, arguments)
+    if code in DECIDED:
+        timing = {"experiment": experiment, "exit_code": code, "seconds": round(seconds, 1)}
+        if listed:
+            of_mutant = mutants.touched(listed, catalogue.cases(Scale.BENCH, Tier.GATE), own)
+            found = mutants.judged(listed, of_mutant, read_json(out / VERDICTS, lambda content: list(content["rows"])))
+            write_whole(out / MUTANTS, json.dumps({"schema": SCHEMA} | found, indent=1) + "\n")
+        write_whole(out / TIMING, json.dumps(timing) + "\n")
+    return code
+
+
+def compared(
+    project: Project, change: Callable[[Path], object], out: Path, arguments: Sequence[str]
+) -> tuple[int, float]:
+    """Run ``ab`` of two copies of a project, of which ``change`` edits the head; its exit code and wall time."""
+    with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
+        base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))
+        change(head)
+        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
+        start = time.monotonic()
+        done = subprocess.run([*command, "--out", str(out), *arguments], cwd=config.required().root, check=False)
+        return done.returncode, time.monotonic() - start
+
+
+def copied(project: Project, target: Path) -> Path:
+    """A copy of the project's settings and of the folders that a side of ``ab`` needs."""
+    ignored = shutil.ignore_patterns("__pycache__", "tests", "runs")
+    for folder in {project.kernels, project.baselines, *project.include, *project.pythonpath}:
+        if folder.is_dir():
+            shutil.copytree(folder, target / folder.relative_to(project.root), ignore=ignored, dirs_exist_ok=True)
+    assert project.file is not None, "a project of a folder without settings"
+    shutil.copy(project.file, target / project.file.name)
+    return target
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for, one after the other, until an ``ab`` does not get to its end; 2 then, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m lab.injected.campaign", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
+    parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of {', '.join(Experiment)}")
+    parser.add_argument("--device", default="gpu:0", help="gpu:N (default: gpu:0)")
+    parser.add_argument("--alone", default="", metavar="NAME", help="the mutant that `one` measures")
+    options = parser.parse_args(arguments)
+    try:
+        for experiment in [each for text in options.wanted for each in _wanted(text)]:
+            extra = ("--device", options.device)
+            code = measure(experiment, _unused(options.out, experiment), options.alone, extra)
+            if code not in DECIDED:
+                return refused(PeakgateError(f"{experiment}: ab exited {code} before its end; see its message above"))
+    except PeakgateError as error:
+        return refused(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK
+
+
+def _unused(out: Path, name: str) -> Path:
+    """The folder for one more run of an experiment, numbered from 1; never one that is there."""
+    return next(path for number in itertools.count(1) if not (path := out / f"{name}-{number}").exists())
+
+
+def _wanted(text: str) -> list[Experiment]:
+    name, _, times = text.partition(":")
+    if name not in tuple(Experiment) or not (times or "1").isdecimal():
+        raise PeakgateError(f"{text!r}: expected one of {', '.join(Experiment)}, with :TIMES or without")
+    return [Experiment(name)] * int(times or 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

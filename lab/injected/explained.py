@@ -1,0 +1,125 @@
+"""Is the injected mistake the first cause named? ``python -m lab.injected.explained OUT`` asks that.
+
+Ten of the project's slowdown mutants are written into a copy of the project, and ``peakgate ab --explain`` compares the
+copy with an unchanged one on GPU 0. Each mutant's kernel has to be flagged and its injected cause named first. With
+``--saved`` nothing is measured: what an earlier campaign left in OUT, packed or not, is explained anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peakgate.build.cubin import Resources
+from peakgate.case import Case, Scale, Tier
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.files import write_whole
+from peakgate.project import catalogue, config
+from peakgate.project.config import Project
+from peakgate.reports.explain.causes import Cause, Code, Side
+from peakgate.reports.explain.explain import SIDES, Explained, Known, compared
+from peakgate.verdict import ExitCode
+
+from lab.injected import mutants
+from lab.injected.campaign import compared as measured
+from lab.injected.record import read_json
+
+FIGURES = "explained.json"
+EXPECTED: Mapping[str, Cause] = {
+    "stride_smem-no-padding": Cause.BANK_CONFLICTS,
+    "shared_tile_row_row-columns": Cause.BANK_CONFLICTS,
+    "smem_pad-no-padding": Cause.BANK_CONFLICTS,
+    "vectorized-no-padding": Cause.BANK_CONFLICTS,
+    "read_float4-threads-down-columns": Cause.SECTORS,
+    "soa_one-threads-down-columns": Cause.SECTORS,
+    "naive-threads-down-columns": Cause.SECTORS,
+    "registers-launch-bounds-spill": Cause.SPILLS,
+    "fma_chains-unroll-1": Cause.UNROLLING,
+    "staged-loads-unroll-1": Cause.UNROLLING,
+}
+"""Mutant to the cause that was injected."""
+
+
+def chosen(project: Project, wanted: Mapping[str, Cause] = EXPECTED) -> tuple[list[mutants.Mutant], dict[str, str]]:
+    """The listed mutants, and by mutant one case of the gate tier that each touches, the first."""
+    listed = [each for each in mutants.read(mutants.LIST) if each.name in wanted]
+    missing = wanted.keys() - {each.name for each in listed}
+    if missing:
+        raise PeakgateError(f"{mutants.LIST.name} has no mutant {min(missing)!r}; run this in Peakgate's own project")
+    cases: list[Case] = catalogue.cases(Scale.BENCH, Tier.GATE)
+    touched = mutants.touched(listed, cases, project)
+    first = {name: next(case.id for case in cases if case.id in ids) for name, ids in touched.items()}
+    return listed, first
+
+
+def figures(
+    explained: Explained, first: Mapping[str, str], wanted: Mapping[str, Cause] = EXPECTED
+) -> list[dict[str, object]]:
+    """By mutant: the case, the injected cause, what was named, and whether that came first."""
+    by_case = {each.case: each for each in explained.cases}
+    rows: list[dict[str, object]] = []
+    for name, cause in wanted.items():
+        found = by_case.get(first[name])
+        named = [finding.cause.value for finding in found.findings] if found else []
+        row = {"mutant": name, "case": first[name], "injected": cause.value, "named": named}
+        rows.append(row | {"right": named[:1] == [cause.value], "said": found.lines if found else []})
+    return rows
+
+
+def explained(folder: Path) -> Explained:
+    """What ``ab --explain`` left in a folder, or a record keeps of it packed, explained anew without a GPU."""
+    packed = folder / f"{SIDES}.xz"
+    return read_json(
+        packed if packed.exists() else folder / SIDES,
+        lambda content: Explained(tuple(compared(case, *map(_read, both)) for case, both in content.items())),
+    )
+
+
+def _read(entry: Mapping[str, Any]) -> Known:
+    side = entry["side"]
+    if side is None:
+        return Known(None, problem=str(entry["problem"]))
+    code = side["code"] and Code(side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"]))
+    known = Side(Resources(**side["resources"]), code, side["counters"])
+    return Known(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
+
+
+def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:
+    """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it has to flag."""
+    arguments = ["--explain", "--sentinels", "0", "--pairs", "4", "--confirm-pairs", "4"]
+    arguments += [word for case in cases for word in ("-k", case)]
+    code, _ = measured(project, lambda head: mutants.apply(head, listed, project), out, arguments)
+    if code != ExitCode.REGRESSION:
+        raise PeakgateError(f"ab exited {code}, expected {int(ExitCode.REGRESSION)}; see its message above")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, or read what is saved, and print what was named of each mutant; 1 where fewer than nine are right."""
+    parser = argparse.ArgumentParser(prog="python -m lab.injected.explained", description=__doc__)
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("--saved", action="store_true", help="explain what is in OUT, measure nothing")
+    options = parser.parse_args(arguments)
+    try:
+        project = config.required()
+        listed, first = chosen(project)
+        if not options.saved:
+            measure(options.out, project, listed, list(first.values()))
+        rows = figures(explained(options.out / "explain"), first)
+    except PeakgateError as error:
+        return refused(error)
+    for row in rows:
+        sys.stdout.write(
+            f"{'right' if row['right'] else 'WRONG'} {row['mutant']}: {row['injected']}; named {row['named']}\n"
+        )
+    right = sum(bool(row["right"]) for row in rows)
+    sys.stdout.write(f"{right} of {len(rows)} injected causes are named first\n")
+    write_whole(options.out / FIGURES, json.dumps(rows, indent=1) + "\n")
+    return ExitCode.OK if right >= len(rows) - 1 else ExitCode.REGRESSION
+
+
+if __name__ == "__main__":
+    sys.exit(main())

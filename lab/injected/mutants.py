@@ -1,0 +1,135 @@
+"""Slowdown mutants: mistakes that leave a kernel correct and make it slower.
+
+``slowdown-mutants.toml`` lists them, at most one per kernel file: ``name``, ``file``
+relative to the kernels folder, ``reason``, and ``[[mutant.edit]]`` with ``old``, which occurs once, and ``new``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peakgate.build.cubin import source_files
+from peakgate.case import Case
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.common.toml import TomlFile, read_toml
+from peakgate.project.config import Project
+from peakgate.verdict import Verdict
+
+LIST = Path(__file__).with_name("slowdown-mutants.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``old`` occurs once in the file and becomes ``new``."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One mistake in one file, named relative to the project's kernels folder, and what it costs."""
+
+    name: str
+    file: str
+    reason: str
+    edits: tuple[Edit, ...]
+
+
+def read(path: Path) -> tuple[Mutant, ...]:
+    """The listed mutants; a PeakgateError names the file and what is wrong with an entry."""
+    try:
+        listed = read_toml(path)
+    except FileNotFoundError:
+        raise PeakgateError(f"{path}: no such file; list slowdown mutants there") from None
+    listed.allow(listed.table, ("mutant",))
+    try:
+        found = tuple(_mutant(listed, **entry) for entry in listed.table["mutant"])
+    except (KeyError, TypeError) as error:
+        listed.refuse(
+            "mutant", f"{error}; expected [[mutant]] with name, file, reason and [[mutant.edit]] with old, new"
+        )
+    for key, values in (("name", [mutant.name for mutant in found]), ("file", [mutant.file for mutant in found])):
+        if twice := sorted({value for value in values if values.count(value) > 1}):
+            listed.refuse("mutant", f"{key} {twice[0]!r} is used twice; expected one mutant per {key}")
+    return found
+
+
+def _mutant(listed: TomlFile, *, name: str, file: str, reason: str, edit: list[dict[str, str]]) -> Mutant:
+    edits = tuple(Edit(**each) for each in edit)
+    texts = [name, file, reason, *(each.old for each in edits)]
+    if not edits or not all(isinstance(text, str) and text.strip() for text in texts):
+        listed.refuse("mutant", f"mutant {name!r} lacks an edit, or one of its texts is empty; write them")
+    if any(not isinstance(each.new, str) or each.new == each.old for each in edits):
+        listed.refuse("mutant", f"mutant {name!r} changes nothing; let new be another text than old")
+    return Mutant(name, file, reason, edits)
+
+
+def apply(tree: Path, mutants: Iterable[Mutant], project: Project) -> None:
+    """Write the mutants into an unchanged copy of the project, all or, on a PeakgateError, none."""
+    kernels = tree / project.kernels.relative_to(project.root)
+    if kernels.resolve() == project.kernels.resolve():
+        raise PeakgateError(f"{tree}: is the project at hand; expected a copy of it")
+    texts = {}
+    for mutant in mutants:
+        path, text = kernels / mutant.file, _text(project.kernels / mutant.file)
+        if _text(path) != text:
+            raise PeakgateError(f"{path}: differs from the project's; expected an unchanged copy")
+        texts[path] = mutated(text, mutant)
+    for path, text in texts.items():
+        write_whole(path, text)
+
+
+def mutated(text: str, mutant: Mutant) -> str:
+    """The file's text with the mutant in it; a PeakgateError where an old text does not occur exactly once."""
+    for edit in mutant.edits:
+        if (count := text.count(edit.old)) != 1:
+            line = edit.old.strip().split("\n", 1)[0]
+            raise PeakgateError(
+                f"{mutant.file}: the text that begins {line!r} occurs {count} times; mutant {mutant.name} expects it"
+                " once, correct its old text"
+            )
+        text = text.replace(edit.old, edit.new)
+    return text
+
+
+def touched(mutants: Iterable[Mutant], cases: Iterable[Case], project: Project) -> dict[str, set[str]]:
+    """By mutant's name the ids of the cases whose stage is built from its file."""
+    sources = {case.id: case.stage.source for case in cases if case.stage.source is not None}
+    files = {source: source_files(source) for source in set(sources.values())}
+    return {
+        mutant.name: {case for case, source in sources.items() if project.kernels / mutant.file in files[source]}
+        for mutant in mutants
+    }
+
+
+def judged(
+    mutants: Sequence[Mutant], of_mutant: Mapping[str, set[str]], rows: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The rows of ``ab.json`` by mutant, the most slowed first; the number of others, and those of them not SAME."""
+    short = [{name: row.get(name) for name in ("case", "verdict", "change_percent")} for row in rows]
+    short.sort(key=lambda row: row["change_percent"] or 0.0, reverse=True)
+    untouched = [row for row in short if row["case"] not in set().union(*of_mutant.values())]
+    return {
+        "mutants": [
+            {
+                "name": mutant.name,
+                "reason": mutant.reason,
+                "cases": [row for row in short if row["case"] in of_mutant[mutant.name]],
+            }
+            for mutant in mutants
+        ],
+        "untouched": len(untouched),
+        "flagged": [row for row in untouched if row["verdict"] != Verdict.SAME],
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PeakgateError(f"{path}: cannot be read ({error}); expected a kernel of the project") from error

@@ -1,0 +1,208 @@
+"""Evaluate the rule of ``ab`` on the record of a campaign, as Markdown tables.
+
+``python -m lab.injected.page RECORD [--page PAGE]`` prints the tables, or fills the blocks of a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from peakgate.common.errors import PeakgateError, refused
+from peakgate.measure.sampling import CONTROLLED_BELOW_US
+from peakgate.reports.ab import decide, screening
+from peakgate.reports.ab.schedule import ALPHA
+from peakgate.reports.ladder.markers import table
+from peakgate.reports.selftest.resample import rate_at_most
+from peakgate.verdict import ExitCode, Verdict
+
+from lab.injected import coverage, limits, rates
+from lab.injected.record import (
+    MUTANTS,
+    Cell,
+    Experiment,
+    Gate,
+    cell_of,
+    read_facts,
+    read_json,
+    read_times,
+)
+from lab.injected.resample import Medians, Pairing, medians
+from lab.pages import open_page, percent
+
+GATES = 1000
+EXPLAINED = "explained.json"
+CONTROLLED_PERMILLE = (5, 10)
+FLAGGED = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
+HEADS = {
+    Experiment.SAME: "unchanged, everything measured",
+    Experiment.STEPS: "slowed copies, nothing else measured",
+    Experiment.MUTANTS: "all mutants, everything measured",
+    Experiment.ONE: "one mutant, unchanged machine code skipped",
+}
+
+
+def tables(record: Path, gates: int) -> dict[str, str]:
+    """The page's tables by block: whole runs of ``ab``, and so many gates resampled from the same processes."""
+    known, truth = read_facts(record)
+    times = read_times(record, Experiment.STEPS)
+    same, steps = medians(read_times(record, Experiment.SAME)), medians(times)
+    whole = {each: [gate for gate in known if gate.experiment is each] for each in Experiment}
+    flagged, detection = rates.whole_detection(whole[Experiment.STEPS], steps), rates.detection(steps, gates)
+    unchanged = {"whole runs of `ab`": (rates.whole_gates(whole[Experiment.SAME]), len(whole[Experiment.SAME]))}
+    for pairing in Pairing:
+        resampled = rates.resampled_gates(same, gates, pairing)
+        unchanged[f"resampled: {pairing.value}"] = resampled, same.pairs // rates.gate_pairs()
+    return {
+        "injected-rule": rule(),
+        "injected-false-positives": false_positives(unchanged),
+        "injected-detected": detected(flagged, detection),
+        "injected-shifts": shifts(rates.shifts(steps), truth),
+        "injected-control": control(medians(times.assign(control_us=math.nan)), steps, -(-gates // 5)),
+        "injected-mutants": mutants(read_json(record / MUTANTS, lambda content: list(content["mutants"]))),
+        "injected-walls": walls(known),
+        **coverage.tables(record),
+        **limits.tables(record),
+        **({"injected-explained": explained(record)} if (record / EXPLAINED).exists() else {}),
+    }
+
+
+def rule() -> str:
+    """The constants of the rule that resampled gates are decided by."""
+    suspect = f"p < {decide.SCREEN_P:g}, over {_percent_of_shift(decide.SCREEN_SHIFT)}"
+    confirming = f"up to {rates.gate_pairs() - rates.SCREENING_PAIRS}"
+    flagged = f"over {_percent_of_shift(decide.SMALLEST_SHIFT)}"
+    return table(
+        ("screening pairs", "suspect", "confirming pairs", "flagged", "error of all cases together"),
+        [
+            (
+                f"{', '.join(map(str, screening.LOOKS))} or {rates.SCREENING_PAIRS}",
+                suspect,
+                confirming,
+                flagged,
+                percent(ALPHA),
+            )
+        ],
+    )
+
+
+def false_positives(unchanged: Mapping[str, tuple[pd.DataFrame, int]]) -> str:
+    """Gates of unchanged code (``rates.COLUMNS``), with upper 95 % confidence bounds of the false-positive rate.
+
+    The number beside the gates is how many of them could be drawn that share no process.
+    """
+    head: tuple[str, ...] = ("gates", "how many", "flagged something slower", "true rate at most (95 %)")
+    head += ("at most, by gates that share no process", "flagged something faster", "left something open")
+    rows = []
+    for name, (gates, disjoint) in unchanged.items():
+        if gates.empty:
+            continue
+        slower, faster, left_open = (int(gates[column].sum()) for column in rates.COLUMNS[:3])
+        rate = slower / len(gates)
+        bounds = [percent(rate_at_most(rate, count) if count else 1.0) for count in (len(gates), disjoint)]
+        row = (name, str(len(gates)), f"{slower} ({percent(rate)})", bounds[0], f"{bounds[1]} ({disjoint})")
+        rows.append((*row, str(faster), str(left_open), f"{gates['confirming_pairs'].mean():.1f}"))
+    return table((*head, "confirming pairs (mean)"), rows)
+
+
+def detected(whole: Mapping[Cell, tuple[int, int]], resampled: Mapping[Cell, float]) -> str:
+    """Slowed copies that whole runs of ``ab`` flagged slower; in brackets the detection rate of resampled gates."""
+    texts = {cell: f"{slower} of {judged}" for cell, (slower, judged) in whole.items()}
+    return _by_cell(texts | {cell: f"{texts[cell]} ({percent(rate)})" for cell, rate in resampled.items()})
+
+
+def shifts(measured: Mapping[Cell, float], truth: Mapping[Cell, float]) -> str:
+    """The measured change of each cell; in brackets its distance from the ground truth, in percentage points."""
+    texts = {cell: f"{100 * math.expm1(shift):.2f} %" for cell, shift in measured.items()}
+    known = measured.keys() & truth.keys()
+    return _by_cell(texts | {cell: f"{texts[cell]} ({100 * (measured[cell] - truth[cell]):+.2f})" for cell in known})
+
+
+def control(plain: Medians, compared: Medians, gates: int) -> str:
+    """Short slowed copies without and with the control: SD between pairs, and detection rate in so many gates."""
+    detected_by = [rates.detection(each, gates) for each in (plain, compared)]
+    rows = []
+    for cell in sorted({cell for case in compared.cases if (cell := cell_of(case))}):
+        if cell.permille in CONTROLLED_PERMILLE and cell.duration_us < CONTROLLED_BELOW_US:
+            spreads = (_spread_percent(each, cell) for each in (plain, compared))
+            found = (percent(each[cell]) if cell in each else "–" for each in detected_by)
+            texts = [f"{spread:.2f} %, {rate}" for spread, rate in zip(spreads, found, strict=True)]
+            rows.append((f"{cell.duration_us} µs, {cell.permille / 10:g} % slower", *texts))
+    return table(("copies", "without the control: SD between pairs, detected", "with the control"), rows)
+
+
+def _spread_percent(measured: Medians, cell: Cell) -> float:
+    """The SD between the pairs of one copy, of the cell's copies together."""
+    ratios = (measured.head - measured.base)[[cell_of(case) == cell for case in measured.cases]]
+    return 100 * float(np.sqrt(np.nanvar(ratios, axis=1, ddof=1).mean()))
+
+
+def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
+    """Every slowdown mutant and the verdicts on its cases, the most slowed first."""
+    rows = []
+    for mutant in judged:
+        cases = mutant["cases"] or [{"case": "not measured", "verdict": None, "change_percent": None}]
+        flagged = sum(case["verdict"] in FLAGGED for case in cases)
+        slower, counted = cases[0]["change_percent"] or 0.0, f"{flagged} of {len(mutant['cases'])}"
+        rows.append((slower, (mutant["name"], mutant["reason"], cases[0]["case"], f"{slower:.1f} %", counted)))
+    rows.sort(key=lambda row: row[0], reverse=True)
+    return table(("mutant", "what it is", "most slowed case", "slower by", "cases flagged"), (row for _, row in rows))
+
+
+def explained(record: Path) -> str:
+    """The mutants that were measured with ``--explain``: the injected cause, what was named first and its sentence."""
+    rows = [
+        (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
+        for each in read_json(record / EXPLAINED, list)
+    ]
+    return table(("mutant", "injected", "named first", "first sentence"), rows)
+
+
+def walls(gates: Iterable[Gate]) -> str:
+    """The wall time of whole runs of ``ab``."""
+    head = ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds")
+    counts = ("cases", "screening_pairs", "confirming_pairs")
+    rows = [
+        (HEADS[gate.experiment], *(getattr(gate, name) for name in counts), f"{gate.seconds:.0f}") for gate in gates
+    ]
+    return table(head, rows)
+
+
+def _by_cell(texts: Mapping[Cell, str]) -> str:
+    """A row per duration and a column per injected slowdown."""
+    durations, shares = (sorted({getattr(cell, name) for cell in texts}) for name in ("duration_us", "permille"))
+    return table(
+        ("duration", *(f"{share / 10:g} %" for share in shares)),
+        ((f"{duration} µs", *(texts.get(Cell(duration, share), "–") for share in shares)) for duration in durations),
+    )
+
+
+def _percent_of_shift(log_shift: float) -> str:
+    return f"{100 * math.expm1(log_shift):.2g} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables or fill a page, and return the exit code; 2 where there is no record or no page."""
+    parser = argparse.ArgumentParser(prog="python -m lab.injected.page", description=__doc__)
+    parser.add_argument("record", type=Path, help="folder of a campaign's record")
+    parser.add_argument("--page", type=Path, help="Markdown file whose blocks to fill, instead of printing the tables")
+    parser.add_argument("--gates", type=int, default=GATES, metavar="N", help=f"to resample (default: {GATES})")
+    options = parser.parse_args(arguments)
+    if options.gates < 1:
+        parser.error(f"--gates {options.gates}: expected 1 or more")
+    try:
+        page = open_page(options.page)  # a bad page is found before minutes of resampling
+        page(tables(options.record, options.gates))
+    except PeakgateError as error:
+        return refused(error)
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

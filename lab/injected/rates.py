@@ -1,0 +1,144 @@
+"""False-positive rate and power of the rule of ``ab`` (``reports.ab.decide``) on measured processes; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
+from peakgate.reports.ab.schedule import looks
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.reports.comparison.noise import Floats
+from peakgate.verdict import ExitCode, Verdict
+
+from lab.injected.record import Cell, Gate, cell_of
+from lab.injected.resample import Medians, Pairing, as_screened, changed, unchanged
+
+SCREENING_PAIRS, CONFIRMING_PAIRS = 10, 20
+"""The defaults of ``ab``."""
+
+COLUMNS = ["slower", "faster", "left_open", "confirming_pairs"]
+"""Of a gate of unchanged code: whether it flagged a case or the whole suite slower, one faster, left one undecided."""
+
+
+def gate_pairs(pairs: int = SCREENING_PAIRS, confirming: int = CONFIRMING_PAIRS) -> int:
+    """The pairs of one gate that continues to its last look."""
+    return pairs + looks(confirming)[-1].pairs
+
+
+def resampled_gates(
+    measured: Medians,
+    gates: int,
+    pairing: Pairing,
+    *,
+    pairs: int = SCREENING_PAIRS,
+    confirming: int = CONFIRMING_PAIRS,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Resample so many gates from processes of unchanged code and decide each as ``ab`` does: a row of COLUMNS each."""
+    rng, rows = np.random.default_rng(seed), []
+    for _ in range(gates):
+        ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
+        screen = as_screened(ratios[:, :pairs], measured.log_time)
+        gate = [case for case in _decided(measured, screen, ratios[:, pairs:], confirming) if case]
+        suite = _suite_direction(screen)
+        rows.append(
+            (
+                suite > 0 or any(_flagged(case, 1) for case in gate),
+                suite < 0 or any(_flagged(case, -1) for case in gate),
+                any(case.status is Status.OPEN for case in gate),
+                max((case.estimate.pairs for case in gate if case.direction), default=0),
+            )
+        )
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def whole_gates(gates: Iterable[Gate]) -> pd.DataFrame:
+    """The same of whole runs of ``ab``."""
+    rows = [
+        (
+            Verdict.SLOWER in gate.verdicts.values() or gate.exit_code == ExitCode.REGRESSION,
+            Verdict.FASTER in gate.verdicts.values(),
+            Verdict.INCONCLUSIVE in gate.verdicts.values(),
+            gate.confirming_pairs,
+        )
+        for gate in gates
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def detection(
+    measured: Medians,
+    gates: int,
+    *,
+    pairs: int = SCREENING_PAIRS,
+    confirming: int = CONFIRMING_PAIRS,
+    seed: int = 0,
+) -> dict[Cell, float]:
+    """Resample so many gates from pairs of slowed copies: the share of each cell's copies that they flag slower.
+
+    Empty where there are fewer pairs than one gate takes: a pair used for screening cannot confirm what it showed. All
+    copies of a gate are judged together, most of them slowed, which makes Holm's correction stricter than for one slow
+    kernel.
+    """
+    needed = gate_pairs(pairs, confirming)
+    if measured.pairs < needed:
+        return {}
+    rng = np.random.default_rng(seed)
+    judged = []
+    for _ in range(gates):
+        ratios = changed(measured, needed, rng)
+        screen = as_screened(ratios[:, :pairs], measured.log_time)
+        judged.append(_decided(measured, screen, ratios[:, pairs:], confirming))
+    return {
+        cell: float(np.mean([_flagged(decision, 1) for gate in judged for row in rows if (decision := gate[row])]))
+        for cell, rows in _rows(measured).items()
+    }
+
+
+def whole_detection(gates: Sequence[Gate], measured: Medians) -> dict[Cell, tuple[int, int]]:
+    """Of whole runs of ``ab``: by cell the copies flagged slower, and the copies judged."""
+    return {
+        cell: (
+            sum(gate.verdicts.get(measured.cases[row]) == Verdict.SLOWER for gate in gates for row in rows),
+            len(gates) * len(rows),
+        )
+        for cell, rows in _rows(measured).items()
+    }
+
+
+def shifts(measured: Medians) -> dict[Cell, float]:
+    """ln(head / base) of each cell over all pairs, the mean of its copies."""
+    ratios = measured.head - measured.base
+    return {
+        cell: float(np.mean([hodges_lehmann(ratios[row][np.isfinite(ratios[row])]) for row in rows]))
+        for cell, rows in _rows(measured).items()
+    }
+
+
+def _decided(measured: Medians, screen: Floats, confirm: Floats, confirming: int) -> Sequence[Decision | None]:
+    """Every case of one gate, from the pairs that screened it and ``confirming`` pairs at most that confirm."""
+    judged = [True] * len(measured.cases)
+    return decide(screen, confirm, measured.log_time, looks(confirming), judged)
+
+
+def _suite_direction(screened: Floats) -> int:
+    """+1 where all cases together became slower, -1 where faster, else 0; as ``ab`` judges it."""
+    together = moved_together(screened)
+    if together is None or together.cases < FEWEST_CASES_FOR_SUITE or not together.moved:
+        return 0
+    return 1 if together.estimate.shift > 0 else -1
+
+
+def _rows(measured: Medians) -> Mapping[Cell, list[int]]:
+    """The rows of the slowed copies of each cell."""
+    found: dict[Cell, list[int]] = {}
+    for row, case in enumerate(measured.cases):
+        if cell := cell_of(case):
+            found.setdefault(cell, []).append(row)
+    return dict(sorted(found.items()))
+
+
+def _flagged(decision: Decision, direction: int) -> bool:
+    return decision.status is Status.FLAGGED and decision.direction == direction

@@ -1,0 +1,220 @@
+"""Mutate the modules that judge and see whether the tests notice: ``nox -s mutation``.
+
+mutmut changes one expression at a time and finds the tests that reach it; ``mutation_loop.py`` runs these. A survivor
+is a gap of the tests, or changes nothing that anybody can observe: then it stands in ``survivors.toml`` with
+the reason. Results of unchanged functions are kept in build/mutation, so a run that was interrupted goes on. Exit code
+1 where less than 95 % of the mutants are killed or a survivor is not explained, 3 where some were not tried. Decorated
+functions and constants of a module are not mutated.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TREE = ROOT / "build" / "mutation"
+HERE = Path(__file__).resolve().parent
+RECORD = HERE / "mutation.json"
+EXPLAINED = HERE / "survivors.toml"
+LEAST_KILLED = 0.95
+
+MODULES = (
+    *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy"),
+    *("measure/sampling", "resources/baseline", "resources/compare"),
+    *(
+        "reports/ab/decide",
+        "reports/comparison/judge",
+        "reports/comparison/noise",
+        "reports/history/detect",
+        "reports/history/scan",
+    ),
+)
+TESTS = {
+    "suite": (
+        *("again", "baseline", "correctness", "figures", "gate", "limits", "occupancy", "resources", "sampling"),
+    ),
+    "reports": (
+        *("ab_decide", "ab_look", "compare", "compare_figures", "compare_gpus", "compare_properties"),
+        *("compare_verdicts", "floors", "frame", "history_*", "noise", "scan"),
+    ),
+}
+
+KILLED = ("killed", "timeout", "caught by type check")
+MUTMUT = (sys.executable, "-m", "mutmut")
+ANY = "peakgate.judge.gate.x__against__mutmut_1"
+
+
+def main() -> int:
+    """Run mutmut on a copy of this tree; write the record; the exit code."""
+    _lay_out()
+    # One mutant is enough for mutmut to make them all, and to time the tests and see which functions they reach.
+    subprocess.run([*MUTMUT, "run", ANY], cwd=TREE, env=_environment(), check=False)
+    before = _results()
+    untried = [mutant for mutant, state in before.items() if state == "not checked"]
+    survived = [mutant for mutant, state in before.items() if state not in (*KILLED, "not checked")]
+    explained = Counter(function for function, _ in _explained())
+    known = {function for function, count in Counter(map(_function, survived)).items() if count <= explained[function]}
+    _try(untried + [mutant for mutant in survived if _function(mutant) not in known])  # there may be new tests
+    return _report(_results())
+
+
+def _try(mutants: Sequence[str]) -> None:
+    """Try these mutants, and put what becomes of them where mutmut keeps it."""
+    names = TREE / "mutants" / "names.txt"
+    found = names.with_suffix(".json")
+    found.unlink(missing_ok=True)
+    names.write_text("\n".join(mutants), encoding="utf-8")
+    settings = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = _environment() | {"MUTANTS": str(names), "PYTEST_DEBUG_TEMPROOT": temporary}
+        options = ("--rootdir=.", "--capture=sys", "--tb=native", "-q", "-o", "tmp_path_retention_policy=none")
+        command = (sys.executable, "-m", "pytest", *options, *settings["pytest_add_cli_args"])
+        tests = settings["pytest_add_cli_args_test_selection"]
+        subprocess.run([*command, *tests], cwd=TREE / "mutants", env=environment, check=False)
+    codes = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
+    for kept in (TREE / "mutants").rglob("*.meta"):
+        content = json.loads(kept.read_text(encoding="utf-8"))
+        content["exit_code_by_key"] |= {name: codes[name] for name in content["exit_code_by_key"] if name in codes}
+        kept.write_text(json.dumps(content, indent=4), encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    """The plugin and the mutated package are found before anything else."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(TREE / "mutants" / "src")])}
+
+
+def _results() -> dict[str, str]:
+    """The state of each mutant by its name."""
+    listed = subprocess.run([*MUTMUT, "results", "--all", "true"], cwd=TREE, check=True, capture_output=True, text=True)
+    return dict(line.strip().rsplit(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
+
+
+def _lay_out() -> None:
+    """Copy the tree so that mutmut finds the package where its name says; kept results of unchanged functions stay."""
+    for name in ("src", "suite", "reports", "kernels", "baselines"):
+        shutil.rmtree(TREE / name, ignore_errors=True)
+    without = shutil.ignore_patterns("__pycache__", "tests")
+    shutil.copytree(ROOT / "suite", TREE / "src" / "peakgate", ignore=without)
+    shutil.copytree(ROOT / "reports", TREE / "src" / "peakgate" / "reports", ignore=without)
+    for name in ("suite/tests", "reports/tests", "kernels", "baselines"):
+        shutil.copytree(ROOT / name, TREE / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "conftest.py", TREE)
+    shutil.copy(ROOT / "reports" / "README.md", TREE / "reports")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    settings = text[text.index("[tool.pytest.ini_options]") :].split("\n[tool.ruff]")[0]
+    tests = [
+        str(path.relative_to(ROOT))
+        for room, names in TESTS.items()
+        for name in names
+        for path in sorted((ROOT / room / "tests").glob(f"test_{name}.py"))
+    ]
+    mutated = {
+        "source_paths": ["src"],
+        "only_mutate": [f"src/peakgate/{module}.py" for module in MODULES],
+        "also_copy": ["suite", "reports", "kernels", "baselines", "conftest.py"],
+        "pytest_add_cli_args_test_selection": tests,
+        "pytest_add_cli_args": [
+            *("-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"),
+            *("-p", "mutation_loop", "--hypothesis-profile", "mutation"),
+        ],
+    }
+    lines = [f"{name} = {json.dumps(value)}" for name, value in mutated.items()]
+    (TREE / "pyproject.toml").write_text("\n".join([settings, "[tool.mutmut]", *lines, ""]), encoding="utf-8")
+    _renew()
+
+
+def _renew() -> None:
+    """Copy anew what an earlier run copied and does not mutate: mutmut leaves files that are there as they are."""
+    mutated = {TREE / "src" / "peakgate" / f"{module}.py" for module in MODULES}
+    for name in ("src", "suite", "reports", "kernels", "baselines"):
+        earlier = TREE / "mutants" / name
+        if earlier.is_dir():
+            shutil.copytree(
+                TREE / name,
+                earlier,
+                dirs_exist_ok=True,
+                ignore=lambda folder, names: {each for each in names if Path(folder, each) in mutated},
+            )
+
+
+def _report(results: dict[str, str]) -> int:
+    """Print and record how many were killed, by module, and which survivors nobody explained."""
+    explained = _explained()
+    counts: dict[str, Counter[str]] = {}
+    survivors = []
+    for mutant, status in results.items():
+        module = _function(mutant).rsplit(".", 1)[0]
+        outcome = "killed" if status in KILLED else "not tried" if status == "not checked" else "survived"
+        counts.setdefault(module, Counter())[outcome] += 1
+        if outcome == "survived":
+            was, becomes = _change(mutant)
+            reason = explained.pop((_function(mutant), becomes), None)
+            survivors.append({"function": _function(mutant), "was": was, "becomes": becomes, "reason": reason})
+    every = sum(counts.values(), Counter())
+    killed = every["killed"] / max(1, every["killed"] + every["survived"])
+    unexplained = [survivor for survivor in survivors if survivor["reason"] is None]
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    record = {"commit": commit.stdout.strip(), **every, "modules": dict(sorted(counts.items())), "survivors": survivors}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for module, of in sorted(counts.items()):
+        sys.stdout.write(f"{module}: {of['killed']} killed, {of['survived']} survived, {of['not tried']} not tried\n")
+    for survivor in unexplained:
+        sys.stdout.write(f"\n{survivor['function']}\n- {survivor['was']}\n+ {survivor['becomes']}\n")
+    for function, becomes in explained:
+        sys.stdout.write(f"\n{EXPLAINED.name}: no such survivor: {function}: {becomes}\n")
+    sys.stdout.write(
+        f"\n{100 * killed:.1f} % killed, {len(unexplained)} survivors unexplained, {every['not tried']} not tried\n"
+    )
+    if every["not tried"]:
+        return 3
+    return int(killed < LEAST_KILLED or bool(unexplained) or bool(explained))
+
+
+def _explained() -> dict[tuple[str, str], str]:
+    """Function and line of each survivor that somebody explained, and the reason."""
+    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
+    return {(entry["function"], entry["becomes"]): entry["reason"] for entry in entries}
+
+
+def _function(mutant: str) -> str:
+    return mutant.rsplit("__mutmut_", 1)[0].removeprefix("peakgate.")
+
+
+def _change(mutant: str) -> tuple[str, str]:
+    """The lines that a mutant removes and adds."""
+    module, _, name = mutant.rpartition(".")
+    functions = _functions(module)
+    original = functions[f"{name.rsplit('__mutmut_', 1)[0]}__mutmut_orig"]
+    changed = list(difflib.ndiff(original, functions[name]))
+    was, becomes = (" ".join(line[2:].strip() for line in changed if line.startswith(sign)) for sign in "-+")
+    return was, becomes
+
+
+@cache
+def _functions(module: str) -> dict[str, list[str]]:
+    """The lines of every original and mutated function of a module, under one name of their own."""
+    text = (TREE / "mutants" / "src" / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    return {
+        node.name: [line.replace(node.name, "") for line in lines[node.lineno - 1 : node.end_lineno]]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and "__mutmut_" in node.name
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

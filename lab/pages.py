@@ -1,0 +1,40 @@
+"""Blocks of pages that experiments fill, between the markers of ``peakgate ladder``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from peakgate.common.files import write_whole
+from peakgate.reports.ladder.markers import fill, find_blocks, read_document
+from peakgate.reports.render.console import say
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def filled(path: Path, content: Mapping[str, str]) -> str:
+    """A document with these contents in its blocks, all of which must be known."""
+    return fill(read_document(path), path, content.__getitem__, content)
+
+
+def fill_page(path: Path, content: Mapping[str, str]) -> None:
+    """Write a document anew with these contents in its blocks."""
+    write_whole(path, filled(path, content))
+
+
+def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
+    """Read a document and check its markers; what fills its blocks then, or prints them where there is no document."""
+    if path is not None:
+        find_blocks(read_document(path), path)
+
+    def show(content: Mapping[str, str]) -> None:
+        if path is not None:
+            fill_page(path, content)
+        say(f"{path}: written\n" if path is not None else "\n\n".join(content.values()) + "\n")
+
+    return show
+
+
+def percent(share: float) -> str:
+    """At most three significant digits: ``0.4 %``."""
+    return f"{100 * share:.3g} %"

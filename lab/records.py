@@ -1,0 +1,40 @@
+"""Records that an experiment keeps compressed by xz: ``python -m lab.records FILE...`` packs files in place."""
+
+from __future__ import annotations
+
+import lzma
+import sys
+import tempfile
+from pathlib import Path
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.runs.runfile import Run, load_run
+
+
+def pack(path: Path, text: str) -> None:
+    """Write a text as a file that ends in ``.xz``; equal texts make equal bytes."""
+    write_whole(path, lzma.compress(text.encode(), preset=9))
+
+
+def unpack(path: Path) -> bytes:
+    """The content of a file that ``pack`` wrote; a PeakgateError where it is damaged."""
+    try:
+        return lzma.decompress(path.read_bytes())
+    except (lzma.LZMAError, EOFError) as error:
+        raise PeakgateError(f"{path}: cannot be unpacked ({error}); restore it from git") from error
+
+
+def load_packed_run(path: Path) -> Run:
+    """A packed run file, read as strictly as any other."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder, path.stem)
+        plain.write_bytes(unpack(path))
+        return load_run(plain)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        plain_file = Path(name)
+        pack(plain_file.with_name(f"{plain_file.name}.xz"), plain_file.read_text(encoding="utf-8"))
+        plain_file.unlink()

@@ -1,0 +1,17 @@
+"""The study of change points."""
+
+from __future__ import annotations
+
+from peakgate.reports.comparison.noise import Floats
+
+from lab.history import study
+
+
+def test_the_study_counts_what_a_rule_finds() -> None:
+    def first(log_time: Floats) -> set[int]:
+        return {0}
+
+    found = study.rates(first, 4, 1)
+    assert (found["histories"], found["false_positives"]) == (4, 4)
+    assert [cell["found"] for cell in found["cells"]] == [4, *[0] * 9]
+    assert "| first | 4 of 4 | 50.0 / 0.0 / 0.0 / 0.0 / 0.0 % |" in study.table({"first": found})

@@ -1,0 +1,43 @@
+"""Whether the injected cause is named first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from peakgate.build.cubin import Resources
+from peakgate.common.errors import PeakgateError
+from peakgate.reports.explain.causes import Cause, Code, Side
+from peakgate.reports.explain.explain import SIDES, Explained, Known
+
+from lab.injected.explained import EXPECTED, explained, figures
+
+RECORD = Path(__file__).parents[1] / "injected" / "h200"
+
+
+def test_a_campaign_counts_a_mutant_as_right_only_where_its_cause_comes_first() -> None:
+    cases = dict.fromkeys(EXPECTED, "none")
+    rows = figures(Explained(()), cases)
+    assert [row["right"] for row in rows] == [False] * len(EXPECTED)
+
+
+def test_the_packed_record_is_explained_anew() -> None:
+    rows = json.loads((RECORD / "explained.json").read_text(encoding="utf-8"))
+    again = figures(explained(RECORD / "explain"), {row["mutant"]: row["case"] for row in rows})
+    assert sum(bool(row["right"]) for row in again) == len(EXPECTED)
+
+
+def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None:
+    spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
+    plain = Known(
+        Side(Resources(32, 0, 0, 0), Code(5, {"FP32": 5}, ()), {"sm__cycles_active.sum": 1e6}), "a", ("FADD",)
+    )
+    both = [plain, Known(Side(spilled, None, {}), "b", ())]
+    (tmp_path / SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
+    (found,) = explained(tmp_path).cases
+    assert found.findings[0].cause is Cause.SPILLS
+    assert "24" in explained(tmp_path).text()
+    with pytest.raises(PeakgateError, match="expected a file of a campaign"):
+        explained(tmp_path / "elsewhere")

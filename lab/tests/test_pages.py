@@ -1,0 +1,44 @@
+"""Blocks of pages that experiments fill are as their records have them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from peakgate.reports.ladder.markers import inside, read_document
+
+from lab.calibrated import page as calibrated
+from lab.downloads import downloads
+from lab.fleet.page import trials
+from lab.growth import growth
+from lab.history import study
+from lab.injected.page import explained
+from lab.newcomer import page as newcomer
+from lab.pages import ROOT
+from lab.starts import overlap
+
+LAB = ROOT / "lab"
+
+
+def read(name: str) -> Any:
+    return json.loads((LAB / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("page", "blocks"),
+    [
+        (newcomer.PAGE, newcomer.blocks),
+        (calibrated.PAGE, calibrated.blocks),
+        (downloads.PAGE, downloads.page),
+        (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
+        (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),
+        (LAB / "injected/README.md", lambda: {"injected-explained": explained(LAB / "injected" / "h200")}),
+        (growth.PAGE, lambda: growth.page([json.loads(path.read_text()) for path in growth.RECORDS])),
+        (LAB / "starts/README.md", lambda: overlap.page(read("starts/starts.json"))),
+    ],
+)
+def test_tables_of_what_was_measured_are_those_of_the_records(page, blocks) -> None:
+    held = inside(read_document(page), page)
+    for name, text in blocks().items():
+        assert held[name] == text, name

@@ -1,1 +1,0 @@
-"""Injected slowdowns of known size, and how often the rule of ``ab`` detects them."""
