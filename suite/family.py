@@ -69,7 +69,15 @@ Extent = int | tuple[int, ...]
 Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
 
-TOLERANCES = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5}
+TOLERANCES = {
+    "float16": 2e-3,
+    "bfloat16": 1.6e-2,
+    "float8_e4m3fn": 1.3e-1,
+    "float8_e5m2": 2.5e-1,
+    "float32": 1e-5,
+    "float64": 1e-12,
+    "complex64": 1e-5,
+}
 """By default: some units in the last place, as sums of a few hundred terms need. Other types must be equal."""
 
 EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
@@ -87,7 +95,8 @@ def In(  # noqa: N802  (reads like a parameter)
 ) -> Buffer:
     """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``.
 
-    A text is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
+    ``dtype`` is a name of NumPy's, or bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4 (``peakgate.dtypes``). Text as
+    ``data`` is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
     With ``texture=Texture(linear=True, ...)`` the kernel takes it as a ``cudaTextureObject_t``.
     """
     return _buffer(Role.IN, shape, dtype, data, texture)

@@ -104,7 +104,7 @@ class CpuLaunchable:
             if not isinstance(argument, Buffer):
                 self._values.append(value_of(argument))
             elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):
-                self._values.append(np.zeros(argument.shape, argument.dtype))
+                self._values.append(np.zeros(*argument.storage))
             else:
                 self._pristine[position] = input_array(np, argument, position + seed)
                 self._values.append(self._pristine[position].copy())

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Array, Case
+from peakgate import dtypes
+from peakgate.case import Array, Buffer, Case
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
@@ -35,7 +36,7 @@ class ReferenceFault(KernelFault):
 
 
 def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> Sequence[Array]:
-    """The OUT and INOUT buffers as they must be after a run, in argument order.
+    """The values of the OUT and INOUT buffers as they must be after a run, in argument order.
 
     ``prepare`` puts a reference kernel's arguments in place, with the same data as the launchable's. Raises
     ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not fit, or
@@ -45,10 +46,11 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     if case.reference is None:
         raise PeakgateError(f"{case.id}: no reference; expected a function, saved arrays or another kernel's case")
     if callable(case.reference):
+        inputs = _values(xp, launchable.inputs, case.inputs)
         try:
-            return case.reference(xp, launchable.inputs)
+            return case.reference(xp, inputs)
         except PYTHON_ERRORS as error:
-            raise PeakgateError(_failing(case, launchable.inputs, error)) from error
+            raise PeakgateError(_failing(case, inputs, error)) from error
     if isinstance(case.reference, tuple):
         return [xp.asarray(array) for array in _saved(case, case.reference)]
     other = prepare(case.reference)
@@ -57,7 +59,16 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
         other.run()
     except KernelFault as fault:
         raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
-    return other.outputs
+    return computed(xp, other)
+
+
+def computed(xp: Any, launchable: Launchable) -> list[Array]:
+    """The values of the OUT and INOUT buffers as the last run left them, in argument order."""
+    return _values(xp, launchable.outputs, launchable.case.outputs)
+
+
+def _values(xp: Any, arrays: Sequence[Array], buffers: Sequence[Buffer]) -> list[Array]:
+    return [dtypes.decoded(xp, array, buffer.dtype) for array, buffer in zip(arrays, buffers, strict=True)]
 
 
 def _failing(case: Case, inputs: Sequence[Array], error: Exception) -> str:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 from peakgate.case import Buffer, Case, Role, Scale
 from peakgate.common.cache import cupy_cache
 from peakgate.common.files import write_whole
@@ -201,13 +202,13 @@ def _compute(cupy: Any, problem: Case, claims: Path) -> None:
     for buffer in given:
         if _claimed(claims, f"random {buffer.dtype}"):
             elements.random_array((1,), buffer.dtype, 0)
-    wanted = reference(cupy, [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given])
+    wanted = reference(cupy, [dtypes.decoded(cupy, cupy.zeros(*buffer.storage), buffer.dtype) for buffer in given])
     written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
     for buffer, expected in zip(written, wanted, strict=True):
         if _claimed(claims, f"compared {buffer.dtype} {expected.dtype}"):
-            output = cupy.zeros(buffer.shape, buffer.dtype)
+            output = cupy.zeros(*buffer.storage)
             output.view(np.uint8).fill(1)
-            elements.compared(output, expected)
+            elements.compared(dtypes.decoded(cupy, output, buffer.dtype), expected)
 
 
 def _claimed(claims: Path, name: str) -> bool:
