@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -25,8 +26,8 @@ Array = Any
 Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 """``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
 
-``inputs`` are the IN and INOUT buffers before the launch, in argument order; ``expected`` are the OUT and INOUT
-buffers after it, in argument order.
+``inputs`` are the values of the IN and INOUT buffers before the launch, in argument order; ``expected`` are those of
+the OUT and INOUT buffers after it, in argument order and of any type.
 """
 
 Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
@@ -36,7 +37,8 @@ element, ``sqrt(sum of the squared terms)`` say; None where that is |ref|. ``inp
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
 """What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
 random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
-left there; a function: ``data(xp, shape)``."""
+left there; a function: ``data(xp, shape)``. An array holds values, which are rounded to the type, or elements of a type
+that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.dtypes.read``)."""
 
 
 SCHEMA = 1
@@ -74,16 +76,28 @@ class Tier(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A device array that a kernel receives as a pointer: row-major, ``dtype`` as NumPy names it."""
+    """A device array that a kernel receives as a pointer: row-major, ``shape`` in elements of type ``dtype``.
+
+    PeakgateError for a name that is no type of ``peakgate.dtypes``, and for rows of an odd number of half bytes.
+    """
 
     role: Role
     shape: tuple[int, ...]
     dtype: str = "float32"
     data: Data = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        dtypes.storage_shape(self.shape, self.dtype)
+
+    @property
+    def storage(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of the array that holds the elements."""
+        return dtypes.storage_shape(self.shape, self.dtype), dtypes.storage(self.dtype)
+
     @property
     def nbytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        shape, dtype = self.storage
+        return math.prod(shape) * dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,9 @@ class Scalar:
 
     value: float
     dtype: str = "int32"
+
+    def __post_init__(self) -> None:
+        dtypes.scalar_type(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +121,16 @@ class Struct:
     values: tuple[float, ...]
     members: tuple[tuple[str, str], ...]
 
+    def __post_init__(self) -> None:
+        for _, dtype in self.members:
+            if dtype in dtypes.RAW:
+                dtypes.scalar_type(dtype)
+
     def as_numpy(self) -> np.void:
-        layout = np.dtype(list(self.members), align=True)
-        packed: np.void = np.array([self.values], layout)[0]
+        layout = np.dtype([(name, dtypes.BITS.get(dtype, dtype)) for name, dtype in self.members], align=True)
+        pairs = zip(self.values, self.members, strict=True)
+        stored = tuple(dtypes.scalar(value, dtype) if dtype in dtypes.BITS else value for value, (_, dtype) in pairs)
+        packed: np.void = np.array([stored], layout)[0]
         return packed
 
 
@@ -117,8 +141,7 @@ def value_of(argument: Scalar | Struct) -> np.generic:
     """What is passed for an argument that is not a buffer."""
     if isinstance(argument, Struct):
         return argument.as_numpy()
-    scalar: np.generic = np.dtype(argument.dtype).type(argument.value)
-    return scalar
+    return dtypes.scalar(argument.value, argument.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +300,8 @@ class Case:
         """The tolerance of each of ``count`` outputs: of integers 0 beside an output that rounds."""
         if isinstance(self.tolerance, tuple):
             return self.tolerance
-        kinds = [np.dtype(buffer.dtype).kind for buffer in self.outputs] or ["f"] * count
-        rounded = any(kind in "fcV" for kind in kinds)
-        return tuple(0.0 if rounded and kind in "iub" else self.tolerance for kind in kinds)
+        rounds = [dtypes.limits(buffer.dtype).unit_roundoff > 0 for buffer in self.outputs] or [True] * count
+        return tuple(0.0 if any(rounds) and not each else self.tolerance for each in rounds)
 
     @property
     def exact(self) -> bool:

@@ -74,6 +74,8 @@ Size = int | tuple[int, ...]
 TOLERANCES = {
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
     "float32": 1e-5,
     "float64": 1e-12,
     "complex64": 1e-5,
@@ -97,7 +99,8 @@ def In(  # noqa: N802  (reads like a parameter)
 ) -> Buffer:
     """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``.
 
-    A text is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
+    ``dtype`` is a name of NumPy's, or bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4 (``peakgate.dtypes``). Text as
+    ``data`` is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's size.
     With ``texture=Texture(linear=True, ...)`` the kernel takes it as a ``cudaTextureObject_t``.
     """
     return _buffer(Role.IN, shape, dtype, data, texture)

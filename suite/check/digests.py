@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 from peakgate.build.cubin import source_files
 from peakgate.case import Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
-from peakgate.device.expected import expected
+from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
@@ -61,7 +62,8 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
     for case in runnable:
         launchable = device.prepare(case)
         launchable.run()
-        result = check(device.xp, case, launchable.outputs, expected(device.xp, launchable, device.prepare))
+        wanted = expected(device.xp, launchable, device.prepare)
+        result = check(device.xp, case, computed(device.xp, launchable), wanted)
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
         problems[case.id] = Recorded(
@@ -166,5 +168,7 @@ def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
 
 
 def _outputs(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
-    """The outputs as NumPy arrays; they may be CuPy's."""
-    return (output if isinstance(output, np.ndarray) else np.asarray(output.get()) for output in launchable.outputs)
+    """The outputs' values as NumPy arrays; the outputs may be CuPy's."""
+    for output, buffer in zip(launchable.outputs, launchable.case.outputs, strict=True):
+        array = output if isinstance(output, np.ndarray) else np.asarray(output.get())
+        yield dtypes.decoded(np, array, buffer.dtype)

@@ -21,7 +21,7 @@ from peakgate.case import Case, Sized
 from peakgate.check.workers import Report
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable, not_emulated
-from peakgate.device.expected import ReferenceFault, expected
+from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.emulator import KernelBuildError, KernelDefect
@@ -256,7 +256,7 @@ def check_case(
             launched.append(_findings(case, order, fault))
             break
         try:
-            result = check(np, case, launchable.outputs, wanted)
+            result = check(np, case, computed(np, launchable), wanted)
         except ValueError as error:
             raise PeakgateError(f"{error}; correct the reference") from error
         if result.mismatch is not None:

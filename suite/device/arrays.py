@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.case import Array
+from peakgate.dtypes import BITS
 from peakgate.judge.magnitudes import shares
 from peakgate.measure.data import random_array
 
@@ -152,7 +153,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     unique; with ``redraw`` they are drawn with replacement.
     """
     name = dtype_name(value)
-    scaled = name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+    scaled = name in ("float16", "float32", "float64", "complex64", "complex128", *BITS)
     if not scaled and not name.startswith(("int", "uint", "bool")):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
@@ -162,12 +163,18 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     factor = (bits >> np.uint32(_UINT32_BITS - 23)).astype(np.float32) * np.float32(2.0**-24) + np.float32(0.5)
     if framework(value) == "torch":
         tensor = value.detach()
-        drawn = tensor.reshape(-1)[_as_torch(order)]
-        tensor.copy_((drawn * _as_torch(factor).to(tensor.dtype) if scaled else drawn).reshape(tensor.shape))
+        flat = tensor.reshape(-1)
+        if name in BITS:  # PyTorch multiplies no 8-bit floats
+            flat = flat.float()
+        drawn = flat[_as_torch(order)]
+        tensor.copy_((drawn * _as_torch(factor).to(flat.dtype) if scaled else drawn).reshape(tensor.shape))
         return True
     plain = _plain(value)
-    drawn = plain.reshape(-1)[order]
-    plain[...] = (drawn * factor.astype(plain.real.dtype) if scaled else drawn).reshape(plain.shape)
+    flat = plain.reshape(-1)
+    if name in BITS:
+        flat = flat.astype(np.float32)
+    drawn = flat[order]
+    plain[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(plain.shape)
     return True
 
 
@@ -189,8 +196,8 @@ def move(value: Any, share: float, seed: int) -> bool:
 def comparable(value: Any) -> Array:
     """An array, or a number, as an array of CuPy or NumPy of at least one axis that can be compared with another.
 
-    Types that those lack (bfloat16, 8-bit floats) become float32, which holds each of their values; complex numbers
-    become pairs of reals. The elements of a CUDA tensor come to the host where CuPy is not imported.
+    Types that those lack (bfloat16, 8-bit floats, those of ml_dtypes) become float32, which holds each of their values;
+    complex numbers become pairs of reals. The elements of a CUDA tensor come to the host where CuPy is not imported.
     """
     if framework(value) == "torch":
         array = _from_torch(value.detach())
@@ -200,6 +207,8 @@ def comparable(value: Any) -> Array:
         array = np.asarray(value)
     if array.ndim == 0:
         array = array.reshape(1)
+    if array.dtype.isbuiltin == 2:  # a type that another package gave to NumPy
+        array = array.astype(np.float32)
     if array.dtype.kind == "c":
         array = _module(array).ascontiguousarray(array).view(array.real.dtype)
     return array

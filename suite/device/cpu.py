@@ -104,7 +104,7 @@ class CpuLaunchable:
             if not isinstance(argument, Buffer):
                 self._values.append(value_of(argument))
             elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):
-                self._values.append(np.zeros(argument.shape, argument.dtype))
+                self._values.append(np.zeros(*argument.storage))
             else:
                 self._pristine[position] = input_array(np, argument, position + seed)
                 self._values.append(self._pristine[position].copy())
@@ -148,6 +148,7 @@ class CpuLaunchable:
             _OPERATIONS[self.case.stage.operation](self._values)
             return
         taken = Counter(at for each in self.case.launches for at in each.takes)
+        buffers = dict(self._buffers()) if self._nonfinite else {}
         # What several launches take, either may write; the poison shows what neither wrote.
         outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
         try:
@@ -161,7 +162,7 @@ class CpuLaunchable:
                     access_budget=self._access_budget,
                     constants=self._constants,
                     cooperative=self.case.stage.cooperative,
-                    nonfinite=self._nonfinite,
+                    nonfinite={place: buffers[at].dtype for place, at in enumerate(each.takes) if at in buffers},
                     trace=self.trace,
                     outputs=[place for place, at in enumerate(each.takes) if at in outputs],
                 )

@@ -50,7 +50,7 @@ def compared(found: Array, wanted: Array, bound: Bound, magnitude: Array | None)
     order = _rows(wanted)
     if not set(types) <= COMPARED.keys() or order is None or not found.flags.c_contiguous or not found.size:
         return None
-    if bound.largest < math.inf:
+    if bound.saturates:
         return None
     compare = _function("compare", (("FOUND", COMPARED[types[0]]), ("WANTED", COMPARED[types[1]])))
     report = cupy.zeros(4, np.uint64)

@@ -8,7 +8,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
-from peakgate.case import Array, Case, Reference
+from peakgate import dtypes
+from peakgate.case import Array, Buffer, Case, Reference
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
@@ -51,7 +52,7 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     if case.reference is None:
         raise PeakgateError(f"{case.id}: no reference; expected a function, saved arrays or another kernel's case")
     if callable(case.reference):
-        return _of_function(xp, case, launchable.inputs, case.reference)
+        return _of_function(xp, case, _values(xp, launchable.inputs, case.inputs), case.reference)
     if isinstance(case.reference, tuple):
         saved = [xp.asarray(array) for array in _saved(case, case.reference)]
         return Expected(saved, _of_rows(xp, saved))
@@ -61,7 +62,17 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
         other.run()
     except KernelFault as fault:
         raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
-    return Expected(other.outputs, _of_rows(xp, other.outputs))
+    outputs = computed(xp, other)
+    return Expected(outputs, _of_rows(xp, outputs))
+
+
+def computed(xp: Any, launchable: Launchable) -> list[Array]:
+    """The values of the OUT and INOUT buffers as the last run left them, in argument order."""
+    return _values(xp, launchable.outputs, launchable.case.outputs)
+
+
+def _values(xp: Any, arrays: Sequence[Array], buffers: Sequence[Buffer]) -> list[Array]:
+    return [dtypes.decoded(xp, array, buffer.dtype) for array, buffer in zip(arrays, buffers, strict=True)]
 
 
 def exact_inputs(inputs: Sequence[Array]) -> list[Array]:

@@ -228,7 +228,7 @@ class GpuDevice(Device):
         if self._room is None:
             self._room = cupy.empty(room_bytes, np.uint8)
         return [
-            self._room[offset : offset + buffer.nbytes].view(buffer.dtype).reshape(buffer.shape)
+            self._room[offset : offset + buffer.nbytes].view(buffer.storage[1]).reshape(buffer.storage[0])
             for offset, buffer in zip(offsets, buffers, strict=True)
         ]
 

@@ -52,11 +52,12 @@ class GuardedArray:
 
 
 def _guarded_array(position: int, buffer: Buffer) -> GuardedArray:
-    """An uninitialized array of the buffer's shape and type with an untouched guard behind it."""
+    """An uninitialized array for the buffer with an untouched guard behind it."""
     memory = cupy.empty(buffer.nbytes + GUARD_BYTES, np.uint8)
     inside, guard = memory[: buffer.nbytes], memory[buffer.nbytes :]
     guard.fill(_FILL)
-    return GuardedArray(position, inside.view(buffer.dtype).reshape(buffer.shape), guard)
+    shape, dtype = buffer.storage
+    return GuardedArray(position, inside.view(dtype).reshape(shape), guard)
 
 
 class GpuLaunchable:
@@ -108,7 +109,7 @@ class GpuLaunchable:
 
     def _writable(self, position: int, buffer: Buffer) -> Array:
         if not self._device.guarded:
-            return cupy.empty(buffer.shape, buffer.dtype)
+            return cupy.empty(*buffer.storage)
         self._guarded.append(_guarded_array(position, buffer))
         return self._guarded[-1].array
 

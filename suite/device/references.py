@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 from peakgate.case import Buffer, Case, Role, Scale
 from peakgate.common.cache import cupy_cache
 from peakgate.common.files import write_whole
@@ -203,17 +204,17 @@ def _compute(cupy: Any, problem: Case, claims: Path) -> None:
     for buffer in given:
         if _claimed(claims, f"random {buffer.dtype}"):
             elements.random_array((1,), buffer.dtype, 0)
-    inputs = [cupy.zeros(buffer.shape, buffer.dtype) for buffer in given]
+    inputs = [dtypes.decoded(cupy, cupy.zeros(*buffer.storage), buffer.dtype) for buffer in given]
     inputs = inputs if problem.exact else exact_inputs(inputs)
     wanted = reference(cupy, inputs)
     weights = problem.scale(cupy, inputs) if problem.scale and not problem.exact else (None,) * len(wanted)
     written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
     for buffer, expected, magnitude in zip(written, wanted, weights, strict=True):
         if _claimed(claims, f"compared {buffer.dtype} {expected.dtype}"):
-            output = cupy.zeros(buffer.shape, buffer.dtype)
+            output = cupy.zeros(*buffer.storage)
             output.view(np.uint8).fill(1)
             bound = bound_of(problem.largest_tolerance, buffer.dtype, expected.dtype.name)
-            elements.compared(output, expected, bound, magnitude)
+            elements.compared(dtypes.decoded(cupy, output, buffer.dtype), expected, bound, magnitude)
 
 
 def _claimed(claims: Path, name: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from peakgate import texels
+from peakgate import dtypes, texels
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.emulator.structures import Buffer, Parameter, Texture
@@ -74,13 +74,12 @@ class Arguments:
         known = self.buffers[: self.buffer_count]
         return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
 
-    def report_nonfinite(self, given: Sequence[Given]) -> None:
-        """Mark arrays of floating-point numbers: a launch reports each NaN or infinity written to them."""
-        for place, buffer in self._by_place.items():
-            value = given[place]
-            array = value.array if isinstance(value, TexelArray) else value
-            if isinstance(array, np.ndarray) and np.issubdtype(array.dtype, np.floating) and buffer.writable:
-                buffer.floating_size = array.dtype.itemsize
+    def report_nonfinite(self, types: Mapping[int, str]) -> None:
+        """Mark arrays by the types of their elements: a launch reports each NaN or infinity written to them."""
+        for place, dtype in types.items():
+            buffer, bits = self._by_place[place], dtypes.nonfinite_bits(dtype)
+            if bits and buffer.writable:
+                buffer.floating_size, buffer.not_finite = dtypes.storage(dtype).itemsize, bits
 
     def _buffer(self, where: str, place: int, value: object, parameter: Parameter) -> int:
         if not isinstance(value, np.ndarray):

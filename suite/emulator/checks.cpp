@@ -97,7 +97,8 @@ __attribute__((noinline)) void watched_write(const Region& region, uintptr_t add
                region.argument);
         abandon_launch();
     }
-    look_at_later({address, size, 0, caller, WRITE_AFTER_WRITE, GLOBAL, address - region.start, {}, buffer.floating_size});
+    look_at_later({address, size, 0, caller, WRITE_AFTER_WRITE, GLOBAL, address - region.start, {}, buffer.floating_size,
+                   buffer.not_finite});
 }
 
 // What the budget seems to be spent for: there is a write to look at, or accesses are traced.

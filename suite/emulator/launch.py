@@ -83,7 +83,7 @@ class EmulatedKernel:
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
         outputs: Iterable[int] = (),
         cooperative: bool = False,
-        nonfinite: bool = False,
+        nonfinite: Mapping[int, str] | None = None,
         trace: Trace | None = None,
     ) -> None:
         """Runs the kernel to its end; arrays are modified in place.
@@ -94,8 +94,8 @@ class EmulatedKernel:
         1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
         ``outputs`` are arguments, by position, that the launch must write in full, and read only after that.
-        ``cooperative`` lets all blocks wait for the grid; ``nonfinite`` reports NaNs and infinities that are written.
-        ``trace`` receives the accesses to shared memory of its block.
+        ``cooperative`` lets all blocks wait for the grid. ``nonfinite`` has the types of arrays, by position: NaNs and
+        infinities that are written to them are reported. ``trace`` receives the accesses to shared memory of its block.
 
         Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong.
         """
@@ -108,8 +108,7 @@ class EmulatedKernel:
             )
         bound = Arguments(self.name, self._parameters, arguments)
         bound.expect_written(outputs)
-        if nonfinite:
-            bound.report_nonfinite(arguments)
+        bound.report_nonfinite(nonfinite or {})
         for name, values in (constants or {}).items():
             self._set(name, values)
         request = Launch(

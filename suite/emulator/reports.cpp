@@ -69,19 +69,14 @@ void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offs
     }
 }
 
-bool is_finite(const char* value, int size) {
-    uint64_t bits = 0;
-    memcpy(&bits, value, static_cast<size_t>(size));
-    const uint64_t exponent = size == 2 ? 0x7c00 : size == 4 ? 0x7f800000 : 0x7ff0000000000000;
-    return (bits & exponent) != exponent;
-}
-
 void look_at(const Write& write) {
     const auto* value = reinterpret_cast<const char*>(write.address);
     if (write.floating_size) {
         const auto step = static_cast<size_t>(write.floating_size);
         for (size_t at = 0; at + step <= write.size; at += step) {
-            if (is_finite(value + at, write.floating_size)) continue;
+            uint64_t bits = 0;
+            memcpy(&bits, value + at, step);
+            if ((bits & write.not_finite) != write.not_finite) continue;
             report(NONFINITE, write.caller, 0, "NaN or infinity is written to byte %ld of an array",
                    static_cast<long>(write.offset + at));
             return;
@@ -116,7 +111,7 @@ void forget_writes() { write_count = 0; }
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
     if (clash == WRITE_AFTER_WRITE || clash == WRITE_AFTER_READ) {
         const uint64_t before = first_bytes(written_at, written_size);
-        look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0});
+        look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0, 0});
         return;
     }
     report_race(earlier, clash, space, offset, caller, false,

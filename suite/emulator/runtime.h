@@ -53,6 +53,7 @@ struct Buffer {
     int32_t writable;
     int32_t is_output;     // nothing in it may be read before it is written, and all of it is to be written
     int32_t floating_size; // bytes of a floating-point element, whose NaNs and infinities are reported; 0: they are not
+    uint64_t not_finite;   // the bits of such an element that are all set in a NaN or an infinity, and in no other
     uint64_t unwritten, first_unwritten; // out: bytes of an output that the launch did not write, and the first
 };
 

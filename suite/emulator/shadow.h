@@ -77,7 +77,8 @@ struct Write {
     Space space;
     uintptr_t offset;
     Access earlier;
-    int floating_size; // not 0: no race, but a number that may not be finite
+    int floating_size; // not 0: no race, but a number that may not be finite, with all these bits set
+    uint64_t not_finite;
 };
 void look_at_later(const Write& write);
 void forget_writes();

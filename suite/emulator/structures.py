@@ -55,6 +55,7 @@ class Buffer(ctypes.Structure):
         ("writable", ctypes.c_int32),
         ("is_output", ctypes.c_int32),
         ("floating_size", ctypes.c_int32),
+        ("not_finite", ctypes.c_uint64),
         ("unwritten", ctypes.c_uint64),
         ("first_unwritten", ctypes.c_uint64),
     )

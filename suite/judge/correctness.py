@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 from peakgate.case import Array, Case
 from peakgate.common.text import counted
 from peakgate.judge.clusters import where_wrong
@@ -22,6 +23,7 @@ from peakgate.judge.clusters import where_wrong
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
 
+_FLUSHED = ("float32", "float64", "complex64", "complex128", "bfloat16")
 _SATURATING = ("float8_e4m3fn", "float8_e5m2")
 """Types whose conversions give the largest finite value for a larger number, as CUDA's do by default."""
 
@@ -49,8 +51,8 @@ class Expected:
 class Bound:
     """How far an element may be off: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
 
-    All zero asks for equal values. ``largest`` is the largest finite value of a type that saturates, infinity for
-    every other: no element is expected to be larger. ``tolerance`` is what it was made of, for the message. With
+    All zero asks for equal values. ``largest`` is the largest finite value of the output's type: a larger reference is
+    infinite in it, or where it ``saturates`` that value. ``tolerance`` is what it was made of, for the message. With
     ``equal_nan`` an element must be NaN where its reference is; without, it is wrong there.
     """
 
@@ -58,6 +60,7 @@ class Bound:
     relative: float = 0.0
     weighted: float = 0.0
     largest: float = math.inf
+    saturates: bool = False
     tolerance: float = 0.0
     equal_nan: bool = False
 
@@ -111,33 +114,27 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
     """
     if atol or rtol is not None:
         return Bound(absolute=atol, relative=rtol or 0.0)
-    unit, smallest = rounding(found)
+    limits = dtypes.limits(found)
+    unit = limits.unit_roundoff
     if tolerance == 0 or unit == 0:
         return Bound(tolerance=tolerance)
-    own = rounding(wanted)[0]
+    own = dtypes.limits(wanted).unit_roundoff
     doubled = 2.0 if own >= unit else 1.0
-    largest = float(np.finfo(found).max) if found in _SATURATING else math.inf
-    return Bound(doubled * smallest, unit + own, doubled * tolerance, largest, tolerance)
+    # Of float32 and float64 a GPU may flush subnormal numbers to zero, of shorter types it keeps them.
+    smallest = limits.smallest_normal if found in _FLUSHED else limits.smallest_step
+    return Bound(
+        doubled * smallest,
+        unit + own,
+        doubled * tolerance,
+        largest=limits.largest,
+        saturates=found in _SATURATING,
+        tolerance=tolerance,
+    )
 
 
 def unit_of_sums(dtype: str) -> float:
     """Unit roundoff of the sums behind an output: float64's for that type, else float32's, which kernels add in."""
-    return float(np.finfo("float64" if dtype in ("float64", "complex128") else "float32").eps) / 2
-
-
-def rounding(dtype: str) -> tuple[float, float]:
-    """Unit roundoff and smallest normal number of a type; 0 for types that do not round.
-
-    float16 keeps subnormal numbers on a GPU; of float32 and float64 they may be flushed to zero.
-    """
-    if dtype == "bfloat16":
-        return 2.0**-8, 2.0**-126
-    kind = np.dtype(dtype)
-    if kind.kind not in "fc":
-        return 0.0, 0.0
-    limits = np.finfo(kind)
-    smallest = limits.smallest_subnormal if kind.itemsize < 4 else limits.smallest_normal
-    return float(limits.eps) / 2, float(smallest)
+    return dtypes.limits("float64" if dtype in ("float64", "complex128") else "float32").unit_roundoff
 
 
 def check(
@@ -248,7 +245,7 @@ def _rows_compared(
         if bound.exact:
             same = found == wanted
         output, reference = found.astype("float64"), wanted.astype("float64")
-        if bound.largest < math.inf:
+        if bound.saturates:
             reference = xp.clip(reference, -bound.largest, bound.largest)
         sizes, differences = xp.abs(reference), xp.abs(output - reference)
         allowed = bound.absolute + bound.relative * sizes
@@ -257,9 +254,8 @@ def _rows_compared(
             allowed = allowed + bound.weighted * scale
         if not bound.exact:
             same = output == reference
-            if found.dtype.kind == "f":  # a number beyond the type's range, by no more than its bound
-                most = float(np.finfo(found.dtype.name).max)
-                same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= most)
+            # A number beyond the type's range, by no more than its bound.
+            same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= bound.largest)
         if bound.equal_nan:
             same |= xp.isnan(output) & xp.isnan(reference)
         ratios = xp.where(same, 0.0, differences / allowed)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
 
@@ -21,71 +23,100 @@ _MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
+_CHOICES = 256
+
 
 def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
-    """The input that a buffer describes, in module ``xp``, the same on every device.
+    """The input that a buffer describes, as it is stored (``peakgate.dtypes``), in module ``xp``, the same everywhere.
 
     PeakgateError when a function of the family, or a saved array, gives another shape, or values that the type does
     not hold.
     """
-    data = buffer.data
-    if isinstance(data, Path):
-        return xp.asarray(saved_array(data, buffer.shape, buffer.dtype)).astype(buffer.dtype)
+    data, dtype = buffer.data, buffer.dtype
     if data is None:
-        return random_array(xp, buffer.shape, buffer.dtype, seed)
+        return random_array(xp, buffer.shape, dtype, seed)
+    if isinstance(data, Path):
+        return dtypes.encoded(xp, xp.asarray(saved_array(data, buffer.shape, dtype)), dtype)
     if callable(data):
-        made = xp.asarray(data(xp, buffer.shape))
-        if made.shape != buffer.shape or not np.can_cast(made.dtype, buffer.dtype, "same_kind"):
-            raise PeakgateError(
-                f"input data: the function gives {made.dtype} {made.shape}, expected {buffer.dtype} {buffer.shape}"
-            )
-        return made.astype(buffer.dtype)
+        made = data(xp, buffer.shape)
+        made = made if isinstance(made, np.ndarray) else xp.asarray(made)
+        return dtypes.encoded(xp, _values(xp, made, (buffer.shape, dtype), "input data: the function gives"), dtype)
     if isinstance(data, tuple):
         return _between(xp, buffer, seed, *data)
-    return xp.full(buffer.shape, data, dtype=buffer.dtype)
+    if np.isfinite(data):
+        _refuse_outside(dtype, data, data)
+    return dtypes.encoded(xp, xp.full(buffer.shape, data, "float64" if dtype in dtypes.RAW else dtype), dtype)
 
 
 def inputs_of(xp: Any, case: Case, seed: int = 0) -> list[Array]:
-    """What a case's reference is called with: its IN and INOUT buffers, then the data of its constants."""
+    """What a case's reference is called with: the values of its IN and INOUT buffers, then those of its constants."""
     constants = [buffer for _, buffer in case.stage.constants]
     given = [
-        input_array(xp, argument, position + seed)
+        (argument, input_array(xp, argument, position + seed))
         for position, argument in enumerate(case.arguments)
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
     ]
-    return given + [input_array(xp, buffer, at) for at, buffer in enumerate(constants, len(case.arguments))]
+    given += [(buffer, input_array(xp, buffer, at)) for at, buffer in enumerate(constants, len(case.arguments))]
+    return [dtypes.decoded(xp, array, buffer.dtype) for buffer, array in given]
 
 
 def saved_array(path: Path, shape: Sequence[int], dtype: str) -> np.ndarray[Any, Any]:
-    """An array that numpy.save wrote; PeakgateError names the file where it is none of this shape and kind of type."""
+    """The values of an array that numpy.save wrote for elements of this shape and type.
+
+    PeakgateError names the file where it is none of this shape and kind of type.
+    """
     try:
         saved = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         said = " ".join(str(error).split())
-        raise PeakgateError(f"{path}: expected an array in numpy.save's format ({said}); write it again") from None
+        again = f"write it again, as {dtypes.value_type(dtype)} say"
+        raise PeakgateError(f"{path}: expected an array in numpy.save's format ({said}); {again}") from None
     if not isinstance(saved, np.ndarray):
         raise PeakgateError(f"{path}: holds several arrays, expected one; write it with numpy.save")
-    if saved.shape != tuple(shape) or not np.can_cast(saved.dtype, dtype, "same_kind"):
+    values: np.ndarray[Any, Any] = _values(np, saved, (tuple(shape), dtype), f"{path}: holds")
+    return values
+
+
+def _values(xp: Any, given: Array, wanted: tuple[tuple[int, ...], str], by: str) -> Array:
+    """The values of an array given for elements of the ``wanted`` shape and type, before they are rounded to it."""
+    shape, dtype = wanted
+    values = dtypes.read(xp, given, shape, dtype)
+    if values.shape != shape or not np.can_cast(values.dtype, dtypes.value_type(dtype), "same_kind"):
+        raise PeakgateError(f"{by} {given.dtype} {given.shape}, expected {dtype} {shape}; write it again")
+    return values
+
+
+def _refuse_outside(dtype: str, low: float, high: float) -> None:
+    """PeakgateError for numbers beyond those of the type."""
+    held = dtypes.limits(dtype)
+    if held.kind != "complex" and (high > held.largest or low < held.lowest):
         raise PeakgateError(
-            f"{path}: holds {saved.dtype} {saved.shape}, expected {dtype} {tuple(shape)}; write it again"
+            f"input data: {low:g} to {high:g} given, expected numbers of {dtype}, {held.lowest:g} to {held.largest:g}"
         )
-    return saved
 
 
 def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Array:
     """Random values in [low, high)."""
-    kind = np.dtype(buffer.dtype).kind
+    dtype, kind = buffer.dtype, dtypes.limits(buffer.dtype).kind
+    if kind in ("int", "uint"):
+        low, high = int(low), int(high)
     if not low < high:
         raise PeakgateError(f"input data: the range ({low}, {high}) is empty; expected (low, high) with low below high")
-    if kind in "iu":
+    if kind in ("complex", "bool"):
+        raise PeakgateError(
+            f"input data: a range given for {dtype}, expected real numbers; give a function data(xp, shape)"
+        )
+    if kind in ("int", "uint"):
+        _refuse_outside(dtype, low, high - 1)
         bits = random_array(xp, buffer.shape, "uint32", seed)
-        return (bits.astype("int64") % (int(high) - int(low)) + int(low)).astype(buffer.dtype)
-    if kind == "c":
-        raise PeakgateError(f"input data: {buffer.dtype} has no order, so no range; give a function data(xp, shape)")
-    unit = (random_array(xp, buffer.shape, buffer.dtype, seed).astype("float64") + 1.0) / 2.0
-    return xp.minimum(low + unit * (high - low), np.nextafter(np.dtype(buffer.dtype).type(high), -np.inf)).astype(
-        buffer.dtype
-    )
+        return dtypes.encoded(xp, bits.astype("int64") % (high - low) + low, dtype)
+    _refuse_outside(dtype, low, high)
+    last = dtypes.below(dtype, high)
+    if last < low:
+        raise PeakgateError(f"input data: no number of {dtype} is in the range ({low}, {high}); give a wider one")
+    drawn = random_array(xp, buffer.shape, "float32" if dtype in dtypes.BITS else dtype, seed)
+    unit = (drawn.astype("float64") + 1.0) / 2.0
+    return dtypes.encoded(xp, xp.minimum(low + unit * (high - low), last), dtype)
 
 
 def seed_offset(seed: int) -> int:
@@ -99,13 +130,17 @@ def kept_bits(dtype: str) -> int | None:
 
 
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
-    """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers.
+    """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers, as stored.
 
     The bits come from a 32-bit finaliser (two multiply-xorshift rounds, constants by Chris Wellons' "lowbias32"
-    search) over the element's index, a bijection: no two elements of a uint32 array are equal.
+    search) over the element's index, a bijection: no two elements of a uint32 array are equal. Of bfloat16 and the
+    8-bit floats there are at most 256 different values.
     """
-    if np.dtype(dtype).kind == "c":
-        parts = random_array(xp, (*shape, 2), _PARTS[np.dtype(dtype).name], seed)
+    if dtype in dtypes.PACKED:
+        return random_array(xp, dtypes.storage_shape(shape, dtype), "uint8", seed)
+    stored = dtypes.storage(dtype)
+    if stored.kind == "c":
+        parts = random_array(xp, (*shape, 2), _PARTS[stored.name], seed)
         return parts.view(dtype).reshape(shape)
     count = math.prod(shape)
     bits = xp.arange(count, dtype=np.uint32)
@@ -115,7 +150,9 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
     bits ^= bits >> np.uint32(15)
     bits *= np.uint32(0x846CA68B)
     bits ^= bits >> np.uint32(16)
-    if np.dtype(dtype).kind in "iu":
+    if dtype in dtypes.BITS:
+        return xp.take(xp.asarray(_choices(dtype)), bits >> np.uint32(24)).reshape(shape)
+    if stored.kind in "iu":
         return bits.astype(dtype).reshape(shape)
     if dtype not in _MANTISSA_BITS:
         raise PeakgateError(
@@ -126,6 +163,20 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
         bits >>= np.uint32(32 - kept)
     values = bits.astype(dtype)
     del bits
-    values *= np.dtype(dtype).type(2.0 ** (1 - kept))
-    values -= np.dtype(dtype).type(1.0)
+    values *= stored.type(2.0 ** (1 - kept))
+    values -= stored.type(1.0)
     return values.reshape(shape)
+
+
+@cache
+def _choices(dtype: str) -> np.ndarray[Any, Any]:
+    """The stored elements that random ones are drawn from, 256 of them.
+
+    Of bfloat16 the multiples of 1/128 in [-1, 1), of an 8-bit float all its numbers of magnitudes below 1, so that
+    their exponents differ.
+    """
+    if dtype == "bfloat16":
+        return np.asarray(dtypes.encoded(np, np.arange(-128, 128) / 128, dtype))
+    one = int(dtypes.encoded(np, np.ones(1), dtype)[0])
+    magnitudes = np.arange(_CHOICES) % one
+    return np.where(np.arange(_CHOICES) < _CHOICES // 2, magnitudes, magnitudes | 0x80).astype("uint8")

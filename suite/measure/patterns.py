@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Data, Role
 from peakgate.measure.data import random_array
 
@@ -59,10 +60,10 @@ def _filled(case: Case, pattern: str) -> Case:
 @cache
 def _data(pattern: str, dtype: str, seed: int) -> Data:
     """A pattern for one argument: the same function for equal arguments, so that devices keep what it gives."""
-    make = _integers if np.dtype(dtype).kind in "iu" else _REALS[pattern]
+    make = _REALS[pattern] if dtypes.limits(dtype).unit_roundoff else partial(_integers, dtype=dtype)
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
-        return xp.asarray(make(shape, dtype, seed))
+        return xp.asarray(make(shape, seed=seed))
 
     return data
 
@@ -72,33 +73,36 @@ def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return values
 
 
-def _mixed(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:
+def _mixed(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     values = _uniform(shape, seed)
     for axis, period in zip(range(len(shape))[-2:], (7, 5), strict=False):
         exponents = np.arange(shape[axis]) % period
         values *= 2.0 ** -exponents.reshape([-1 if at == axis else 1 for at in range(len(shape))])
-    return values.astype(dtype)
+    return values
 
 
-def _cancelling(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:
+def _cancelling(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     flat = _uniform(shape, seed).reshape(-1)
     pairs = flat.size // 2
     flat[1 : 2 * pairs : 2] = -flat[: 2 * pairs : 2] * (1 - 2.0**-6)
-    return flat.reshape(shape).astype(dtype)
+    return flat.reshape(shape)
 
 
-def _powers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:
+def _powers(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     bits = random_array(np, shape, "uint32", seed)
-    return (np.where(bits >> 31, -1.0, 1.0) * 2.0 ** -(1.0 + bits % 7)).astype(dtype)
+    powers: np.ndarray[Any, Any] = np.where(bits >> 31, -1.0, 1.0) * 2.0 ** -(1.0 + bits % 7)
+    return powers
 
 
-def _integers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:
-    limits = np.iinfo(dtype)
-    special = np.array([limits.min, limits.max, limits.min + 1, limits.max - 1, 0, 1], dtype)
-    bits = random_array(np, shape, "uint32", seed)
-    return np.where(bits % 4 == 0, bits.astype(dtype), special[bits % special.size])
+def _integers(shape: tuple[int, ...], seed: int, dtype: str) -> np.ndarray[Any, Any]:
+    limits, kind = dtypes.limits(dtype), dtypes.value_type(dtype)
+    lowest, largest = int(limits.lowest), int(limits.largest)
+    if kind.itemsize == 8:  # whose limits no float holds
+        lowest, largest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], kind)
+    return special[random_array(np, shape, "uint32", seed) % special.size]
 
 
-_REALS: dict[str, Callable[[tuple[int, ...], str, int], np.ndarray[Any, Any]]] = dict(
+_REALS: dict[str, Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]] = dict(
     zip(PATTERNS, (_mixed, _cancelling, _powers), strict=True)
 )

@@ -19,6 +19,7 @@ from peakgate.project import config
 from peakgate.project.config import Project
 
 FAMILY_FILE = "family.py"
+_PACKAGE = Path(__file__).parents[1]
 
 
 def families(project: Project | None = None) -> list[Family]:
@@ -120,7 +121,10 @@ def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: objec
     try:
         made = list(function(given))
     except (Exception, SystemExit) as error:
-        where = _place(error, Path(getattr(function, "__code__", _from.__code__).co_filename))
+        files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+        # Of a family in the short form, ``function`` is ours, and what it calls is the family's.
+        written = next((file for file in files if not file.is_relative_to(_PACKAGE)), None)
+        where = _place(error, written or Path(getattr(function, "__code__", _from.__code__).co_filename))
         raise PeakgateError(
             f"{where}: {name}() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
         ) from error

@@ -12,7 +12,7 @@ from typing import Any
 from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.device.expected import expected
+from peakgate.device.expected import computed, expected
 from peakgate.device.interface import (
     Device,
     DeviceLost,
@@ -232,7 +232,7 @@ class Session:
         fresh = self.device.prepare(smallest, seed=FRESH_SEED)
         self._launch(fresh, case)
         wanted = expected(self.device.xp, fresh, partial(self.device.prepare, seed=FRESH_SEED))
-        return check(self.device.xp, smallest, fresh.outputs, wanted, self.device.compared)
+        return check(self.device.xp, smallest, computed(self.device.xp, fresh), wanted, self.device.compared)
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured."""
@@ -333,7 +333,8 @@ class Session:
         """Launch and compare; ``owner`` is the case that it is done for."""
         self._launch(launchable, owner)
         device = self.device
-        return check(device.xp, launchable.case, launchable.outputs, self._expected(launchable), device.compared)
+        outputs = computed(device.xp, launchable)
+        return check(device.xp, launchable.case, outputs, self._expected(launchable), device.compared)
 
     def _launch(self, launchable: Launchable, owner: Case) -> None:
         self.expect("a launch", self._limit_s(launchable.case), owner.id)

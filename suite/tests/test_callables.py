@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from peakgate.case import ID_PATTERN, Work
 from peakgate.common.errors import PeakgateError
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
+from peakgate.family import TOLERANCES
 from peakgate.judge.metrics import Peaks, metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall
@@ -181,6 +183,34 @@ def test_renewed_elements_stay_within_their_own_bounds(dtype, count):
     else:
         assert np.abs(array).max() <= np.abs(before).max()
         assert np.abs(array).min() >= np.abs(before).min() / 2 * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"])
+def test_arrays_of_ml_dtypes_are_compared_and_renewed(dtype):
+    array = (np.arange(1, 65) % 7 + 1).astype(getattr(ml_dtypes, dtype))
+    before = array.copy()
+    assert (arrays.comparable(array) == before.astype("float32")).all()
+    assert arrays.renew(array, 3)
+    assert arrays.differs(array, before)
+    drawn, own = arrays.comparable(array), arrays.comparable(before)
+    if "int" in dtype:
+        assert sorted(drawn) == sorted(own)
+    else:
+        assert drawn.max() <= own.max()
+        assert drawn.min() >= own.min() / 2
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_a_callable_on_narrow_floats_is_proven_and_a_cached_result_is_wrong(dtype):
+    x = (np.arange(1, 65) / 16).astype(getattr(ml_dtypes, dtype))
+    found, proof = proven(Call(lambda a: a + a, (x,), {}), reference=lambda a: 2 * a.astype("float64"))
+    assert proof.error <= found.tolerance == TOLERANCES[dtype]
+    assert found.on_fresh_inputs(found._call.run) == "checked on fresh inputs"
+    kept = {}
+    call = Call(lambda a: kept.setdefault("twice", a + a), (x,), {})
+    found, _ = proven(call, reference=lambda a: 2 * a.astype("float64"))
+    with pytest.raises(WrongResult, match="on fresh inputs: "):
+        found.on_fresh_inputs(call.run)
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, True, "many"])

@@ -225,6 +225,13 @@ def test_torch_bfloat16(gpu_benchmark):
     gpu_benchmark.work(bytes=moves).expect(lambda x: torch.relu(x.float()))(torch.relu, x)
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_torch_8_bit_float(gpu_benchmark, name):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4096, 4096, device="cuda").to(getattr(torch, name))
+    gpu_benchmark.work(bytes=moves).expect(lambda x: x.float())(lambda x: x.clone(), x)
+
+
 def test_torch_on_its_own_stream(gpu_benchmark):
     torch = pytest.importorskip("torch")
     x = torch.randn(4096, 4096, device="cuda")

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from peakgate import dtypes
+from peakgate.case import Buffer, Role
 from peakgate.judge.correctness import Bound, Largest, bound_of, compare
 from peakgate.measure import data
 
@@ -36,6 +38,25 @@ def test_other_types_take_the_general_way(elements):
     assert elements.compared(cupy.zeros(3, "int64"), cupy.zeros(3, "int64"), EXACT, None) is None
     cube = cupy.zeros((3, 4, 5), "float32")
     assert elements.compared(cube, cupy.zeros((5, 4, 3), "float32").T, EXACT, None) is None
+
+
+@pytest.mark.parametrize("dtype", sorted(dtypes.RAW))
+def test_types_that_numpy_lacks_are_filled_decoded_and_encoded_as_on_the_host(dtype):
+    import cupy  # noqa: PLC0415
+
+    for described in ({}, {"data": 3}, {"data": (-0.0 if dtype == "uint4" else -2, 5)}):
+        buffer = Buffer(Role.IN, (33, 64), dtype, **described)
+        assert (data.input_array(cupy, buffer, 7).get() == data.input_array(np, buffer, 7)).all()
+    stored = dtypes.storage(dtype)
+    patterns = np.arange(1 << 8 * stored.itemsize).astype(stored)
+    wanted = dtypes.decoded(np, patterns, dtype)
+    found = dtypes.decoded(cupy, cupy.asarray(patterns), dtype).get()
+    assert found.dtype == wanted.dtype
+    assert found.tobytes() == wanted.tobytes()
+    spread = np.linspace(-9, 9, 200_002) if dtype in dtypes.PACKED else np.geomspace(1e-42, 3.4e38, 200_002)
+    for values in (wanted, spread, -spread, spread.astype("float32")):
+        there = dtypes.encoded(cupy, cupy.asarray(values), dtype).get()
+        assert (there == dtypes.encoded(np, values, dtype)).all()
 
 
 @pytest.mark.parametrize("types", [("float32", "float32"), ("float32", "float64"), ("float16", "float64")])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peakgate import emulator
+from peakgate import dtypes, emulator
 from peakgate.common.errors import PeakgateError
 from peakgate.emulator import DefectKind, EmulatedKernel, KernelDefect
 
@@ -72,17 +72,26 @@ def test_an_output_may_be_read_only_after_it_is_written(source: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_numbers_that_are_not_finite_are_reported_on_request(source: Path, dtype: str) -> None:
-    element = {"float32": "float", "float64": "double", "float16": "__half"}[dtype]
+@pytest.mark.parametrize(
+    ("dtype", "element"),
+    [
+        ("float32", "float"),
+        ("float64", "double"),
+        ("float16", "__half"),
+        ("bfloat16", "__nv_bfloat16"),
+        ("float8_e4m3fn", "__nv_fp8_e4m3"),
+        ("float8_e5m2", "__nv_fp8_e5m2"),
+    ],
+)
+def test_numbers_that_are_not_finite_are_reported_on_request(source: Path, dtype: str, element: str) -> None:
     signature = f'extern "C" __global__ void kernel({element}* out, float d)'
-    source.write_text(f"#include <cuda_fp16.h>\n{signature} {{\n    out[1] = 1.0f / d;\n}}\n")
+    source.write_text(f"#include <cuda_fp8.h>\n{signature} {{\n    out[1] = {element}((d - d) / d);\n}}\n")
     kernel = emulator.load(source, "kernel")
-    out = np.zeros(2, dtype)
-    kernel.launch(ONE, ONE, (out, np.float32(2)), nonfinite=True)
+    out = np.zeros(2, dtypes.storage(dtype))
+    kernel.launch(ONE, ONE, (out, np.float32(2)), nonfinite={0: dtype})
     kernel.launch(ONE, ONE, (out, np.float32(0)))
     with pytest.raises(KernelDefect, match=r"kernel\.cu:3: nonfinite: NaN or infinity is written to byte"):
-        kernel.launch(ONE, ONE, (out, np.float32(0)), nonfinite=True)
+        kernel.launch(ONE, ONE, (out, np.float32(0)), nonfinite={0: dtype})
 
 
 def grid_sum(source: Path, barrier: str) -> EmulatedKernel:
