@@ -14,8 +14,8 @@ loses bits in its sums. Each is judged against the float64 reference by
 ``damage`` is the largest ``|out - ref| / magnitude`` of an element over that of the worst honest variant of the same
 kind and type: a mutant above 2 must be WRONG, a variant never.
 
-    python lab/correctness/study.py OUT.csv          # the table
-    python lab/correctness/study.py --gpu OUT.csv    # PyTorch's kernels on a GPU too, also on large outputs
+    python -m lab.correctness.study OUT.csv          # the table
+    python -m lab.correctness.study --gpu OUT.csv    # PyTorch's kernels on a GPU too, also on large outputs
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--gpu", action="store_true", help="judge PyTorch's kernels on the GPU too")
     options = parser.parse_args()
-    library = importlib.import_module("on_gpu") if options.gpu else None
+    library = importlib.import_module("lab.correctness.on_gpu") if options.gpu else None
     kernels = library.KERNELS if library else {}
     rows = [row for kind in KINDS for dtype in TYPES for row in judged(kind, dtype, kernels.get(kind.name), seed=1)]
     with options.out.open("w", newline="", encoding="utf-8") as file:

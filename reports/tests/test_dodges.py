@@ -82,7 +82,7 @@ import sys
 if "peakgate.run.session" in sys.modules:
     import peakgate.run.session as session
     from peakgate.judge.correctness import Check
-    session.check = lambda *arguments: Check(0.0, None)
+    session.check = lambda *arguments: Check(0.0, 0.0, None)
 """
 """A family file that patches the judge of the process that imports it."""
 
