@@ -143,12 +143,12 @@ def _memcpy(n: int, blocks: int, scale: Scale) -> Problem:
     return Problem(copy.arguments[:2], copy.work, copy.reference)
 
 
-def _read(n: int, blocks: int, scale: Scale) -> Problem:
+def _read(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
     arguments = (Buffer(Role.OUT, (blocks,)), Buffer(Role.IN, (n,)), Scalar(n, "uint64"))
     # Every float is read once; each block writes one sum.
     work = Work(bytes=FLOAT_BYTES * (n + blocks))
-    scale = partial(block_magnitudes, blocks=blocks)
-    return Problem(arguments, work, partial(block_sums, blocks=blocks), SUM_TOLERANCE, scale)
+    magnitudes = partial(block_magnitudes, blocks=blocks)
+    return Problem(arguments, work, partial(block_sums, blocks=blocks), SUM_TOLERANCE, magnitudes)
 
 
 def _write(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001

@@ -25,13 +25,14 @@ import csv
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from peakgate.family import TOLERANCES, tolerance_of_sums
-from peakgate.judge.correctness import Bound, bound_of, compare, unit_of_sums
+from peakgate.judge.correctness import bound_of, compare, unit_of_sums
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
 
 Array = Any
@@ -81,7 +82,7 @@ def added(terms: Array, order: str, sums: type) -> Array:
             return terms[..., 0]
         case "lanes":  # 32 threads, each in sequence, then a tree
             padded = np.concatenate([terms, np.zeros((*terms.shape[:-1], -count % 32), sums)], axis=-1)
-            lanes = np.cumsum(padded.reshape(*terms.shape[:-1], -1, 32), axis=-2, dtype=sums)[..., -1, :]
+            lanes: Array = np.cumsum(padded.reshape(*terms.shape[:-1], -1, 32), axis=-2, dtype=sums)[..., -1, :]
             return added(lanes, "pairwise", sums)
         case "split":  # four parts of k, then together
             parts = [added(part, "sequence", sums) for part in np.array_split(terms, 4, axis=-1) if part.shape[-1]]
@@ -201,7 +202,7 @@ def scan_in(given: Inputs, order: str, sums: type) -> Array:
         order
     ]
     parts = x.reshape(x.shape[0], -1, width)
-    inside = np.cumsum(parts, axis=2, dtype=sums)
+    inside: Array = np.cumsum(parts, axis=2, dtype=sums)
     before = np.concatenate(
         [np.zeros((x.shape[0], 1), sums), np.cumsum(inside[..., -1], axis=1, dtype=sums)[:, :-1]], 1
     )
@@ -366,9 +367,13 @@ class Judge:
             ("estimated", tolerance, self.estimate),
             ("given", max(tolerance_of_sums(self.dtype, self.kind.terms), 0.0), self.magnitude),
         ):
-            bound: Bound = bound_of(allowed, self.dtype, "float64")
-            ratios[rule] = compare(np, found, self.wanted, bound, magnitude=lambda weight=weight: weight).ratio
+            bound = bound_of(allowed, self.dtype, "float64")
+            ratios[rule] = compare(np, found, self.wanted, bound, magnitude=partial(_same, weight)).ratio
         return ratios
+
+
+def _same(weight: Array) -> Array:
+    return weight
 
 
 def judged(kind: Kind, dtype: str, on_gpu: Any, seed: int) -> Iterator[dict[str, Any]]:
@@ -405,33 +410,28 @@ def judged(kind: Kind, dtype: str, on_gpu: Any, seed: int) -> Iterator[dict[str,
 
 
 def main() -> None:
-    """Write the table, and print what each rule misses and refuses."""
+    """Write the table; on a GPU also that of large outputs, beside it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--gpu", action="store_true", help="judge PyTorch's kernels on the GPU too")
     options = parser.parse_args()
     library = importlib.import_module("lab.correctness.on_gpu") if options.gpu else None
     kernels = library.KERNELS if library else {}
-    rows = [row for kind in KINDS for dtype in TYPES for row in judged(kind, dtype, kernels.get(kind.name), seed=1)]
-    with options.out.open("w", newline="", encoding="utf-8") as file:
+    _write(
+        options.out,
+        [row for kind in KINDS for dtype in TYPES for row in judged(kind, dtype, kernels.get(kind.name), seed=1)],
+    )
+    if library:
+        _write(options.out.with_name(f"large-{options.out.name}"), list(library.large()))
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(
             {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows
         )
-    variants = [row for row in rows if row["is"] == "variant"]
-    mutants = [row for row in rows if row["is"] == "mutant" and row["damage"] > 2]
-    within = [row for row in rows if row["is"] == "mutant" and row["damage"] <= 2]
-    print(f"{len(variants)} variants; {len(mutants)} mutants above the honest spread, {len(within)} within it")
-    for rule in RULES:
-        right = [row for row in variants if rule != "given" or not row["name"].startswith("parts in")]
-        refused = sum(row[rule] > 1 for row in right)
-        missed = [row for row in mutants if row[rule] <= 1]
-        worst = max(row[rule] for row in right)
-        print(f"{rule:10} refuses {refused} variants (up to {worst:.3g}), misses {len(missed)} mutants")
-    if library:
-        for line in library.large():
-            print(line)
 
 
 if __name__ == "__main__":

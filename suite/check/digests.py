@@ -62,8 +62,8 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
     for case in runnable:
         launchable = device.prepare(case)
         launchable.run()
-        wanted = expected(device.xp, launchable, device.prepare)
-        result = check(device.xp, case, computed(device.xp, launchable), wanted)
+        right = expected(device.xp, launchable, device.prepare)
+        result = check(device.xp, case, computed(device.xp, launchable), right)
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
         problems[case.id] = Recorded(

@@ -60,10 +60,10 @@ def _filled(case: Case, pattern: str) -> Case:
 @cache
 def _data(pattern: str, dtype: str, seed: int) -> Data:
     """A pattern for one argument: the same function for equal arguments, so that devices keep what it gives."""
-    make = _REALS[pattern] if dtypes.limits(dtype).unit_roundoff else partial(_integers, dtype=dtype)
+    make = _REALS[pattern] if dtypes.limits(dtype).unit_roundoff else partial(_integers, dtype)
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
-        return xp.asarray(make(shape, seed=seed))
+        return xp.asarray(make(shape, seed))
 
     return data
 
@@ -94,13 +94,14 @@ def _powers(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return powers
 
 
-def _integers(shape: tuple[int, ...], seed: int, dtype: str) -> np.ndarray[Any, Any]:
+def _integers(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     limits, kind = dtypes.limits(dtype), dtypes.value_type(dtype)
     lowest, largest = int(limits.lowest), int(limits.largest)
     if kind.itemsize == 8:  # whose limits no float holds
         lowest, largest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], kind)
-    return special[random_array(np, shape, "uint32", seed) % special.size]
+    chosen: np.ndarray[Any, Any] = special[random_array(np, shape, "uint32", seed) % special.size]
+    return chosen
 
 
 _REALS: dict[str, Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]] = dict(
