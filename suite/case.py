@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -42,6 +43,10 @@ EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
 
 
+REFUSED = "refused"
+"""The ``operation`` of a case that stands for one that is not described."""
+
+
 class Role(Enum):
     """What a kernel does with a buffer."""
 
@@ -68,14 +73,32 @@ class Tier(Enum):
     FULL = "full"
 
 
+def _whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` up, of Python's or NumPy's types."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A device array that a kernel receives as a pointer: row-major, ``dtype`` as NumPy names it."""
+    """A device array that a kernel receives as a pointer: row-major, ``dtype`` as NumPy names it.
+
+    ValueError where shape or type are none.
+    """
 
     role: Role
     shape: tuple[int, ...]
     dtype: str = "float32"
     data: Data = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, tuple) or not all(_whole(extent, 0) for extent in self.shape):
+            raise ValueError(f"an array of shape {self.shape!r}; expected a tuple of whole numbers from 0 up")
+        try:
+            too_large = self.nbytes > sys.maxsize
+        except TypeError as error:
+            raise ValueError(f"an array of dtype {self.dtype!r}: {error}; expected a type of NumPy, as text") from None
+        if too_large:
+            raise ValueError(f"an array of shape {self.shape} has {self.nbytes} bytes, more than can be addressed")
 
     @property
     def nbytes(self) -> int:
@@ -84,21 +107,33 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A kernel argument passed by value."""
+    """A kernel argument passed by value; ValueError where its type does not hold the value."""
 
     value: float
     dtype: str = "int32"
+
+    def __post_init__(self) -> None:
+        try:
+            value_of(self)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"a value {self.value!r} of dtype {self.dtype!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
     """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
 
-    Members are laid out as C++ does, each aligned to its own type.
+    Members are laid out as C++ does, each aligned to its own type. ValueError where they do not hold the values.
     """
 
     values: tuple[float, ...]
     members: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        try:
+            self.as_numpy()
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"a struct of {self.members!r} with the values {self.values!r}: {error}") from None
 
     def as_numpy(self) -> np.void:
         layout = np.dtype(list(self.members), align=True)
@@ -128,6 +163,11 @@ class Work:
     flops: int = 0
     peak_tflops: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in (("bytes", self.bytes), ("flops", self.flops)):
+            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
+                raise ValueError(f"work of {value!r} {name}; expected a number from 0 up")
+
     @property
     def claimed(self) -> bool:
         """Whether any work is claimed; without there is no peak to compare with."""
@@ -136,11 +176,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Grid in blocks, block in threads, dynamic shared memory in bytes."""
+    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name, extents in (("grid", self.grid), ("block", self.block)):
+            if not (isinstance(extents, tuple) and len(extents) == 3 and all(_whole(each, 1) for each in extents)):
+                raise ValueError(f"a launch with {name} {extents!r}; expected three whole numbers from 1 up")
+        if not _whole(self.shared_bytes, 0):
+            raise ValueError(f"a launch with shared_bytes {self.shared_bytes!r}; expected a whole number from 0 up")
 
     @property
     def threads_per_block(self) -> int:
@@ -215,9 +262,9 @@ class Case:
     ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
     together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
     that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
-    asks the record for it, of a benchmark test say: a case of a family without one is WRONG. ``tolerance`` is the
-    largest allowed ``max|out - ref| / max|ref|``, and 0 asks for equal bits. ``roof`` names the measured roof the case
-    is compared with. ``predicted`` has what a model expects of this case, by the name under which the run file
+    asks the record for it, of a benchmark test say: without one a case of a family is INCONCLUSIVE. ``tolerance`` is
+    the largest allowed ``max|out - ref| / max|ref|``, and 0 asks for equal bits. ``roof`` names the measured roof the
+    case is compared with. ``predicted`` has what a model expects of this case, by the name under which the run file
     reports it.
     """
 
@@ -241,6 +288,13 @@ class Case:
     def __post_init__(self) -> None:
         if not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+        given: tuple[object, ...] = self.arguments
+        for at, argument in enumerate(given):
+            if not isinstance(argument, Buffer | Scalar | Struct):
+                known = "In, Out, InOut, Temp or Value of peakgate.family, or a Buffer, Scalar or Struct"
+                raise ValueError(f"case {self.id}: argument {at} is {argument!r}; expected {known}")  # noqa: TRY004
+        if not (self.reference is None or isinstance(self.reference, tuple | Case) or callable(self.reference)):
+            raise ValueError(f"case {self.id}: its reference is {self.reference!r}; expected a function")
         if self.sequence and self.sequence[0].launch != self.launch:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
@@ -292,6 +346,28 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedCase:
+    """A case that is not described so that it could be run, by its id, and why not, in one line.
+
+    ``case`` is a stand-in with the id and nothing to run. ``whole``: it stands for all cases that its family did not
+    describe, whose ids are not known.
+    """
+
+    case: Case
+    reason: str
+    whole: bool = False
+
+    @staticmethod
+    def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
+        """Of the id ``family.name``; what an id may not have becomes ``_``."""
+        family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
+        stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
+        one = (1, 1, 1)
+        stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
+        return RefusedCase(stand_in, " ".join(reason.split()), whole)
+
+
+@dataclass(frozen=True, slots=True)
 class Sized:
     """How a stage's problem of a size is made.
 
@@ -308,7 +384,8 @@ class Sized:
 class Family:
     """A folder of kernels/ and how its stages are put to work.
 
-    ``cases(scale)`` yields every case of every stage at that scale. ``probes(case)`` yields small edge-size problems
+    ``cases(scale)`` yields every case of every stage at that scale, in place of one that cannot be described a
+    RefusedCase. ``probes(case)`` yields small edge-size problems
     that run the same build (same source, defines and block) through the same entry: they prove the case right
     where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
     pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
@@ -319,7 +396,7 @@ class Family:
     name: str
     summary: str
     stages: tuple[Stage, ...]
-    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    cases: Callable[[Scale], Iterator[Case | RefusedCase]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)

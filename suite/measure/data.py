@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
+from peakgate.common.places import defined_at, described, raised_at
 
 _MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 """How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
@@ -34,7 +35,13 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
     if data is None:
         return random_array(xp, buffer.shape, buffer.dtype, seed)
     if callable(data):
-        made = xp.asarray(data(xp, buffer.shape))
+        try:
+            made = xp.asarray(data(xp, buffer.shape))
+        except MemoryError:
+            raise
+        except Exception as error:
+            place = raised_at(error, Path(defined_at(data)).parent) or defined_at(data)
+            raise PeakgateError(f"input data: the function fails ({place}): {described(error)}") from error
         if made.shape != buffer.shape or not np.can_cast(made.dtype, buffer.dtype, "same_kind"):
             raise PeakgateError(
                 f"input data: the function gives {made.dtype} {made.shape}, expected {buffer.dtype} {buffer.shape}"
