@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from peakgate import dtypes
+from peakgate.common.errors import PeakgateError
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -48,6 +50,10 @@ EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
 
 
+REFUSED = "refused"
+"""The ``operation`` of a case that stands for one that is not described."""
+
+
 class Role(Enum):
     """What a kernel does with a buffer."""
 
@@ -74,11 +80,16 @@ class Tier(Enum):
     FULL = "full"
 
 
+def _whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` up, of Python's or NumPy's types."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A device array that a kernel receives as a pointer: row-major, ``shape`` in elements of type ``dtype``.
 
-    PeakgateError for a name that is no type of ``peakgate.dtypes``, and for rows of an odd number of half bytes.
+    ValueError where shape or type are none, and for rows of an odd number of half bytes.
     """
 
     role: Role
@@ -87,7 +98,14 @@ class Buffer:
     data: Data = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        dtypes.storage_shape(self.shape, self.dtype)
+        if not isinstance(self.shape, tuple) or not all(_whole(extent, 0) for extent in self.shape):
+            raise ValueError(f"an array of shape {self.shape!r}; expected a tuple of whole numbers from 0 up")
+        try:
+            too_large = self.nbytes > sys.maxsize
+        except PeakgateError as error:
+            raise ValueError(str(error)) from None
+        if too_large:
+            raise ValueError(f"an array of shape {self.shape} has {self.nbytes} bytes, more than can be addressed")
 
     @property
     def storage(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -102,29 +120,36 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A kernel argument passed by value."""
+    """A kernel argument passed by value; ValueError where its type does not hold the value."""
 
     value: float
     dtype: str = "int32"
 
     def __post_init__(self) -> None:
-        dtypes.scalar_type(self.dtype)
+        try:
+            value_of(self)
+        except (PeakgateError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"a value {self.value!r} of dtype {self.dtype!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
     """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
 
-    Members are laid out as C++ does, each aligned to its own type.
+    Members are laid out as C++ does, each aligned to its own type. ValueError where they do not hold the values.
     """
 
     values: tuple[float, ...]
     members: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        for _, dtype in self.members:
-            if dtype in dtypes.RAW:
-                dtypes.scalar_type(dtype)
+        try:
+            for _, dtype in self.members:
+                if dtype in dtypes.PACKED:
+                    dtypes.scalar_type(dtype)
+            self.as_numpy()
+        except (PeakgateError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"a struct of {self.members!r} with the values {self.values!r}: {error}") from None
 
     def as_numpy(self) -> np.void:
         layout = np.dtype([(name, dtypes.BITS.get(dtype, dtype)) for name, dtype in self.members], align=True)
@@ -155,6 +180,11 @@ class Work:
     flops: int = 0
     peak_tflops: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in (("bytes", self.bytes), ("flops", self.flops)):
+            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
+                raise ValueError(f"work of {value!r} {name}; expected a number from 0 up")
+
     @property
     def claimed(self) -> bool:
         """Whether any work is claimed; without there is no peak to compare with."""
@@ -163,11 +193,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Grid in blocks, block in threads, dynamic shared memory in bytes."""
+    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name, extents in (("grid", self.grid), ("block", self.block)):
+            if not (isinstance(extents, tuple) and len(extents) == 3 and all(_whole(each, 1) for each in extents)):
+                raise ValueError(f"a launch with {name} {extents!r}; expected three whole numbers from 1 up")
+        if not _whole(self.shared_bytes, 0):
+            raise ValueError(f"a launch with shared_bytes {self.shared_bytes!r}; expected a whole number from 0 up")
 
     @property
     def threads_per_block(self) -> int:
@@ -276,10 +313,17 @@ class Case:
         if not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
         if isinstance(self.tolerance, tuple) and len(self.tolerance) != len(self.outputs):
-            given = f"{len(self.tolerance)} tolerances"
             raise ValueError(
-                f"case {self.id}: {given}, expected a number or one for each of {len(self.outputs)} outputs"
+                f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
+                f"{len(self.outputs)} outputs"
             )
+        given: tuple[object, ...] = self.arguments
+        for at, argument in enumerate(given):
+            if not isinstance(argument, Buffer | Scalar | Struct):
+                known = "In, Out, InOut, Temp or Value of peakgate.family, or a Buffer, Scalar or Struct"
+                raise ValueError(f"case {self.id}: argument {at} is {argument!r}; expected {known}")  # noqa: TRY004
+        if not (self.reference is None or isinstance(self.reference, tuple | Case) or callable(self.reference)):
+            raise ValueError(f"case {self.id}: its reference is {self.reference!r}; expected a function")
         if self.sequence and self.sequence[0].launch != self.launch:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
@@ -352,6 +396,28 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedCase:
+    """A case that is not described so that it could be run, by its id, and why not, in one line.
+
+    ``case`` is a stand-in with the id and nothing to run. ``whole``: it stands for all cases that its family did not
+    describe, whose ids are not known.
+    """
+
+    case: Case
+    reason: str
+    whole: bool = False
+
+    @staticmethod
+    def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
+        """Of the id ``family.name``; what an id may not have becomes ``_``."""
+        family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
+        stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
+        one = (1, 1, 1)
+        stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
+        return RefusedCase(stand_in, " ".join(reason.split()), whole)
+
+
+@dataclass(frozen=True, slots=True)
 class Sized:
     """How a stage's problem of a size is made.
 
@@ -368,7 +434,8 @@ class Sized:
 class Family:
     """A folder of kernels/ and how its stages are put to work.
 
-    ``cases(scale)`` yields every case of every stage at that scale. ``probes(case)`` yields small edge-size problems
+    ``cases(scale)`` yields every case of every stage at that scale, in place of one that cannot be described a
+    RefusedCase. ``probes(case)`` yields small edge-size problems
     that run the same build (same source, defines and block) through the same entry: they prove the case right
     where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
     pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
@@ -379,7 +446,7 @@ class Family:
     name: str
     summary: str
     stages: tuple[Stage, ...]
-    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    cases: Callable[[Scale], Iterator[Case | RefusedCase]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)

@@ -23,6 +23,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -36,6 +37,7 @@ from peakgate.case import (
     Family,
     KernelLaunch,
     Launch,
+    RefusedCase,
     Role,
     Scalar,
     Scale,
@@ -44,6 +46,7 @@ from peakgate.case import (
     Tier,
     Work,
 )
+from peakgate.common.places import described, raised_at
 from peakgate.common.text import counted
 from peakgate.edges import accepted, chosen
 from peakgate.judge.correctness import unit_of_sums
@@ -222,15 +225,9 @@ def kernel(
     caller = inspect.currentframe()
     assert caller is not None
     assert caller.f_back is not None
-    folder = Path(caller.f_back.f_globals["__file__"]).parent
-    if bool(launches) == bool(grid and block):
-        raise ValueError(f"{source}: expected either grid and block, or launches=[launch(...), ...]")
-    if launches and (entry or shared_bytes or any(each.source for each in launches)):
-        raise ValueError(
-            f"{source}: each of its launches has an entry and shared_bytes of its own, all are in this file"
-        )
-    if not all(each.entry for each in launches):
-        raise ValueError(f"{source}: each of its launches names its kernel: launch('partial_sums', ...)")
+    file = Path(caller.f_back.f_globals["__file__"])
+    folder, called_at = file.parent, f"{file}:{caller.f_back.f_lineno}"
+    _refuse_contradictions(source, launches, shaped=bool(grid and block), alone=bool(entry or shared_bytes))
     first = launches[0] if launches else launch(entry, grid=grid, block=block, shared_bytes=shared_bytes)
     kernels = tuple(dict.fromkeys(each.entry for each in launches[1:] if each.entry != first.entry))
     stage = Stage(
@@ -247,22 +244,17 @@ def kernel(
     )
     macros = tuple((key, str(value)) for key, value in defines.items())
 
-    def expected(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-        assert callable(reference)
-        found = reference(xp, *inputs)
-        return found if isinstance(found, tuple | list) else (found,)
-
-    def magnitudes(xp: Any, inputs: Sequence[Array]) -> Sequence[Array | None]:
-        assert scale is not None
-        found = scale(xp, *inputs)
-        return found if isinstance(found, tuple | list) else (found,)
+    expected = _listed(reference) if callable(reference) else None
+    magnitudes = _listed(scale) if scale else None
 
     def case(size: Size, tier: Tier = Tier.FULL) -> Case:
         numbers = _numbers(size)
+        if not (callable(reference) or isinstance(reference, str | Sequence | LaunchOf)):
+            raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
         label = "x".join(map(str, numbers))
-        described = arguments(*numbers)
-        names = tuple(described) if isinstance(described, Mapping) else ()
-        listed = described.values() if isinstance(described, Mapping) else described
+        listed = arguments(*numbers)
+        names = tuple(listed) if isinstance(listed, Mapping) else ()
+        listed = tuple(listed.values() if isinstance(listed, Mapping) else listed)
         given = tuple(_in_folder(argument, folder, label) for argument in listed)
         shapes = [KernelLaunch(each.entry, each.shape(numbers), _positions(each, names, given)) for each in launches]
         made = Case(
@@ -278,7 +270,7 @@ def kernel(
             tolerance=_tolerances(given, tolerance, terms(*numbers) if callable(terms) else terms),
             tier=tier,
             sequence=tuple(shapes),
-            scale=magnitudes if scale else None,
+            scale=magnitudes,
             atol=atol,
             rtol=rtol,
         )
@@ -300,14 +292,18 @@ def kernel(
         sized = of_any_size()
         if sized is None:
             return tuple(edges)
-        taken = [size for size in map(_numbers, EDGES[dimensions]) if not isinstance(accepted(sized, size), str)]
+        usual = map(_numbers, EDGES.get(dimensions, ()))
+        taken = [size for size in usual if not isinstance(accepted(sized, size), str)]
         return tuple(taken) or tuple(_numbers(size) for size in chosen(sized).cases)
 
-    def cases(scale: Scale) -> Iterator[Case]:
-        if scale is Scale.BENCH:
-            yield from (case(size, Tier.GATE) for size in sizes)
+    def cases(scale: Scale) -> Iterator[Case | RefusedCase]:
+        tier = Tier.GATE if scale is Scale.BENCH else Tier.FULL
+        try:
+            wanted = tuple(sizes) if scale is Scale.BENCH else tuple(small_sizes) or probed()[-1:]
+        except Exception as error:
+            yield _refused(stage, sizes[0], error, called_at)
         else:
-            yield from (case(size) for size in tuple(small_sizes) or probed()[-1:])
+            yield from _each(partial(case, tier=tier), wanted, partial(_refused, stage, called_at=called_at))
 
     def probes(_: Case) -> Iterator[Case]:
         yield from (case(size) for size in probed())
@@ -320,7 +316,7 @@ def family(*kernels: Family, summary: str = "") -> Family:
     """The kernels of one folder as one family, in this order: the stages of a ladder, say."""
     members = {stage.name: each for each in kernels for stage in each.stages}
 
-    def cases(scale: Scale) -> Iterator[Case]:
+    def cases(scale: Scale) -> Iterator[Case | RefusedCase]:
         for each in kernels:
             yield from each.cases(scale)
 
@@ -332,6 +328,38 @@ def family(*kernels: Family, summary: str = "") -> Family:
 
     stages = tuple(stage for each in kernels for stage in each.stages)
     return Family(kernels[0].name, summary or counted(len(stages), "kernel"), stages, cases, probes, sized=sized)
+
+
+def _refuse_contradictions(source: str, launches: Sequence[LaunchOf], *, shaped: bool, alone: bool) -> None:
+    """ValueError where a kernel is given both as one launch and as several, or as neither."""
+    if bool(launches) == shaped:
+        raise ValueError(f"{source}: expected either grid and block, or launches=[launch(...), ...]")
+    if launches and (alone or any(each.source for each in launches)):
+        raise ValueError(
+            f"{source}: each of its launches has an entry and shared_bytes of its own, all are in this file"
+        )
+    if not all(each.entry for each in launches):
+        raise ValueError(f"{source}: each of its launches names its kernel: launch('partial_sums', ...)")
+
+
+def _each(
+    make: Callable[[Size], Case], sizes: Sequence[Size], refused: Callable[[Size, Exception], RefusedCase]
+) -> Iterator[Case | RefusedCase]:
+    """The case of each size, or what stands for it where it cannot be described."""
+    for size in sizes:
+        try:
+            made: Case | RefusedCase = make(size)
+        except Exception as error:
+            made = refused(size, error)
+        yield made
+
+
+def _refused(stage: Stage, size: Size, error: Exception, called_at: str) -> RefusedCase:
+    """What stands for a stage's case at a size; ``called_at``: the line that described its kernel."""
+    assert stage.source is not None
+    folder, label = stage.source.parent, "x".join(map(str, _numbers(size)))
+    where = raised_at(error, folder) or called_at
+    return RefusedCase.named(folder.name, f"{stage.name}-{label}", f"{where}: {described(error)}")
 
 
 def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:
@@ -381,8 +409,19 @@ def _numbers(size: Size) -> tuple[int, ...]:
 
 
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:
-    x, y, z = (*((numbers,) if isinstance(numbers, int) else numbers), 1, 1)[:3]
-    return x, y, z
+    given = tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
+    return cast("tuple[int, int, int]", (*given, 1, 1)[: max(3, len(given))])
+
+
+def _listed(function: Callable[..., Any]) -> Callable[[Any, Sequence[Array]], Sequence[Array]]:
+    """A function of a family's, of the array module and each input, as one of all inputs that gives a sequence."""
+
+    def evaluated(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+        found = function(xp, *inputs)
+        return found if isinstance(found, tuple | list) else (found,)
+
+    evaluated.__wrapped__ = function  # type: ignore[attr-defined]  # messages name the line of the family's function
+    return evaluated
 
 
 def _output_types(arguments: Sequence[Argument]) -> list[str]:

@@ -63,6 +63,7 @@ class TexelBuffer(Buffer):
     seen_as: Texture | Surface = Texture()
 
     def __post_init__(self) -> None:
+        Buffer.__post_init__(self)
         how = self.seen_as
         layers, dimensions = _split(self.shape, how)
         if self.dtype not in TYPES:

@@ -31,13 +31,18 @@ class Identity:
 
     ``operation`` names what the device or a library does instead, ``library`` which one and its version, None where
     nothing says that; ``contract`` is a digest of the rest (launch, arguments, inputs, work, tolerance, the
-    reference's outputs on the edge-size problems).
+    reference's outputs on the edge-size problems), empty where the side does not describe the case.
     """
 
     code: str | None
     contract: str
     operation: str | None = None
     library: str | None = None
+
+    @property
+    def described(self) -> bool:
+        """Whether the side describes it so that it could be run."""
+        return bool(self.contract)
 
     @property
     def builds(self) -> bool:

@@ -253,7 +253,9 @@ class _Experiment:
         """The cases that a process leaves open, and whether it met a wrong one, which may be why."""
         reported = self._verdicts(process)
         wrong = any(verdict in FAULTY for verdict in reported.values())
-        return [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE], wrong
+        unbuilt = {*self._record.plan.broken, *self._record.plan.lost}
+        open_ones = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
+        return [case for case in open_ones if case not in unbuilt], wrong
 
     def _verdicts(self, process: Process) -> dict[str, Verdict]:
         """What a process says of the cases it could not time."""

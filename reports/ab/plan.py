@@ -14,8 +14,8 @@ class Plan:
     """Every case of either side, by what is done with it.
 
     ``measured`` may differ between the sides; ``sentinels`` are the same on both and measured all the same;
-    ``unchanged`` are not measured, with what is equal of them. ``mended`` build in head alone, ``broken`` in base alone
-    or nowhere.
+    ``unchanged`` are not measured, with what is equal of them. ``mended`` build in head alone, ``lost`` in base alone,
+    ``broken`` nowhere.
     """
 
     measured: tuple[str, ...] = ()
@@ -25,6 +25,7 @@ class Plan:
     base_only: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def timed(self) -> tuple[str, ...]:
@@ -34,7 +35,7 @@ class Plan:
     @property
     def head_runs(self) -> tuple[str, ...]:
         """What head is proven on: also what only it has, and what it cannot build, for the compiler's line."""
-        return (*self.timed, *self.head_only, *self.broken, *self.mended)
+        return (*self.timed, *self.head_only, *self.broken, *self.lost, *self.mended)
 
 
 def plan(
@@ -65,8 +66,9 @@ def plan(
         sentinels=tuple(watched),
         unchanged={case: equal for case, equal in same.items() if case not in watched},
         head_only=tuple(case for case in after if case not in before),
-        base_only=tuple(case for case in before if case not in after),
-        broken=tuple(case for case in both if not after[case].builds),
+        base_only=tuple(case for case in before if case not in after and before[case].described),
+        broken=tuple(case for case in both if not after[case].builds and not before[case].builds),
+        lost=tuple(case for case in both if not after[case].builds and before[case].builds),
         mended=tuple(case for case in both if after[case].builds and not before[case].builds),
     )
 
@@ -75,7 +77,10 @@ def reasons(planned: Plan, base: Code, head: Code) -> dict[str, str]:
     """Why each case is measured or listed, in words; the unchanged are left out."""
     reported = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
     reported |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
-    reported |= dict.fromkeys(planned.broken, "does not build in head: WRONG")
+    refused = [case for case in planned.head_only if not head[case].described]
+    reported |= dict.fromkeys(refused, "not described in head: INCONCLUSIVE")
+    reported |= dict.fromkeys(planned.lost, "builds in base, not in head: MISSING")
+    reported |= dict.fromkeys(planned.broken, "builds on neither side: INCONCLUSIVE")
     reported |= dict.fromkeys(planned.mended, "builds in head, not in base: NEW")
     reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
     for case in planned.measured:

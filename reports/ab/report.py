@@ -53,7 +53,8 @@ def _rows(record: Record) -> list[Row]:
     rows += [Row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
     rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
     rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
-    rows += [_head_alone(record, case, "") for case in plan.broken]
+    rows += [_unbuilt(record, case, Judgement(Verdict.INCONCLUSIVE, "builds on neither side")) for case in plan.broken]
+    rows += [_unbuilt(record, case, Judgement(Verdict.MISSING, "builds in base, not in head")) for case in plan.lost]
     return rows
 
 
@@ -154,16 +155,25 @@ def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Ju
 
 
 def _head_alone(record: Record, case: str, why: str) -> Row:
-    """A case without a partner in base: proven and timed once in head, or wrong; no ``why``: it does not build."""
+    """A case without a partner in base: proven and timed once in head, or wrong."""
     wrong = _faulty(record, Side.HEAD, case)
-    if wrong is not None or not why:
-        return Row(case, wrong or Judgement(Verdict.WRONG, "does not build"))
+    if wrong is not None:
+        return Row(case, wrong)
     result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
     if result is None:
         reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
         return Row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
     return Row(
         case, Judgement(Verdict.NEW, f"{why}, right in head"), new=result, new_time_us=result.time_us, new_sessions=1
+    )
+
+
+def _unbuilt(record: Record, case: str, judgement: Judgement) -> Row:
+    """A case that head cannot run, judged so; its run in head says why."""
+    wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
+    reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
+    return Row(
+        case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
     )
 
 

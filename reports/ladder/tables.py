@@ -51,7 +51,7 @@ def show(run: Run, listed: Sequence[Family]) -> Shown:
         raise PeakgateError(f"{run.path}: emulated times are no figures; name a run of a GPU")
     timed, entries = {}, {}
     for family in listed:
-        cases = list(family.cases(Scale.BENCH))
+        cases = [case for case in family.cases(Scale.BENCH) if isinstance(case, Case)]
         timed[family.name] = tuple((case, run.cases[case.id]) for case in cases if case.id in run.cases)
         entries[family.name] = tuple(_entry(stage, family, cases, run) for stage in family.stages)
     absent = [name for name, found in timed.items() if not found]

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     DELETED = "run deleted"
     FORGED = "run that cannot be trusted"
     LINK = "symbolic link"
+    REPOSITORY = "nested repository"
     CONTRACT = "contract changed"
     CASE_DROPPED = "case dropped"
     REVIEW = "for review"
@@ -85,13 +86,18 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that differs between two trees: git's status letter, path, whether it is a link, both contents' ids."""
+    """A file that differs between two trees: git's status letter, path, whether it is a link, both contents' ids.
+
+    ``repository``: it is, or was, a submodule, or an untracked folder that is a repository of its own. Its files are in
+    neither tree.
+    """
 
     state: str
     path: str
     link: bool
     before: str
     after: str
+    repository: bool = False
 
 
 REVIEWED = (
@@ -124,7 +130,7 @@ def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, flo
 
 
 def run_changes(files: Iterable[FileChange]) -> list[Change]:
-    """Saved runs that were edited or deleted, and links among the baselines; paths are below baselines.
+    """Saved runs that were edited or deleted, links and nested repositories among the baselines; paths below these.
 
     A run is a file below ``<gpu>/runs/``. A renamed one is deleted and added; added ones need no word.
     """
@@ -132,12 +138,25 @@ def run_changes(files: Iterable[FileChange]) -> list[Change]:
     for file in sorted(files, key=lambda each: each.path):
         gpu, _, inside = file.path.partition("/")
         folder, _, name = inside.partition("/")
-        if file.link:
-            found.append(Change(gpu if inside else "", Kind.LINK, RUN, inside or gpu, file.before, file.after))
+        if file.link or file.repository:
+            kind = Kind.LINK if file.link else Kind.REPOSITORY
+            found.append(Change(gpu if inside else "", kind, RUN, inside or gpu, file.before, file.after))
         elif folder == "runs" and name and file.state != "A":
             kind = Kind.DELETED if file.state == "D" else Kind.EDITED
             found.append(Change(gpu, kind, RUN, name, file.before, file.after))
     return found
+
+
+def repository_changes(files: Iterable[FileChange], kernels: Collection[str]) -> list[Change]:
+    """Nested repositories in, or around, the folder of kernels: contracts of the cases in them cannot be compared.
+
+    ``kernels`` are the folder's names, one more where it is a link.
+    """
+    return [
+        Change("", Kind.REPOSITORY, RUN, file.path, file.before, file.after)
+        for file in sorted(files, key=lambda each: each.path)
+        if file.repository and any(_within(file.path, name) or _within(name, file.path) for name in kernels)
+    ]
 
 
 def contract_changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> list[Change]:
@@ -162,7 +181,7 @@ def reviewed_changes(files: Iterable[FileChange], baselines: str, benchmarks: Co
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
-        named |= any(file.path == place or file.path.startswith(f"{place}/") for place in benchmarks)
+        named |= any(_within(file.path, place) for place in benchmarks)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(Change("", Kind.REVIEW, "file", file.path, file.before, file.after))
     return found
@@ -179,6 +198,10 @@ def rule(changes: Sequence[Change], acknowledgements: Sequence[Acknowledgement])
         review=tuple(change for change in changes if change.kind is Kind.REVIEW),
         idle=tuple(each for each in acknowledgements if each.key not in used),
     )
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _judged_already(inside: str) -> bool:

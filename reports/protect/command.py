@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,7 @@ from peakgate.verdict import ExitCode
 
 FLOORS = "floors.toml"
 
-LINK_MODE = "120000"
+LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
 TIMEOUT_S = 300.0
 Contracts = Mapping[str, Mapping[str, Any]]
@@ -43,8 +44,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = verb_parser(
         verb,
         "List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
-        "dropped, saved runs edited, deleted or forged, links, and changed contracts of cases fail, unless an "
-        "acknowledgement names the exact old and new value. Files of the judge itself are listed for review.",
+        "dropped, saved runs edited, deleted or forged, links, nested repositories among baselines and kernels, and "
+        "changed contracts of cases fail, unless an acknowledgement names the exact old and new value. Files of the "
+        "judge itself are listed for review.",
         "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
     )
     parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
@@ -75,7 +77,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     inside = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
-        found += _contract_changes(options.base, commit, root)
+        found += _contract_changes(options.base, commit, root, files)
     found += changes.reviewed_changes(files, name, _benchmarks(root))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
@@ -142,7 +144,7 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.C
     found = []
     for file in files:
         gpu, _, inside = file.path.partition("/")
-        if file.state != "A" or file.link or not inside.startswith("runs/"):
+        if file.state != "A" or file.link or file.repository or not inside.startswith("runs/"):
             continue
         try:
             load_run(folder / file.path)
@@ -153,22 +155,22 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.C
     return found
 
 
-def _contract_changes(ref: str, commit: str, root: Path) -> list[changes.Change]:
+def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileChange]) -> list[changes.Change]:
     """What the change does to the contracts of known cases; nothing in a repository without a project at its root."""
     project = config.find(root)
     if project is None or not project.kernels.is_dir():
         return []
+    as_written = os.path.relpath(project.kernels, root)
+    nested = changes.repository_changes(files, (as_written, os.path.relpath(project.kernels.resolve(), root.resolve())))
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "base"
         git.export(commit, root, copy)
         within = project.root.resolve().relative_to(root.resolve())
-        if (
-            config.find(copy / within) is None
-            or not (copy / project.kernels.resolve().relative_to(root.resolve())).is_dir()
-        ):
-            return []
+        base = config.find(copy / within)
+        if base is None or not base.kernels.is_dir():
+            return nested
         before = contracts(copy / within, ref)
-        return changes.contract_changes(before, contracts(project.root, "the working tree"))
+        return nested + changes.contract_changes(before, contracts(project.root, "the working tree"))
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
@@ -214,17 +216,21 @@ def _lines(ruling: changes.Ruling, base: str) -> list[str]:
 def changed_files(commit: str, root: Path) -> list[FileChange]:
     """Files that differ between ``commit`` and the working tree at ``root``, untracked ones included; paths from it.
 
-    A renamed file is a deleted and an added one. Contents are named by the first digits of git's hash of them.
+    A renamed file is a deleted and an added one. Contents are named by the first digits of git's hash of them, a
+    submodule by those of its commit, "repository" where that is not committed.
     """
-    how = ("--raw", "--no-renames", "--no-ext-diff", "--abbrev=40", "-z")
+    how = ("--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "--abbrev=40", "-z")
     fields = _text(root, "diff", *how, commit, "--").split("\0")[:-1]
     found = []
     for about, path in zip(fields[::2], fields[1::2], strict=True):
-        _, mode, before, _, state = about.removeprefix(":").split(" ")
-        found.append(_change(root, state[0], path, mode == LINK_MODE, before))
+        old_mode, mode, before, after, state = about.removeprefix(":").split(" ")
+        repository = REPOSITORY_MODE in (old_mode, mode)
+        found.append(FileChange(state[0], path, mode == LINK_MODE, before, after, repository))
     untracked = _text(root, "ls-files", "--others", "--exclude-standard", "-z").split("\0")[:-1]
-    found += [_change(root, "A", path, (root / path).is_symlink(), "") for path in untracked]
-    return found
+    for path in untracked:  # of a nested repository git names the folder alone, with a slash
+        link, repository = (root / path).is_symlink(), path.endswith("/")
+        found.append(FileChange("A", path.removesuffix("/"), link, "", "", repository))
+    return [_named(root, file) for file in found]
 
 
 def files_then(commit: str, folder: Path) -> list[str]:
@@ -259,12 +265,20 @@ def contracts(tree: Path, name: str) -> Contracts:
     return found
 
 
-def _change(root: Path, state: str, path: str, link: bool, before: str) -> FileChange:
-    after = NONE
-    if state != "D":
-        after = "link" if link else _blob_id((root / path).read_bytes())
-    known = before.strip("0")
-    return FileChange(state, path, link, before[:ID_DIGITS] if known else NONE, after)
+def _named(root: Path, file: FileChange) -> FileChange:
+    """The file with its ids as reports have them, from those that git gives: zeros, or nothing, for none."""
+    if file.state == "D":
+        after = NONE
+    elif file.repository and (root / file.path).is_dir():
+        after = _id(file.after) or "repository"
+    else:
+        after = "link" if file.link else _blob_id((root / file.path).read_bytes())
+    return replace(file, before=_id(file.before) or NONE, after=after)
+
+
+def _id(name: str) -> str:
+    """The first digits of the name git gives to an object; empty for the name of none, all zeros."""
+    return name[:ID_DIGITS] if name.strip("0") else ""
 
 
 def _blob_id(content: bytes) -> str:

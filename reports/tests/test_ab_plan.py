@@ -75,12 +75,12 @@ def test_unchanged_cases_are_measured_when_asked_for() -> None:
 
 
 def test_new_missing_broken_and_mended_cases_are_kept_apart() -> None:
-    before = coded({"x.same": "1", "x.gone": "1", "x.broke": "1", "x.mended": None})
-    after = coded({"x.same": "2", "x.new": "1", "x.broke": None, "x.mended": "1"})
+    before = coded({"x.same": "1", "x.gone": "1", "x.broke": "1", "x.mended": None, "x.never": None})
+    after = coded({"x.same": "2", "x.new": "1", "x.broke": None, "x.mended": "1", "x.never": None})
     planned = plan(before, after, sentinels=0, durations_us={})
     assert (planned.measured, planned.head_only, planned.base_only) == (("x.same",), ("x.new",), ("x.gone",))
-    assert (planned.broken, planned.mended) == (("x.broke",), ("x.mended",))
-    assert planned.head_runs == ("x.same", "x.new", "x.broke", "x.mended")
+    assert (planned.lost, planned.broken, planned.mended) == (("x.broke",), ("x.never",), ("x.mended",))
+    assert planned.head_runs == ("x.same", "x.new", "x.never", "x.broke", "x.mended")
 
 
 def test_only_chosen_cases_are_planned() -> None:

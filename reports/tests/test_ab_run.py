@@ -91,17 +91,43 @@ def test_new_missing_wrong_and_unbuildable_cases_are_told(tmp_path: Path) -> Non
     head = FakeSide(
         codes | {broken: None, wrong: "changed"},
         {**LADDER, added: 50.0},
-        refused={broken: ("WRONG", "transpose/smem.cu:7: expected a ;"), wrong: ("WRONG", "output 0 [3] is 7, not 8")},
+        refused={broken: ("INCONCLUSIVE", "does not build: smem.cu:7"), wrong: ("WRONG", "output 0 [3] is 7, not 8")},
     )
     assert ab(tmp_path, base, head) == 1
     assert row(tmp_path, added)["verdict"] == "NEW"
     assert row(tmp_path, gone)["verdict"] == "MISSING"
     assert (row(tmp_path, broken)["verdict"], row(tmp_path, broken)["reason"]) == (
-        "WRONG",
-        "transpose/smem.cu:7: expected a ;",
+        "MISSING",
+        "builds in base, not in head; does not build: smem.cu:7",
     )
     assert row(tmp_path, wrong)["reason"] == "output 0 [3] is 7, not 8"
     assert all(wrong not in cases and broken not in cases for _, kind, *cases in ran(tmp_path) if kind == "repeat")
+
+
+def test_what_builds_on_neither_side_is_undecided_and_proven_no_second_time(tmp_path: Path) -> None:
+    codes: dict[str, str | None] = {**dict.fromkeys(LADDER, "same"), SMEM: None}
+    refused = {SMEM: ("INCONCLUSIVE", "does not build: smem.cu:7")}
+    assert ab(tmp_path, FakeSide(codes, refused=refused), FakeSide(codes, refused=refused), "--sentinels", "0") == 3
+    assert row(tmp_path, SMEM)["verdict"] == "INCONCLUSIVE"
+    assert [cases for _, _, *cases in ran(tmp_path)] == [[SMEM]]
+
+
+def test_a_family_that_only_head_describes_is_new_and_one_that_only_base_describes_is_missing(tmp_path: Path) -> None:
+    """A side that does not describe a family has one case with neither code nor contract in place of all of its."""
+    rest = [case for case in LADDER if case != SMEM]
+    undescribed = "transpose.family.py"
+    without = FakeSide(
+        {**dict.fromkeys(rest, "same"), undescribed: None},
+        contracts={undescribed: ""},
+        refused={undescribed: ("INCONCLUSIVE", "transpose/family.py:3: NameError: name 'x' is not defined")},
+    )
+    assert ab(tmp_path, without, FakeSide()) == 0
+    assert row(tmp_path, SMEM)["verdict"] == "NEW"
+    assert undescribed not in {row["case"] for row in reported(tmp_path)["rows"]}
+    assert ab(tmp_path, FakeSide(), without) == 1
+    assert row(tmp_path, SMEM)["verdict"] == "MISSING"
+    assert row(tmp_path, undescribed)["verdict"] == "INCONCLUSIVE"
+    assert "family.py:3" in row(tmp_path, undescribed)["reason"]
 
 
 def test_equal_machine_code_under_another_contract_is_measured(tmp_path: Path) -> None:

@@ -94,6 +94,77 @@ def test_baselines_that_are_gone_altogether_fail(gpu: Path, capsys: Captured) ->
     assert (reported.count("floor dropped"), reported.count("run deleted")) == (2, 2)
 
 
+def submodule(path: str) -> None:
+    """Add a submodule at ``path``: a repository with one commit, beside the one at hand."""
+    git("init", "-q", "../library")
+    git("-C", "../library", "commit", "-q", "--allow-empty", "-m", "library")
+    git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../library", path)
+
+
+@pytest.fixture
+def repository(gpu: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The repository of ``gpu``, in a folder that has a neighbour of its own."""
+    moved = gpu.parents[1] / "repository"
+    moved.mkdir()
+    for path in [path for path in moved.parent.iterdir() if path != moved]:
+        path.rename(moved / path.name)
+    monkeypatch.chdir(moved)
+    return moved
+
+
+def test_submodules_and_nested_repositories_elsewhere_are_harmless(repository: Path) -> None:
+    submodule("third_party/library")
+    git("init", "-q", "nested")
+    git("init", "-q", "scratch/deep")
+    (repository / "nested" / "file").write_text("")
+    (repository / "folder_link").symlink_to(repository / "third_party", target_is_directory=True)
+    assert main(["protect", "--base", "base"]) == 0
+    git("add", "third_party", "folder_link")
+    git("commit", "-q", "-m", "a submodule")
+    assert main(["protect", "--base", "base"]) == 0
+    git("mv", "third_party/library", "moved")
+    assert main(["protect", "--base", "HEAD"]) == 0
+    git("-C", "moved", "commit", "-q", "--allow-empty", "-m", "newer")
+    (repository / "moved" / "untracked").write_text("")
+    assert main(["protect", "--base", "HEAD"]) == 0
+    git("rm", "-q", "-f", "moved")
+    assert main(["protect", "--base", "HEAD"]) == 0
+
+
+@pytest.mark.parametrize("ignore", ["none", "all"])
+def test_a_submodule_among_the_baselines_fails_until_it_is_acknowledged(
+    repository: Path, capsys: Captured, ignore: str
+) -> None:
+    submodule("baselines/nvidia-h200/runs/more")
+    git("config", "-f", ".gitmodules", "submodule.baselines/nvidia-h200/runs/more.ignore", ignore)
+    git("commit", "-q", "-a", "-m", "a submodule")
+    assert main(["protect", "--base", "base"]) == 1
+    (line, _) = capsys.readouterr().out.splitlines()
+    assert line.startswith("nvidia-h200: nested repository: runs/more: none to ")
+    entry = f'run = "runs/more"\nfrom = "none"\nto = "{line.rpartition(" ")[2]}"\nreason = "old"\nexpires = {SOON}'
+    acknowledge(repository / "baselines" / "nvidia-h200", entry)
+    assert main(["protect", "--base", "base"]) == 0
+
+
+@pytest.mark.parametrize("place", ["baselines", "baselines/nvidia-h200/runs/new", "kernels/new", "kernels"])
+def test_an_untracked_repository_where_baselines_or_kernels_are_fails(
+    repository: Path, capsys: Captured, place: str
+) -> None:
+    (repository / "peakgate.toml").write_text("")
+    (repository / "kernels" / "some").mkdir(parents=True)
+    if place == "baselines":
+        git("rm", "-q", "-r", "baselines")
+    git("init", "-q", place)
+    if place == "kernels":
+        (repository / "kernels" / "file").write_text("")
+    git("add", "peakgate.toml")
+    git("commit", "-q", "-m", "a project")
+    assert main(["protect", "--base", "HEAD"]) == 1
+    assert f"nested repository: {place.removeprefix('baselines/nvidia-h200/')}: none to repository" in (
+        capsys.readouterr().out
+    )
+
+
 def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path, capsys: Captured) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.8}))
     blob = hashed(gpu / "runs" / "one.json")

@@ -80,11 +80,6 @@ class Cubin:
 class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
 
-    @property
-    def undecided(self) -> bool:
-        """Whether an include is in no folder: then nothing is known of the kernel, not even that it is wrong."""
-        return bool(_MISSING_FILE.search(str(self)))
-
 
 def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
     """The file and every file it includes from its own folder or an include folder, in the order of first mention."""

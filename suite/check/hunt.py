@@ -12,7 +12,7 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
-from peakgate.check.lane import DIED, Finding, builds, check_case
+from peakgate.check.lane import DIED, Finding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, Report
 from peakgate.common.errors import PeakgateError
@@ -42,7 +42,12 @@ class Hunted:
 
 
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
-    """The mutants of all files of the stages that ``-k text`` selects; the kernels' files of no stage."""
+    """The mutants of all files of the stages that ``-k text`` selects; the kernels' files of no stage.
+
+    PeakgateError where a family does not describe its cases: what they would catch is not known.
+    """
+    for each in refused(text):
+        raise PeakgateError(each.reason)
     used = {path for _, sources in _builds_and_sources(text, config.current().root) for path in sources}
     files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
     found = [

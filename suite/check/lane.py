@@ -17,9 +17,11 @@ from pathlib import Path
 import numpy as np
 from peakgate import emulator
 from peakgate.build.sources import read_sources
-from peakgate.case import Case, Sized
+from peakgate.case import Array, Case, RefusedCase, Scale, Sized
 from peakgate.check.workers import Report
 from peakgate.common.errors import PeakgateError
+from peakgate.common.places import described, raised_at
+from peakgate.common.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
@@ -27,7 +29,7 @@ from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.judge.correctness import check
 from peakgate.project import catalogue, config
-from peakgate.project.catalogue import kernel_name, problems, without_problems
+from peakgate.project.catalogue import kernel_name
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
@@ -67,7 +69,7 @@ class BuildKey:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What came of a build. ``skipped`` says why the emulator is not for it, ``broken`` why it does not compile.
+    """What came of a build. ``skipped`` says why the emulator is not for it, ``broken`` what could not be run, and why.
 
     ``sizes`` has the size of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers.
     ``refused`` has the chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was
@@ -103,19 +105,46 @@ def schedules(count: int) -> tuple[int, ...]:
 def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
     """The problems of every build of which ``-k text`` selects a small case: of one family file, or of the project.
 
-    Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize.
+    Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize. What is
+    not described is left to ``refused``.
     """
-    every = _builds(text, family_file, config.current().root)
+    every, _ = _builds(text, family_file, config.current().root)
     return {key: (*build.given, *build.chosen.cases.values()) for key, build in every.items()}
 
 
+def refused(text: str = "", family_file: Path | None = None) -> Sequence[RefusedCase]:
+    """What the families do not describe of the small problems that ``builds`` takes."""
+    return _builds(text, family_file, config.current().root)[1]
+
+
 @lru_cache(maxsize=1)
-def _builds(text: str, family_file: Path | None, root: Path) -> dict[BuildKey, _Build]:  # noqa: ARG001  (a key)
-    listed = None if family_file is None else [catalogue.family_at(family_file)]
+def _builds(
+    text: str,
+    family_file: Path | None,
+    root: Path,  # noqa: ARG001  (a key)
+) -> tuple[dict[BuildKey, _Build], list[RefusedCase]]:
+    found = catalogue.described_problems(text, family_file)
     grouped: dict[BuildKey, list[Case]] = {}
-    for case in problems(text, listed):
+    for case in found.cases:
         grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
-    return {key: _with_chosen(tuple(found), catalogue.sized(found[0], listed)) for key, found in grouped.items()}
+    made: dict[BuildKey, _Build] = {}
+    not_described = list(found.refused)
+    for key, cases in grouped.items():
+        made[key] = _Build(tuple(cases))
+        try:
+            made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
+        except Exception as error:  # the family's own functions, at sizes that it did not choose
+            reason = f"no sizes can be chosen: {_of_family(cases[0], error)}; give it edges"
+            not_described.append(catalogue.refused_as(cases[0], reason))
+    return made, not_described
+
+
+def _of_family(case: Case, error: Exception) -> str:
+    """An error of a family's function in one line, with its place."""
+    if isinstance(error, PeakgateError):
+        return str(error)
+    where = raised_at(error, case.stage.source.parent if case.stage.source else None)
+    return f"{where}: {described(error)}" if where else described(error)
 
 
 def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Build:
@@ -127,10 +156,17 @@ def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Build:
 
 
 def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:
-    """A report of each kernel that has nothing small to run; none where ``text`` selects among those that have."""
-    listed = None if family_file is None else [catalogue.family_at(family_file)]
+    """A report of each case that is not described, at either scale, and of each kernel that has nothing small to run.
+
+    None of the latter where ``text`` selects among those that have.
+    """
+    selects, measured = selector(text), catalogue.described(Scale.BENCH, file=family_file)
+    missing = [*refused(text, family_file), *(each for each in measured.refused if selects(each.case.id))]
+    reports = {each.case.id: BuildReport(kernel_name(each.case), 0, broken=each.reason) for each in missing}
+    small = catalogue.described(Scale.SMALL, file=family_file)
+    without = [] if text or small.refused else catalogue.without_problems(small.cases, measured.cases)
     reason = "no small problem: give it small_sizes, or edges"
-    return [BuildReport(name, 0, skipped=reason) for name in ([] if text else without_problems(listed))]
+    return [*reports.values(), *(BuildReport(name, 0, skipped=reason) for name in without)]
 
 
 def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
@@ -159,17 +195,34 @@ def check_build(
     search_s: float = 0.0,
 ) -> BuildReport:
     """Check a build that ``builds`` lists; a task for a worker. ``search_s``: how long other sizes are tried."""
-    build = _builds(text, family_file, config.current().root)[key]
+    build = _builds(text, family_file, config.current().root)[0][key]
     found = check_cases(build.given, orders, report, nonfinite=nonfinite)
     if build.sized is None or found.skipped or found.broken:
         return found
-    numbers = " x ".join(build.sized.names)
+    try:
+        return _with_sizes(build, build.sized, found, orders, report, nonfinite=nonfinite, search_s=search_s)
+    except Exception as error:  # the family's own functions, at sizes that it did not choose
+        return replace(found, broken=f"no sizes can be chosen: {_of_family(build.given[0], error)}")
+
+
+def _with_sizes(
+    build: _Build,
+    sized: Sized,
+    found: BuildReport,
+    orders: Sequence[int],
+    report: Report,
+    *,
+    nonfinite: bool,
+    search_s: float,
+) -> BuildReport:
+    """The report with the chosen sizes, and those that are searched."""
+    numbers = " x ".join(sized.names)
     refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
     found = replace(found, numbers=numbers, refused=refused)
     found = _continued(found, build.chosen.cases.values(), CHOSEN_LIMIT_S, orders[:1], report, nonfinite=nonfinite)
     if search_s:
         known, ends = {*found.sizes.values(), *found.refused}, time.monotonic() + search_s
-        others = (case for case in searched(build.sized, seed=0) if case.size not in known)
+        others = (case for case in searched(sized, seed=0) if case.size not in known)
         in_time = takewhile(lambda _: time.monotonic() < ends, others)
         found = _continued(found, in_time, inf, orders[:1], report, nonfinite=nonfinite)
     return found
@@ -200,7 +253,7 @@ def _continued(
             problems=before.problems + more.problems,
             launches=before.launches + more.launches,
             findings=before.findings + more.findings,
-            broken=more.broken,
+            broken=before.broken or more.broken,
             sizes={**before.sizes, **more.sizes},
         )
     return before
@@ -215,6 +268,7 @@ def check_cases(
         return BuildReport(kernel, len(cases), skipped=reason)
     found: list[Finding] = []
     launches = 0
+    broken: str | None = None
     load = cache(emulator.load)
     for case in cases:
         report(case.id)
@@ -226,9 +280,13 @@ def check_cases(
             return BuildReport(
                 kernel, len(cases), broken=f"{case.id}: no room in memory ({error}); check smaller sizes"
             )
+        except PeakgateError as error:
+            broken = broken or str(error)
+            continue
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]
-    return BuildReport(kernel, len(cases), launches, tuple(found), sizes={case.id: case.size for case in cases})
+    sizes = {case.id: case.size for case in cases}
+    return BuildReport(kernel, len(cases), launches, tuple(found), broken=broken, sizes=sizes)
 
 
 def check_case(
@@ -241,28 +299,31 @@ def check_case(
 ) -> list[list[Finding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
-    KernelBuildError when the kernel does not compile.
+    KernelBuildError when the kernel does not compile, PeakgateError when the case is not described so that it can run.
     """
     launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
     launched: list[list[Finding]] = []
+    wanted: Expected | None = None
+    undecided: PeakgateError | None = None
     try:
         wanted = expected(np, launchable, CpuLaunchable)
     except ReferenceFault as fault:
         return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
+    except PeakgateError as error:
+        undecided = error  # a defect shows without a reference too
     for order in orders:
         try:
             launchable.run(order)
         except KernelFault as fault:
             launched.append(_findings(case, order, fault))
             break
-        try:
-            result = check(np, case, computed(np, launchable), wanted)
-        except ValueError as error:
-            raise PeakgateError(f"{error}; correct the reference") from error
-        if result.mismatch is not None:
+        result = None if wanted is None else check(np, case, computed(np, launchable), wanted)
+        if result is not None and result.mismatch is not None:
             launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
             break
         launched.append([])
+    if undecided is not None and not any(launched):
+        raise undecided
     return launched
 
 

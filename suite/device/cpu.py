@@ -14,6 +14,7 @@ import numpy as np
 from peakgate import emulator
 from peakgate.build.cubin import Resources
 from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
+from peakgate.common.errors import PeakgateError
 from peakgate.device.interface import POISON, Device, DeviceKind, KernelCrash, KernelFault, KernelTimeout
 from peakgate.emulator.defects import DefectKind
 from peakgate.judge.metrics import Peaks
@@ -144,8 +145,13 @@ class CpuLaunchable:
         KernelFault says what the emulator saw in the first that is not right; its cause has it as data.
         """
         if not self._kernels:
-            assert self.case.stage.operation is not None
-            _OPERATIONS[self.case.stage.operation](self._values)
+            operation = _OPERATIONS.get(self.case.stage.operation or "")
+            if operation is None:
+                known = ", ".join(_OPERATIONS)
+                raise PeakgateError(
+                    f"{self.case.id}: no operation is named {self.case.stage.operation!r}; expected one of {known}"
+                )
+            operation(self._values)
             return
         taken = Counter(at for each in self.case.launches for at in each.takes)
         buffers = dict(self._buffers()) if self._nonfinite else {}

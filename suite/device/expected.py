@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any, cast
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Reference
 from peakgate.common.errors import PeakgateError
+from peakgate.common.places import defined_at, described, raised_at
 from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
+from peakgate.edges import RefusedSize
 from peakgate.judge.correctness import Expected, unit_of_sums
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
 from peakgate.measure.data import saved_array
@@ -22,18 +23,6 @@ OTHER_POISON = 0xA5
 
 
 _WIDE = {"f": "float64", "c": "complex128"}
-
-PYTHON_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    TypeError,
-    ValueError,
-)
-"""What a mistake in a reference function raises. A lack of memory and a fault of the device are others."""
 
 
 class ReferenceFault(KernelFault):
@@ -46,7 +35,7 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     A reference function gets its inputs in float64 (complex128), where the case allows rounding; where it asks for
     equal values, as they are. ``prepare`` puts a reference kernel's arguments in place, with the same data as the
     launchable's. Raises ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved
-    array does not fit, or the function raises an error of Python.
+    array does not fit, or the function fails or gives anything but one array of the right shape for each output.
     """
     case = launchable.case
     if case.reference is None:
@@ -84,15 +73,17 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     def evaluated(given: Sequence[Array], function: Callable[..., Any] = reference) -> Any:
         try:
             return function(xp, given)
-        except PYTHON_ERRORS as error:
+        except (PeakgateError, RefusedSize, KernelFault, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
             raise PeakgateError(_failing(case, given, error)) from error
 
     if case.exact:
-        return Expected(evaluated(inputs))
+        return Expected(_fitting(case, evaluated(inputs)))
     try:
-        values = evaluated(exact_inputs(inputs))
+        values = _fitting(case, evaluated(exact_inputs(inputs)))
     except MemoryError:  # in float64 they take up to four times the room
-        values = evaluated(inputs)
+        values = _fitting(case, evaluated(inputs))
 
     @cache
     def magnitudes() -> Sequence[Array | None]:
@@ -110,15 +101,33 @@ def _of_rows(xp: Any, values: Sequence[Array]) -> Callable[[], Sequence[Array | 
     return cache(lambda: [of_row(xp, value) for value in values])
 
 
-def _failing(case: Case, inputs: Sequence[Array], error: Exception) -> str:
+def _fitting(case: Case, found: Any) -> Sequence[Array]:
+    """What a reference function gives; PeakgateError where it is not an array of the right shape for each output."""
+    several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
+    given = [getattr(each, "shape", each) for each in found] if several else [found]
+    wanted = [buffer.shape for buffer in case.outputs]
+    if given == wanted:
+        return cast("Sequence[Array]", found)
+    place = Path(defined_at(cast("Callable[..., Any]", case.reference)))
+    raise PeakgateError(
+        f"{case.id}: its reference{f' ({place.name})' if place.name else ''} gives {_shapes(given)}, the outputs are "
+        f"{_shapes(wanted)}; correct the reference"
+    )
+
+
+def _shapes(given: Sequence[object]) -> str:
+    """Shapes of arrays, or what stands in place of them, in one line."""
+    return ", ".join(f"an array {each}" if isinstance(each, tuple) else str(each)[:80] for each in given) or "nothing"
+
+
+def _failing(case: Case, inputs: Sequence[Array], error: BaseException) -> str:
     """Where a reference function failed, and what it was given: the constants come last."""
     folder = None if case.stage.source is None else case.stage.source.parent
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == folder]
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    place = Path(raised_at(error, folder) or defined_at(cast("Callable[..., Any]", case.reference)))
     given = ", ".join(f"{array.dtype} {'x'.join(map(str, array.shape))}" for array in inputs)
     return (
-        f"{case.id}: its reference fails{where}: {type(error).__name__}: {' '.join(str(error).split())}; "
-        f"it is called with the array module and {given or 'no input'}"
+        f"{case.id}: its reference fails{f' ({place.name})' if place.name else ''}: {described(error)}; it is called "
+        f"with the array module and {given or 'no input'}"
     )
 
 

@@ -181,11 +181,6 @@ class KernelBuildError(BuildError):
         super().__init__(message)
         self.output = output
 
-    @property
-    def undecided(self) -> bool:
-        """Whether a file is missing, or the kernel needs what the emulator has not: neither makes it wrong."""
-        return super().undecided or NEEDS_TWIN in str(self)
-
 
 def builds_folder() -> Path:
     """Where builds of the emulator are kept."""

@@ -16,6 +16,7 @@ import numpy as np
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Role
 from peakgate.common.errors import PeakgateError
+from peakgate.common.places import defined_at, described, raised_at
 
 _MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 """How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
@@ -38,8 +39,14 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
     if isinstance(data, Path):
         return dtypes.encoded(xp, xp.asarray(saved_array(data, buffer.shape, dtype)), dtype)
     if callable(data):
-        made = data(xp, buffer.shape)
-        made = made if isinstance(made, np.ndarray) else xp.asarray(made)
+        try:
+            made = data(xp, buffer.shape)
+            made = made if isinstance(made, np.ndarray) else xp.asarray(made)
+        except MemoryError:
+            raise
+        except Exception as error:
+            place = raised_at(error, Path(defined_at(data)).parent) or defined_at(data)
+            raise PeakgateError(f"input data: the function fails ({place}): {described(error)}") from error
         return dtypes.encoded(xp, _values(xp, made, (buffer.shape, dtype), "input data: the function gives"), dtype)
     if isinstance(data, tuple):
         return _between(xp, buffer, seed, *data)

@@ -5,64 +5,121 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from peakgate.case import Case, Family, Scale, Sized, Stage, Tier
+from peakgate.case import Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.places import defined_at, raised_at
+from peakgate.common.places import described as described_error
 from peakgate.common.selection import selector
 from peakgate.project import config
 from peakgate.project.config import Project
 
 FAMILY_FILE = "family.py"
-_PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Described:
+    """What families describe: their cases, and what stands for those that they do not describe."""
+
+    families: Sequence[Family]
+    cases: Sequence[Case]
+    refused: Sequence[RefusedCase]
+
+    def all(self) -> Described:
+        """The same, where nothing is refused; PeakgateError with the first reason otherwise."""
+        for each in self.refused:
+            raise PeakgateError(each.reason)
+        return self
 
 
 def families(project: Project | None = None) -> list[Family]:
-    """Every family of the project (default: the current one), in order of folder: each ``kernels/*/family.py``."""
-    project = project or config.current()
+    """Every family of the project (default: the current one), in order of folder: each ``kernels/*/family.py``.
+
+    PeakgateError where a file defines none.
+    """
+    found, refused = _families(project or config.current())
+    Described((), (), refused).all()
+    return found
+
+
+def _families(project: Project, file: Path | None = None) -> tuple[list[Family], list[RefusedCase]]:
+    """The families of a project, or of one file, and what stands for the cases of those that cannot be had."""
     found: dict[str, tuple[Family, Path]] = {}
-    for path in sorted(project.kernels.glob(f"[!_.]*/{FAMILY_FILE}")):
-        family = family_at(path, project)
-        if family.name in found:
-            raise PeakgateError(f"family {family.name!r} is defined in {found[family.name][1]} and again in {path}")
-        found[family.name] = (family, path)
-    return [family for family, _ in found.values()]
+    refused: list[RefusedCase] = []
+    for path in [file] if file else sorted(project.kernels.glob(f"[!_.]*/{FAMILY_FILE}")):
+        try:
+            family = family_at(path, project)
+        except PeakgateError as error:
+            problem = str(error)
+        else:
+            known = found.setdefault(family.name, (family, path))
+            if known[0] is family:
+                continue
+            problem = f"family {family.name!r} is defined in {known[1]} and again in {path}"
+        refused.append(RefusedCase.named(path.resolve().parent.name, FAMILY_FILE, problem, whole=True))
+    return [family for family, _ in found.values()], refused
 
 
 def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None = None) -> list[Case]:
     """Every case of these families (default: the current project's); under the gate tier only the gate's.
 
-    A repeated id is an error that names it. Small problems are few by themselves: the tier matters at benchmark
+    PeakgateError where one is not described. Small problems are few by themselves: the tier matters at benchmark
     scale only.
     """
+    project, gate = config.current(), scale is Scale.BENCH and tier is Tier.GATE
+    found = _described(families(project) if listed is None else listed, (), scale, project).all()
+    return [case for case in found.cases if not gate or case.tier is Tier.GATE]
+
+
+def described(scale: Scale, project: Project | None = None, file: Path | None = None) -> Described:
+    """What the families of a project (default: the current one), or of one file, describe at a scale.
+
+    One mistake costs the cases that it concerns. PeakgateError where the file is not there.
+    """
+    project = project or config.current()
+    if file is not None and not file.is_file():
+        raise PeakgateError(f"{file}: no such file; expected the {FAMILY_FILE} of a kernel family")
+    return _described(*_families(project, file), scale, project)
+
+
+def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: Scale, project: Project) -> Described:
     known: dict[str, Case] = {}
-    found: set[Stage] = set()
-    project = config.current()
-    for family in families(project) if listed is None else listed:
-        for case in _cases(family, scale, project):
-            if scale is Scale.BENCH and tier is Tier.GATE and case.tier is not Tier.GATE:
-                continue
-            stages = [case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])]
-            for stage in stages:
-                if stage.source is not None and stage not in found and not stage.source.is_file():
-                    raise PeakgateError(
-                        f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of "
-                        f"the family {case.family}"
-                    )
-                found.add(stage)
-            if missing := [path for path in case.saved if not path.is_file()]:
-                raise PeakgateError(f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes")
-            if case.id in known:
-                raise PeakgateError(
-                    f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
-                )
-            known[case.id] = case
-    return list(known.values())
+    refused, seen = list(missing), set[str]()
+    for family in listed:
+        for case in _cases(family, scale, project, refused):
+            problem = _problem(case, seen)
+            if problem is None:
+                known[case.id] = case
+            else:
+                known.pop(case.id, None)
+                refused.append(refused_as(case, problem))
+            seen.add(case.id)
+    return Described(listed, list(known.values()), refused)
+
+
+def refused_as(case: Case, reason: str) -> RefusedCase:
+    """What stands for a case that cannot be run as it is described."""
+    return RefusedCase.named(case.family, case.id.removeprefix(f"{case.family}."), reason)
+
+
+def _problem(case: Case, seen: Collection[str]) -> str | None:
+    """Why a case cannot be run as it is described; None where it can."""
+    if case.id in seen:
+        return f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
+    for stage in (case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])):
+        if stage.source is not None and not stage.source.is_file():
+            return (
+                f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of the family "
+                f"{case.family}"
+            )
+    if missing := [path for path in case.saved if not path.is_file()]:
+        return f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes"
+    return None
 
 
 def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
@@ -81,22 +138,34 @@ def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
     """How problems of other sizes of a case's stage are made; None where the family means its own alone."""
     project = config.current()
     family = next(each for each in (families(project) if listed is None else listed) if each.name == case.family)
-    found = family.sized(_as_defined(case, family))
+    try:
+        found = family.sized(_as_defined(case, family))
+    except (Exception, SystemExit) as error:
+        raise PeakgateError(
+            f"{_place(error, family, family.sized)}: sized() of the family {family.name}: {described_error(error)}"
+        ) from error
     if found is None:
         return None
     make = found.make
     return replace(found, make=lambda numbers: _of_project(make(numbers), project))
 
 
-def _cases(family: Family, scale: Scale, project: Project) -> Iterator[Case]:
-    for case in _from(family, family.cases, scale, "cases"):
-        try:
-            hash(case.stage)
-        except TypeError as error:
-            raise PeakgateError(
-                f"family {family.name}: stage {case.stage.name!r}: {error}; write tuples and texts in a stage"
-            ) from None
-        yield _of_project(case, project)
+def _cases(family: Family, scale: Scale, project: Project, refused: list[RefusedCase]) -> Iterator[Case]:
+    """The cases that a family yields; what it does not describe is added to ``refused``."""
+    try:
+        for case in _from(family, family.cases, scale, "cases"):
+            if isinstance(case, RefusedCase):
+                refused.append(case)
+                continue
+            try:
+                hash((case.stage, case.defines, case.arguments))
+            except TypeError as error:
+                reason = f"family {family.name}: stage {case.stage.name!r}: {error}; write tuples and texts in a stage"
+                refused.append(refused_as(case, reason))
+            else:
+                yield _of_project(case, project)
+    except PeakgateError as error:
+        refused.append(RefusedCase.named(family.name, FAMILY_FILE, str(error), whole=True))
 
 
 def _of_project(case: Case, project: Project) -> Case:
@@ -116,24 +185,24 @@ def _as_defined(case: Case, family: Family) -> Case:
     return replace(case, stage=stage)
 
 
-def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> list[Case]:
+def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> Iterator[Any]:
     """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
     try:
-        made = list(function(given))
+        for case in function(given):
+            if not isinstance(case, Case | RefusedCase):
+                raise TypeError(f"it yields {case!r}, expected a peakgate.case.Case")  # noqa: TRY301
+            yield case
     except (Exception, SystemExit) as error:
-        files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
-        # Of a family in the short form, ``function`` is ours, and what it calls is the family's.
-        written = next((file for file in files if not file.is_relative_to(_PACKAGE)), None)
-        where = _place(error, written or Path(getattr(function, "__code__", _from.__code__).co_filename))
         raise PeakgateError(
-            f"{where}: {name}() of the family {family.name} gives no cases: {type(error).__name__}: {_message(error)}"
+            f"{_place(error, family, function)}: {name}() of the family {family.name} gives no cases: "
+            f"{described_error(error)}"
         ) from error
-    for case in made:
-        if not isinstance(case, Case):
-            raise PeakgateError(
-                f"family {family.name}: {name}() yields a {type(case).__name__}, expected peakgate.case.Case"
-            )
-    return made
+
+
+def _place(error: BaseException, family: Family, function: Callable[..., Any]) -> str:
+    """Where an error of a family's function was raised, or else where that function is."""
+    defined = defined_at(function)
+    return raised_at(error, Path(defined).parent) or defined or f"family {family.name}"
 
 
 def family_at(path: Path, project: Project | None = None) -> Family:
@@ -177,33 +246,27 @@ def _imported(name: str, package: str, path: Path, project: Project) -> ModuleTy
     except (Exception, SystemExit) as error:
         for loaded in [known for known in sys.modules if known.partition(".")[0] == package]:
             del sys.modules[loaded]
-        raise PeakgateError(f"{_place(error, path)}: {type(error).__name__}: {_message(error)}") from error
+        raise PeakgateError(f"{raised_at(error, path.parent) or path}: {described_error(error)}") from error
     return module
 
 
-def _place(error: BaseException, path: Path) -> str:
-    """File and line of an error in a family's folder."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename or path}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [f"{frame.filename}:{frame.lineno}" for frame in frames if Path(frame.filename).parent == path.parent]
-    return places[-1] if places else str(path)
-
-
-def _message(error: BaseException) -> str:
-    return error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
-
-
-def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Case]:
+def problems(text: str = "") -> list[Case]:
     """Every small case that has a kernel of its own and that ``-k text`` selects, with its probes; equal launches once.
 
     Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
-    when no case is left, or no family is given and there is no project.
+    when no case is left, or one is not described.
     """
+    return list(described_problems(text).all().cases)
+
+
+def described_problems(text: str = "", file: Path | None = None) -> Described:
+    """As ``problems``, of the current project or of one family file, with what is not described beside them."""
     selects = selector(text)
-    chosen = [case for case in cases(Scale.SMALL, listed=listed) if case.stage.source is not None and selects(case.id)]
-    if not chosen:
-        if listed is None and not text:
+    found = described(Scale.SMALL, file=file)
+    chosen = [case for case in found.cases if case.stage.source is not None and selects(case.id)]
+    refused = [each for each in found.refused if selects(each.case.id) or (each.whole and not chosen)]
+    if not chosen and not refused:
+        if file is None and not text:
             project = config.required()
             raise PeakgateError(
                 f"{config.near(project.kernels)}: no family with a kernel and a small problem there; "
@@ -212,17 +275,21 @@ def problems(text: str = "", listed: Sequence[Family] | None = None) -> list[Cas
         raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
     distinct: dict[Any, Case] = {}
     for case in chosen:
-        for problem in (case, *probes(case, listed)):
+        try:
+            edges = probes(case, found.families)
+        except PeakgateError as error:
+            edges = []
+            refused.append(refused_as(case, str(error)))
+        for problem in (case, *edges):
             key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
             distinct.setdefault(key, problem)
-    return list(distinct.values())
+    return Described(found.families, list(distinct.values()), refused)
 
 
-def without_problems(listed: Sequence[Family] | None = None) -> list[str]:
+def without_problems(small: Sequence[Case], measured: Sequence[Case]) -> list[str]:
     """The kernels that are measured and that no small case runs: nothing checks them without a GPU."""
-    small = {case.stage for case in cases(Scale.SMALL, listed=listed)}
-    measured = cases(Scale.BENCH, listed=listed)
-    left = [case for case in measured if case.stage.source is not None and case.stage not in small]
+    stages = {case.stage for case in small}
+    left = [case for case in measured if case.stage.source is not None and case.stage not in stages]
     return list(dict.fromkeys(map(kernel_name, left)))
 
 

@@ -24,7 +24,7 @@ from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark
 from peakgate.run.given import case_of, given_by
 from peakgate.run.replay import ReplayTimer
-from peakgate.run.session import Session
+from peakgate.run.session import Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -197,7 +197,7 @@ class BenchmarkTests(_Collecting):
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep what came of a test; one that failed outside its measurement, or measured nothing, is WRONG."""
+        """Keep what came of a test. One that fails is WRONG, INCONCLUSIVE where it measured nothing before."""
         report = yield
         case_id = self.ids.get(item.nodeid)
         ended = report.failed or report.skipped or call.when == "call"
@@ -217,7 +217,11 @@ class BenchmarkTests(_Collecting):
         if report.failed and call.excinfo is not None:
             said = " ".join(call.excinfo.exconly().split())
             if outcome is None:
-                outcome = session.failed(case_of(item.nodeid), PeakgateError(f"the test fails: {said}"))
+                ran = (fixture and fixture.called) or call.excinfo.errisinstance(
+                    (AssertionError, pytest.fail.Exception)
+                )
+                kind = WrongResult if ran else PeakgateError
+                outcome = session.failed(case_of(item.nodeid), kind(f"the test fails: {said}"))
             elif outcome.judgement.verdict not in REGRESSIONS | UNDECIDED:
                 judgement = Judgement(Verdict.WRONG, f"the test fails after its measurement: {said}")
                 outcome = replace(outcome, judgement=judgement, metrics=None, samples=None)
@@ -235,12 +239,13 @@ class BenchmarkTests(_Collecting):
             self._run.session.expect("the end of a case", HOST_LIMIT_S, None)
 
     def _check_names(self) -> None:
-        """A floor under a misspelt name protects nothing; where a module was skipped, its tests' names are unknown."""
+        """A floor under a misspelt name protects nothing; names of a skipped module or refused family are unknown."""
         known = {*self._kernels, *self.ids.values()}
-        if not self.some_skipped and self._run.session.floors.present:
+        unknown = self.some_skipped or any(each.whole for each in self._run.known.refused)
+        if not unknown and self._run.session.floors.present:
             load_floors(self._run.session.floors.path, known_cases=known)
         for case_id in self._listed or ():
-            if case_id not in known:
+            if case_id not in known and self._run.known.of_refused_family(case_id) is None:
                 raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}")
 
 

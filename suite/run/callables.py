@@ -23,7 +23,7 @@ from peakgate.run.given import case_of, given_by
 from peakgate.run.proving import Proving
 from peakgate.run.record import extra_info
 from peakgate.run.replay import ReplayTimer, replay
-from peakgate.run.session import Outcome, Session, WrongResult
+from peakgate.run.session import Outcome, Session, WrongResult, verdict_of
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -251,7 +251,7 @@ class GpuBenchmark:
         if self._session is not None:
             self.outcome = self._session.failed(case, error)
             self._raise_for(self.outcome)
-        raise pytest.fail.Exception(f"{case.id}: {Verdict.WRONG}, {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{case.id}: {verdict_of(error)}, {error}", pytrace=False) from None
 
     def _raise_for(self, outcome: Outcome) -> None:
         assert self._session is not None

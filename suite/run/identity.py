@@ -6,7 +6,9 @@ Prints one JSON object by case id, for the GPU that is there or the architecture
   compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its
   work and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract``
   is a digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on
-  the edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ.
+  the edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ. Of a case
+  that its family does not describe ``code`` is null and ``contract`` empty; all that a family does not describe, and
+  whose ids are not known, is ``family.family.py``.
 - with ``--terms``, what it promises, without compiling: the work it claims, its tolerance, who is asked to run it, its
   arguments, their input data and what its reference expects. A change of any of them can turn a failing kernel into a
   passing one; a change of the kernel itself touches none.
@@ -30,7 +32,7 @@ from typing import Any
 import numpy as np
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.build.sources import read_sources
-from peakgate.case import Buffer, Case, Scale, Tier
+from peakgate.case import Buffer, Case, Family, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import inputs_of
@@ -39,12 +41,19 @@ from peakgate.run.inputs import file_digest
 from peakgate.verdict import ExitCode
 
 Identity = dict[str, Any]
+UNKNOWN: Identity = {"code": None, "contract": ""}
+"""Of a case that is not described: a run says why."""
 
 DIGITS = 12
 
 
-def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, Identity]:
-    """Case id to identity, of the cases that an architecture can run."""
+def identities(
+    cases: Sequence[Case], capability: tuple[int, int], families: Sequence[Family] | None = None
+) -> dict[str, Identity]:
+    """Case id to identity, of the cases of these families (default: the project's) that an architecture can run.
+
+    One whose edge-size problems or reference fail has neither code nor contract: nothing can show what it is.
+    """
     runnable = [case for case in cases if case.stage.min_capability <= capability]
 
     def code(case: Case) -> Identity:
@@ -57,14 +66,20 @@ def identities(cases: Sequence[Case], capability: tuple[int, int]) -> dict[str, 
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         codes = pool.map(code, runnable)
-        edges = _EdgeProblems()
-        contracts = [_contract_of(case, *edges.of(case)) for case in runnable]  # while other processes compile
+        edges = _EdgeProblems(catalogue.families() if families is None else families)
+        contracts = [_contract_of(case, edges) for case in runnable]  # while other processes compile
         return {
-            case.id: made | {"contract": agreed} for case, made, agreed in zip(runnable, codes, contracts, strict=True)
+            case.id: UNKNOWN if agreed is None else made | {"contract": agreed}
+            for case, made, agreed in zip(runnable, codes, contracts, strict=True)
         }
 
 
-def _contract_of(case: Case, probes: Sequence[Case], digest: str) -> str:
+def _contract_of(case: Case, edges: _EdgeProblems) -> str | None:
+    """The contract of a case; None where the family's own functions fail."""
+    try:
+        probes, digest = edges.of(case)
+    except Exception:  # a run reports it, with its place
+        return None
     launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
     return contract(case, repr(launched) + digest)
 
@@ -84,15 +99,15 @@ def contract(case: Case, expected: str) -> str:
 
 def terms() -> dict[str, dict[str, Any]]:
     """Case id to terms, of every case of the project, whatever its tier."""
-    edges = _EdgeProblems()
+    edges = _EdgeProblems(catalogue.families())
     return {case.id: _terms_of(case, *edges.of(case)) for case in catalogue.cases(Scale.BENCH)}
 
 
 class _EdgeProblems:
     """The edge-size problems of each build and their digest, made once."""
 
-    def __init__(self) -> None:
-        self._families = catalogue.families()
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
         self._made: dict[Any, tuple[Sequence[Case], str]] = {}
 
     def of(self, case: Case) -> tuple[Sequence[Case], str]:
@@ -228,8 +243,10 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     capability = parse_capability(options.capability)
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
-    cases = catalogue.cases(Scale.BENCH, Tier(options.tier))
-    found = identities([case for case in cases if options.case in ("", case.id)], capability)
+    described, gate = catalogue.described(Scale.BENCH), Tier(options.tier) is Tier.GATE
+    cases = [case for case in described.cases if not gate or case.tier is Tier.GATE]
+    found = identities([case for case in cases if options.case in ("", case.id)], capability, described.families)
+    found |= {each.case.id: UNKNOWN for each in described.refused if options.case in ("", each.case.id)}
     if options.case not in found and config.current().benchmarks:
         found |= _benchmark_tests([case.id for case in cases], options.case)
     return found

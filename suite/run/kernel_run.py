@@ -101,12 +101,19 @@ class KernelRun:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Begin with the cases that were selected: everything built, the device warm, the roofs measured."""
         self._selected = self._selection(session)
-        if session.config.option.collectonly or not self._selected:
+        if session.config.option.collectonly:
+            return
+        unknown = [each for each in self.known.refused if each.whole]
+        if not self._selected:
+            if unknown:
+                _stop(self.link, ExitCode.UNDECIDED, f"no case was selected that is described: {unknown[0].reason}")
             return
         ahead = self._begin_turn()
         run = self.session
         tier = {case.id for case in self.known.listed(run.tier)}
-        run.whole = {case.id for case in self._selected} >= tier | set(self.tests.ids.values())
+        selected = {case.id for case in self._selected}
+        run.whole = selected >= tier | set(self.tests.ids.values()) and not unknown
+        run.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.case.id not in selected]
         run.wall_s["start"] = self._wall_s()
         if self._turn.given:
             self._doubts = run.look()
@@ -354,7 +361,8 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
             tree = tree or scratch.enter_context(base.exported(ref, project.root, project.baselines))
             cases = known.against(tree, project, device.scale, ref, device.refusal)
     else:
-        known_cases = None if project.benchmarks else {case.id for case in cases.listed(Tier.FULL)}
+        unknown = project.benchmarks or any(each.whole for each in cases.refused)
+        known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
         floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [*([note] if note else []), *cases.notes]
     if _ab_part() == "pair":
@@ -388,6 +396,11 @@ def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[s
     except (OSError, UnicodeDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
         raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
+    every |= {
+        case_id: case
+        for case_id in wanted
+        if case_id not in every and (case := cases.of_refused_family(case_id)) is not None
+    }
     for case_id in wanted:
         if case_id not in every and not config.required().benchmarks:
             raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")

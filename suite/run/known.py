@@ -16,9 +16,10 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Argument, Buffer, Case, Family, Role, Scale, Tier
+from peakgate.case import REFUSED, Argument, Buffer, Case, RefusedCase, Role, Scale, Tier
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
+from peakgate.project.catalogue import Described
 from peakgate.project.config import Project
 from peakgate.run import listing
 from peakgate.run.inputs import file_digest
@@ -53,28 +54,35 @@ class Cases:
     notes: Sequence[str] = ()
 
     @cached_property
-    def _families(self) -> Sequence[Family]:
-        return catalogue.families()
+    def _own(self) -> Described:
+        return catalogue.described(self.scale)
 
-    @cached_property
-    def _own(self) -> Collection[Case]:
-        return catalogue.cases(self.scale, listed=self._families)
+    @property
+    def refused(self) -> Sequence[RefusedCase]:
+        """What stands for the cases that are not described."""
+        return self._own.refused
 
     def listed(self, tier: Tier) -> list[Case]:
-        """Those of a tier; FULL: all. Small problems have no tiers."""
+        """Those of a tier, and what stands for those not described; FULL: all. Small problems have no tiers."""
         every = tier is Tier.FULL or self.scale is Scale.SMALL
         return [case for case in self._all() if every or case.tier is Tier.GATE]
 
+    def of_refused_family(self, case_id: str) -> Case | None:
+        """A stand-in for a case that is not known, where its family may have it; None where no family may."""
+        family, _, name = case_id.partition(".")
+        whole = next((each for each in self.refused if each.whole and each.case.family == family and name), None)
+        return RefusedCase.named(family, name, whole.reason).case if whole else None
+
     def _all(self) -> Collection[Case]:
-        return self._own
+        return [*self._own.cases, *(each.case for each in self.refused)]
 
     def probes(self, case: Case) -> list[Case]:
         """The edge-size problems that prove a case's build right."""
-        return catalogue.probes(case, self._families)
+        return catalogue.probes(case, self._own.families)
 
-    def objection(self, case: Case) -> Judgement | None:  # noqa: ARG002  (without a base there is none)
+    def objection(self, case: Case) -> Judgement | None:
         """Why a case cannot be measured; None where it can."""
-        return None
+        return _refusal_of(case, self.refused) if case.stage.operation == REFUSED else None
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,11 @@ class AgainstBase(Cases):
     cases: Mapping[str, Case] = field(default_factory=dict)
     edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
     objections: Mapping[str, Judgement] = field(default_factory=dict)
+    of_either: Sequence[RefusedCase] = ()
+
+    @property
+    def refused(self) -> Sequence[RefusedCase]:
+        return self.of_either
 
     def _all(self) -> Collection[Case]:
         return self.cases.values()
@@ -92,7 +105,7 @@ class AgainstBase(Cases):
         return list(self.edges[case.id])
 
     def objection(self, case: Case) -> Judgement | None:
-        return self.objections.get(case.id)
+        return self.objections.get(case.id) or super().objection(case)
 
 
 def against(
@@ -100,33 +113,37 @@ def against(
 ) -> AgainstBase:
     """The cases of ``project`` at a scale, judged by the base whose project is in ``base_root``; ``name`` names it.
 
-    ``refusal`` is the device's. PeakgateError where either side's families give no cases.
+    ``refusal`` is the device's. A case that one side does not describe is INCONCLUSIVE. PeakgateError where the
+    change's cases cannot be listed.
     """
     base = config.find(base_root)
     known: list[Listed] = []
+    refused: list[RefusedCase] = []
     if base is not None and base.root.is_relative_to(base_root):
         with _imports_of(base, keep=False):
-            families = catalogue.families(base)
-            cases = catalogue.cases(scale, listed=families)
-        known = [Listed(case, tuple(catalogue.probes(case, families))) for case in cases]
-    heads = listing.read(project.root, scale, partial(_of_head, project, scale))
-    return _merged(known, heads, scale, name, refusal)
+            found = catalogue.described(scale, base)
+        known, refused = listing.with_probes(found)
+    heads, refused_heads = listing.read(project.root, scale, partial(_of_head, project, scale))
+    of_base = [replace(each, reason=f"in {name}: {each.reason}") for each in refused]
+    return _merged((known, of_base), (heads, refused_heads), scale, name, refusal)
 
 
 def _merged(
-    known: Sequence[Listed],
-    heads: Mapping[str, Listed],
+    before: tuple[Sequence[Listed], Sequence[RefusedCase]],
+    after: tuple[Mapping[str, Listed], Sequence[RefusedCase]],
     scale: Scale,
     name: str,
     refusal: Callable[[Case], str | None],
 ) -> AgainstBase:
+    (known, refused_before), (heads, refused_after) = before, after
     cases = {each.case.id: each.case for each in known}
     problems: dict[str, Sequence[Case]] = {}
     objections: dict[str, Judgement] = {}
     for base in known:
         head = heads.get(base.case.id)
         if head is None:
-            objections[base.case.id] = Judgement(Verdict.MISSING, f"in {name}, not in the change")
+            missing = Judgement(Verdict.MISSING, f"in {name}, not in the change")
+            objections[base.case.id] = _refusal_of(base.case, refused_after) or missing
             continue
         judged, found = judged_by(base, head)
         if isinstance(judged, Case) and refusal(base.case) is None and (why := refusal(judged)):
@@ -138,8 +155,21 @@ def _merged(
     new = [head for case_id, head in heads.items() if case_id not in cases]
     cases |= {head.case.id: head.case for head in new}
     problems |= {head.case.id: head.probes for head in new}
+    for head in new:
+        if not_described := _refusal_of(head.case, refused_before):
+            objections[head.case.id] = not_described
+    stand_ins = [each for each in (*refused_after, *refused_before) if each.case.id not in cases]
+    cases |= {each.case.id: each.case for each in reversed(stand_ins)}
     notes = [f"judged by {name}: {line}" for line in differences(known, heads)]
-    return AgainstBase(scale, frozenset(head.case.id for head in new), notes, cases, problems, objections)
+    ids = frozenset(head.case.id for head in new)
+    return AgainstBase(scale, ids, notes, cases, problems, objections, stand_ins)
+
+
+def _refusal_of(case: Case, refused: Sequence[RefusedCase]) -> Judgement | None:
+    """Why a side that does not have a case may have it all the same: it, or its family, is not described there."""
+    alike = (each for each in refused if each.case.id == case.id or (each.whole and each.case.family == case.family))
+    found = next(alike, None)
+    return Judgement(Verdict.INCONCLUSIVE, found.reason) if found else None
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
@@ -232,16 +262,16 @@ def _recipe(buffer: Buffer) -> object:
 
 def _of_head(project: Project, scale: Scale, case_id: str, probe: int | None) -> Case:
     """A problem as head's families define it: they are imported when this is first asked for."""
-    case, probes = _heads_own(project, scale)[case_id]
-    return case if probe is None else probes[probe]
+    with _imports_of(project, keep=True):
+        found, by_id = _heads_own(project, scale)
+        case = by_id[case_id]
+        return case if probe is None else catalogue.probes(case, found.families)[probe]
 
 
 @cache
-def _heads_own(project: Project, scale: Scale) -> dict[str, tuple[Case, list[Case]]]:
-    with _imports_of(project, keep=True):
-        families = catalogue.families(project)
-        cases = catalogue.cases(scale, listed=families)
-        return {case.id: (case, catalogue.probes(case, families)) for case in cases}
+def _heads_own(project: Project, scale: Scale) -> tuple[Described, dict[str, Case]]:
+    found = catalogue.described(scale, project)
+    return found, {case.id: case for case in found.cases}
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from peakgate.case import (
     Case,
     KernelLaunch,
     Launch,
+    RefusedCase,
     Role,
     Scalar,
     Scale,
@@ -38,10 +39,12 @@ from peakgate.case import (
     Tier,
     Work,
 )
-from peakgate.common.errors import PeakgateError, refused
+from peakgate.common import errors
+from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.processes import run_in_group
 from peakgate.project import catalogue
+from peakgate.project.catalogue import Described
 from peakgate.texels import Surface, TexelBuffer, Texture
 from peakgate.verdict import ExitCode
 
@@ -58,27 +61,43 @@ class Listed:
     probes: tuple[Case, ...]
 
 
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+"""What records of another form raise."""
+
 Provide = Callable[[str, int | None], Case]
 """A problem as its family defines it: by case id, and the number of an edge-size problem (None: the case itself)."""
 
 
+def with_probes(found: Described) -> tuple[list[Listed], list[RefusedCase]]:
+    """Each case with its edge-size problems; a case whose problems are not described is refused."""
+    known, refused = [], list(found.refused)
+    for case in found.cases:
+        try:
+            known.append(Listed(case, tuple(catalogue.probes(case, found.families))))
+        except PeakgateError as error:
+            refused.append(catalogue.refused_as(case, str(error)))
+    return known, refused
+
+
 def _at_scale(scale: Scale) -> dict[str, Any]:
-    families = catalogue.families()
+    listed, refused = with_probes(catalogue.described(scale))
     known: dict[str, int] = {}
     builds: list[list[Any]] = []
     cases: list[Any] = []
-    for case in catalogue.cases(scale, listed=families):
-        probes = [as_data(probe) for probe in catalogue.probes(case, families)]
+    for each in listed:
+        probes = [as_data(probe) for probe in each.probes]
         key = repr(probes)  # cases of one build may have problems of their own
         if key not in known:
             known[key] = len(builds)
             builds.append(probes)
-        cases.append({"case": as_data(case), "build": known[key]})
-    return {"cases": cases, "builds": builds}
+        name = each.case.id.removeprefix(f"{each.case.family}.")
+        cases.append({"of": (each.case.family, name), "case": as_data(each.case), "build": known[key]})
+    reasons = [(each.case.family, each.case.stage.name, each.reason, each.whole) for each in refused]
+    return {"cases": cases, "builds": builds, "refused": reasons}
 
 
-def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
-    """The cases of the project in folder ``project``, listed by a process of its own, by id.
+def read(project: Path, scale: Scale, provide: Provide) -> tuple[dict[str, Listed], list[RefusedCase]]:
+    """The cases of the project in folder ``project``, listed by a process of its own, by id, and what is refused.
 
     PeakgateError where they cannot be listed: one line of what that process reported.
     """
@@ -98,18 +117,26 @@ def read(project: Path, scale: Scale, provide: Provide) -> dict[str, Listed]:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
             builds = found["builds"]
-            read_cases = [_listed(entry["case"], builds[entry["build"]], provide) for entry in found["cases"]]
-        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            every = [_listed(entry["of"], entry["case"], builds[entry["build"]], provide) for entry in found["cases"]]
+            refused = [
+                RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
+            ]
+        except _UNREADABLE as error:
             raise PeakgateError(
                 f"{project}: its cases were listed as something else ({error!r}); see its families"
             ) from None
-    return {each.case.id: each for each in read_cases}
+    refused += [each for each in every if isinstance(each, RefusedCase)]
+    return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
 
 
-def _listed(data: Any, probes: Sequence[Any], provide: Provide) -> Listed:
-    case = as_record(data)
-    edge_cases = (_provided(as_record(probe), partial(provide, case.id, number)) for number, probe in enumerate(probes))
-    return Listed(_provided(case, partial(provide, case.id, None)), tuple(edge_cases))
+def _listed(of: Sequence[str], data: Any, probes: Sequence[Any], provide: Provide) -> Listed | RefusedCase:
+    family, name = of
+    try:
+        case = as_record(data)
+        edges = [_provided(as_record(each), partial(provide, case.id, number)) for number, each in enumerate(probes)]
+        return Listed(_provided(case, partial(provide, case.id, None)), tuple(edges))
+    except _UNREADABLE as error:
+        return RefusedCase.named(family, name, f"{family}.{name}: it was listed as something else ({error!r})")
 
 
 def _provided(case: Case, own: Callable[[], Case]) -> Case:
@@ -227,9 +254,9 @@ def main(arguments: Sequence[str]) -> int:
     """Write the cases; exit 2 on bad input."""
     file, scale = arguments
     try:
-        write_whole(Path(file), json.dumps(_at_scale(Scale(scale))))
+        write_whole(Path(file), json.dumps(_at_scale(Scale(scale)), default=repr))
     except PeakgateError as error:
-        return refused(error)
+        return errors.refused(error)
     return ExitCode.OK
 
 

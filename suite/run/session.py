@@ -12,7 +12,7 @@ from typing import Any
 from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.device.expected import computed, expected
+from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import (
     Device,
     DeviceLost,
@@ -20,7 +20,6 @@ from peakgate.device.interface import (
     KernelFault,
     KernelTimeout,
     Launchable,
-    Unmeasurable,
 )
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, Expected, check
@@ -70,6 +69,20 @@ def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
     if room is not None:
         sizes.append(f"{room[0] / 1e9:.2f} GB of {room[1] / 1e9:.2f} GB are free")
     return f"no room in memory ({'; '.join(sizes)}); see what else holds it, of a GPU's with nvidia-smi"
+
+
+def verdict_of(error: Exception) -> Verdict:
+    """The verdict on a case that failed: WRONG and its like only where a kernel ran and was at fault."""
+    match error:
+        case KernelCrash():
+            return Verdict.CRASHED
+        case KernelTimeout():
+            return Verdict.TIMEOUT
+        case ReferenceFault():
+            return Verdict.INCONCLUSIVE
+        case WrongResult() | KernelFault():
+            return Verdict.WRONG
+    return Verdict.INCONCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,25 +268,18 @@ class Session:
         )
 
     def failed(self, case: Case, error: Exception) -> Outcome:
-        """A case that gave no figures: wrong or faulted, or not run because the device was lost or is full."""
+        """A case that gave no figures: wrong or faulted where a kernel ran and did so, otherwise undecided."""
         said = " ".join(str(error).split())
+        verdict = verdict_of(error)
         match error:
-            case Unmeasurable():
-                verdict, reason = Verdict.INCONCLUSIVE, said
-            case BuildError() if error.undecided:
-                verdict, reason = Verdict.INCONCLUSIVE, f"not built: {said}"
+            case BuildError():
+                said = f"does not build{' in the emulator' if self.device.kind == 'cpu' else ''}: {said}"
             case DeviceLost():
-                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {said}"
+                said = f"not run: {said}"
             case MemoryError():
                 self._reference = None  # the next case may need its room
-                verdict, reason = Verdict.INCONCLUSIVE, f"not run: {no_room(error, self.device, case)}"
-            case KernelCrash():
-                verdict, reason = Verdict.CRASHED, said
-            case KernelTimeout():
-                verdict, reason = Verdict.TIMEOUT, said
-            case _:
-                verdict, reason = Verdict.WRONG, said
-        return self.unmeasured(case, Judgement(verdict, reason))
+                said = f"not run: {no_room(error, self.device, case)}"
+        return self.unmeasured(case, Judgement(verdict, said))
 
     def measured(self, case: Case) -> Outcome:
         """What comes of one case: proven, timed, proven again and judged."""

@@ -138,7 +138,7 @@ def test_the_bits_that_only_nan_and_infinity_have(dtype):
 )
 def test_an_unknown_type_is_one_line_where_a_buffer_or_a_value_is_made(dtype):
     for made in (lambda: Buffer(Role.IN, (4,), dtype), lambda: Scalar(1, dtype)):
-        with pytest.raises(PeakgateError) as caught:
+        with pytest.raises(ValueError, match="type") as caught:
             made()
         assert "\n" not in str(caught.value)
 
@@ -151,9 +151,9 @@ def test_the_nearest_known_name_is_given():
 
 
 def test_a_row_of_an_odd_number_of_half_bytes_is_refused():
-    with pytest.raises(PeakgateError, match="even length"):
+    with pytest.raises(ValueError, match="even length"):
         Buffer(Role.IN, (4, 3), "int4")
-    with pytest.raises(PeakgateError, match="even length"):
+    with pytest.raises(ValueError, match="even length"):
         Buffer(Role.IN, (), "uint4")
     assert Buffer(Role.IN, (4, 6), "int4").nbytes == 12
     assert Buffer(Role.IN, (4, 3), "bfloat16").nbytes == 24
@@ -169,5 +169,5 @@ def test_values_and_members_of_structs_are_passed_as_their_bits():
 
 def test_half_a_byte_is_no_argument_by_value():
     for made in (lambda: Scalar(1, "int4"), lambda: Struct((1,), (("a", "uint4"),))):
-        with pytest.raises(PeakgateError, match="half a byte"):
+        with pytest.raises(ValueError, match="half a byte"):
             made()

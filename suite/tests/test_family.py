@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from peakgate.case import Scale
-from peakgate.check import lane
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable
@@ -188,10 +187,11 @@ def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
         ),
     ],
 )
-def test_a_mistake_in_launches_or_reference_is_one_line(check, capsys, old, new, complaint):
-    with pytest.raises(FileNotFoundError):  # no verdict
-        check("sum", SUM, SUM_FAMILY.replace(old, new))
-    assert complaint in capsys.readouterr().err
+def test_a_mistake_in_launches_or_reference_is_one_line_and_undecided(check, capsys, old, new, complaint):
+    code, verdict = check("sum", SUM, SUM_FAMILY.replace(old, new))
+    assert code == verdict["exit_code"] == 3
+    assert complaint in verdict["kernels"][0]["not_checked"]
+    assert complaint in capsys.readouterr().out
 
 
 def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(tmp_path, monkeypatch):
@@ -203,7 +203,8 @@ def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(tmp_path, m
     (folder / "sum.cu").write_text(SUM)
     saved = SUM_FAMILY.replace('launch("naive", "out x n", grid=1, block=1)', '"sum.npy"')
     (folder / "family.py").write_text(saved.replace(", edges=[1, 1000]", ""))
-    assert [report.skipped for report in lane.not_run()] == ["no small problem: give it small_sizes, or edges"]
+    small, measured = (catalogue.described(scale).cases for scale in (Scale.SMALL, Scale.BENCH))
+    assert catalogue.without_problems(small, measured) == ["sum.sum"]
     with pytest.raises(PeakgateError, match="kernels: no family with a kernel and a small problem there"):
         problems()
 

@@ -63,7 +63,7 @@ def stranger(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux" or not permitted(), reason="this machine permits no user namespaces")
 def test_a_stranger_has_no_network_no_file_of_the_users_and_no_environment(stranger, capsys):
-    assert main(["check", "--isolate"]) == 2
+    assert main(["check", "--isolate"]) == 3
     out = capsys.readouterr().out
     assert "\x1b" not in out
     found = json.loads(out[out.index("{") : out.index("}") + 1])
@@ -94,7 +94,7 @@ def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypat
 
 def test_a_folder_that_holds_more_than_the_strangers_files_is_refused(monkeypatch, capsys):
     monkeypatch.chdir(Path.home())
-    assert main(["check", "--isolate"]) == 2
+    assert main(["check", "--isolate"]) == 3
     assert "put what is to be checked in a folder of its own" in capsys.readouterr().err
 
 
@@ -109,7 +109,7 @@ def test_only_a_plain_file_of_a_strangers_folder_is_read(tmp_path):
 
 def test_check_of_a_file_outside_the_project_warns_that_it_runs_native_code(tmp_path, monkeypatch, capsys):
     (tmp_path / "family.py").write_text("raise RuntimeError('imported')")
-    assert main(["check", str(tmp_path / "family.py"), "--out", str(tmp_path)]) == 2
+    assert main(["check", str(tmp_path / "family.py"), "--out", str(tmp_path)]) == 3
     reported = capsys.readouterr().err.splitlines()
     assert "native code" in reported[0]
     assert "--isolate" in reported[0]
