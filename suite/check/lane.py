@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from peakgate import emulator
 from peakgate.build.sources import read_sources
-from peakgate.case import Array, Case, RefusedCase, Scale, Sized
+from peakgate.case import Case, RefusedCase, Scale, Sized
 from peakgate.check.workers import Report
 from peakgate.common.errors import PeakgateError
 from peakgate.common.places import described, raised_at
@@ -27,7 +27,7 @@ from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.emulator import KernelBuildError, KernelDefect
-from peakgate.judge.correctness import check
+from peakgate.judge.correctness import Expected, check
 from peakgate.project import catalogue, config
 from peakgate.project.catalogue import kernel_name
 
