@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from peakgate import dtypes
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import one_line
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -414,7 +415,7 @@ class RefusedCase:
         stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
         one = (1, 1, 1)
         stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
-        return RefusedCase(stand_in, " ".join(reason.split()), whole)
+        return RefusedCase(stand_in, one_line(" ".join(reason.split())), whole)
 
 
 @dataclass(frozen=True, slots=True)

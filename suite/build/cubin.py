@@ -28,7 +28,7 @@ Defines = tuple[tuple[str, str], ...]
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
 """NVRTC's own cache answers without the log that holds the resources, so ours is the only one."""
 
-_NOTES = 2
+_NOTES = 3
 """The form of what is noted beside a cached cubin."""
 
 _USAGE = re.compile(
@@ -71,6 +71,8 @@ class Cubin:
     constants: tuple[str, ...] = ()
     further: tuple[Resources, ...] = ()
     """Of the kernels after the first."""
+    bounds: tuple[int | None, ...] = ()
+    """The most threads per block that each kernel's ``__launch_bounds__`` allow, None without."""
 
     @property
     def entry(self) -> str:
@@ -96,16 +98,17 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
     if (saved := _saved(code, notes, stage.name)) is not None:
         return saved
-    machine_code, (first, *further), lowered = unit.compiled()
+    machine_code, (first, *further), lowered, bounds = unit.compiled()
     entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
     fingerprint = _fingerprint(machine_code, entries, stage.name)
     write_whole(code, machine_code)
-    built = Cubin(code, fingerprint, first, entries, constants, tuple(further))
+    built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
     described = {
         "fingerprint": fingerprint,
         "resources": [asdict(each) for each in (first, *further)],
         "entries": entries,
         "constants": constants,
+        "bounds": bounds,
         "options": unit.options,
     }
     write_whole(notes, json.dumps(described))
@@ -118,7 +121,8 @@ def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
         saved = json.loads(notes.read_text(encoding="utf-8"))
         first, *further = (Resources(**each) for each in saved["resources"])
         entries, constants = tuple(saved["entries"]), tuple(saved["constants"])
-        built = Cubin(code, saved["fingerprint"], first, entries, constants, tuple(further))
+        bounds = tuple(saved["bounds"])
+        built = Cubin(code, saved["fingerprint"], first, entries, constants, tuple(further), bounds)
         whole = built.fingerprint == _fingerprint(code.read_bytes(), entries, stage)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -190,8 +194,8 @@ class _Unit:
     def _includes_foreign(self) -> bool:
         return any(file.foreign for file in self.files)
 
-    def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...]]:
-        """Machine code, the resources of each kernel, and the lowered names."""
+    def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...]]:
+        """Machine code, the resources of each kernel, the lowered names, and each kernel's bound of threads."""
         nvrtc = installed_nvrtc()
         from peakgate.build import nvrtc_process  # noqa: PLC0415  (it needs NVRTC)
 
@@ -213,7 +217,8 @@ class _Unit:
         lowered = tuple(compiled.lowered[name] for name in self.names)
         kernels = lowered[: len(self.stage.kernels)]
         self._check_constants(compiled.machine_code, lowered[len(kernels) :])
-        return compiled.machine_code, [parse_resources(compiled.log, kernel) for kernel in kernels], lowered
+        resources = [parse_resources(compiled.log, kernel) for kernel in kernels]
+        return compiled.machine_code, resources, lowered, tuple(map(compiled.bounds.get, kernels))
 
     def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
         """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from cuda.bindings import nvrtc as bindings
+
+_ENTRY = re.compile(r"\.entry\s+(?P<kernel>[\w$]+)\s*(?:\([^)]*\))?(?P<directives>[^{]*)\{")
+_BOUND = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 
 
 class CompilationFailed(Exception):
@@ -23,11 +28,16 @@ def version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Machine code, the compiler's log, and each name that was asked for as the machine code has it."""
+    """Machine code, the compiler's log, and each name that was asked for as the machine code has it.
+
+    ``bounds`` are the most threads per block that a kernel's ``__launch_bounds__`` allow, by its name there; kernels
+    without are left out.
+    """
 
     machine_code: bytes
     log: str
     lowered: dict[str, str]
+    bounds: dict[str, int]
 
 
 def compile_to_cubin(
@@ -54,9 +64,19 @@ def compile_to_cubin(
             expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
             for expression in names
         }
-        return Compiled(_text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN), log, lowered)
+        ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
+        return Compiled(_text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN), log, lowered, _bounds(ptx))
     finally:
         bindings.nvrtcDestroyProgram(program)
+
+
+def _bounds(ptx: str) -> dict[str, int]:
+    """The product of each kernel's ``.maxntid`` or ``.reqntid``."""
+    bounds = {}
+    for entry in _ENTRY.finditer(ptx):
+        if directive := _BOUND.search(entry["directives"]):
+            bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
+    return bounds
 
 
 def _text(program: Any, size_of: Any, fetch: Any) -> bytes:

@@ -66,7 +66,7 @@ def compile_to_cubin(
         worker.end()
     if "failed" in answer:
         raise CompilationFailed(answer["failed"])
-    return Compiled(base64.b64decode(answer["machine_code"]), answer["log"], answer["lowered"])
+    return Compiled(base64.b64decode(answer["machine_code"]), answer["log"], answer["lowered"], answer["bounds"])
 
 
 class _Worker:
@@ -165,7 +165,7 @@ def _answer(request: Sequence[Any]) -> dict[str, Any]:
     except CompilationFailed as error:
         return {"failed": str(error)}
     code = base64.b64encode(compiled.machine_code).decode()
-    return {"machine_code": code, "log": compiled.log, "lowered": compiled.lowered}
+    return {"machine_code": code, "log": compiled.log, "lowered": compiled.lowered, "bounds": compiled.bounds}
 
 
 if __name__ == "__main__":

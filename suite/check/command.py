@@ -22,7 +22,7 @@ from typing import Any
 
 from peakgate import emulator
 from peakgate.case import Case
-from peakgate.check import digests, hunt, isolate, lane, picture, report, workers
+from peakgate.check import digests, gpu_build, hunt, isolate, lane, picture, report, workers
 from peakgate.check.lane import BuildReport, Finding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
@@ -75,13 +75,17 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     check = partial(lane.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, orders) for key, _ in builds]
     reports = lane.not_run(chosen.text, chosen.family)
-    for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
-        if isinstance(answer, workers.Died):
-            key, cases = builds[number]
-            died = Finding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
-            reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
-        else:
-            reports.append(answer)
+    keys = {key for key, _ in builds}
+    measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
+    with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
+        for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
+            if isinstance(answer, workers.Died):
+                key, cases = builds[number]
+                died = Finding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
+                reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
+            else:
+                reports.append(answer)
+        reports += gpu_build.reports(measured, building)
     all_found = report.by_kernel(reports, partial(lane.text_at, chosen.text, chosen.family))
     kernels = report.waived(all_found, accepted, today)
     said = waivers.complaints(
@@ -91,7 +95,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         today,
     )
     wall_s = time.perf_counter() - start
-    *found, verdict = report.lines(kernels, orders, wall_s)
+    *found, verdict = [*([no_nvrtc] if no_nvrtc else []), *report.lines(kernels, orders, wall_s)]
     lines = (*found, *said, verdict)
     unlisted = [defect.key for kernel in kernels for defect in kernel.defects if defect.key not in accepted]
     offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.FILE))
@@ -101,7 +105,8 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         when = datetime.now(UTC).isoformat(" ", "minutes")
         picture.write_page(chosen.html, lines[-1], when, _drawn(chosen, kernels), lines)
         print(f"page: {chosen.html}")  # noqa: T201
-    return report.exit_code(kernels, said), {**report.described(kernels, orders, wall_s), "complaints": said}
+    described = {**report.described(kernels, orders, wall_s), "complaints": said, "compiled_for_gpu": not no_nvrtc}
+    return report.exit_code(kernels, said), described
 
 
 def _work_of(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from peakgate.check.lane import BuildReport, Finding
-from peakgate.common.text import counted
+from peakgate.common.text import counted, one_line
 from peakgate.judge.waivers import DefectKey, Waiver, set_apart
 from peakgate.verdict import ExitCode
 
@@ -107,7 +107,7 @@ def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float)
     tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
     counts = f"{counted(len(reports), 'kernel')}, {tried}, {counted(launches, 'launch')}"
     said.append(f"{counts}: {verdict} ({wall_s:.0f} s)")
-    return said
+    return [one_line(line) for line in said]
 
 
 def _refused(refused: Mapping[str, str]) -> str:
