@@ -28,6 +28,7 @@ from peakgate.device.interface import KernelFault
 from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.judge.correctness import Expected, check
+from peakgate.measure.patterns import patterned
 from peakgate.project import catalogue, config
 from peakgate.project.catalogue import kernel_name
 
@@ -197,6 +198,8 @@ def check_build(
     """Check a build that ``builds`` lists; a task for a worker. ``search_s``: how long other sizes are tried."""
     build = _builds(text, family_file, config.current().root)[0][key]
     found = check_cases(build.given, orders, report, nonfinite=nonfinite)
+    if not (found.skipped or found.broken or found.findings):
+        found = _continued(found, patterned(build.given), inf, orders[:1], report, nonfinite=nonfinite)
     if build.sized is None or found.skipped or found.broken:
         return found
     try:

@@ -88,6 +88,10 @@ class KernelLaunchable(Launchable, Protocol):
     poison: int
     """Every byte of its outputs before a ``run``."""
 
+    def run(self, schedule: int = 0) -> None:
+        """As every launchable's; ``schedule`` is the order of threads, where the device runs them in a chosen one."""
+        ...
+
 
 class Device(ABC):
     """A place to run cases; ``xp`` is its array module."""

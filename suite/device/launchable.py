@@ -155,7 +155,7 @@ class GpuLaunchable:
     def _buffers(self) -> list[tuple[int, Buffer]]:
         return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
 
-    def run(self) -> None:
+    def run(self, schedule: int = 0) -> None:  # noqa: ARG002  (a GPU has an order of its own)
         if self._device.lost:
             raise DeviceLost(self._device.lost)
         try:

@@ -16,24 +16,25 @@ from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Data, Role
 from peakgate.measure.data import random_array
 
-PATTERNS = ("mixed magnitudes", "cancellation", "powers of two")
-"""Of reals: rows and columns of different magnitude; neighbours that nearly cancel; exact powers of two. Integers are
-at and beside their limits in each."""
+PATTERNS = ("mixed", "cancelling", "powers")
+"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; exact powers of two. Integers are at
+and beside their limits in each."""
 
 _ENOUGH_BYTES = 4096
 
 
-def patterned(problems: Sequence[Case], pattern: str) -> Case | None:
-    """One of a build's problems with its open inputs filled by a pattern; None where none is open.
+def patterned(problems: Sequence[Case]) -> list[Case]:
+    """One of a build's problems once with each pattern in its open inputs, named as its variant.
 
-    It is the smallest with arguments of 4 KiB, or else the largest. Problems whose result is saved are left out.
+    It is the smallest with arguments of 4 KiB, or else the largest; empty where no problem has an open input, or all
+    have saved results.
     """
     free = [
         problem for problem in problems if not isinstance(problem.reference, tuple) and any(map(_open, problem.inputs))
     ]
     enough = [problem for problem in free if problem.buffer_bytes >= _ENOUGH_BYTES]
     chosen = min(enough, key=_size, default=None) or max(free, key=_size, default=None)
-    return None if chosen is None else _filled(chosen, pattern)
+    return [] if chosen is None else [_filled(chosen, pattern) for pattern in PATTERNS]
 
 
 def _size(case: Case) -> int:
@@ -54,7 +55,7 @@ def _filled(case: Case, pattern: str) -> Case:
     reference = case.reference
     if isinstance(reference, Case):  # another kernel on the same arguments
         reference = replace(reference, arguments=arguments)
-    return replace(case, arguments=arguments, reference=reference)
+    return replace(case, arguments=arguments, reference=reference, variant=f"{case.variant}{pattern}")
 
 
 @cache

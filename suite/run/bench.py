@@ -13,6 +13,7 @@ from peakgate.project.config import Project
 from peakgate.run.link import AB_VARIABLE
 from peakgate.run.lock import add_lock_options, seconds
 
+FLAGS = ("strict", "nonfinite", "determinism")
 PASSED_ON = ("device", "tier", "baselines", "baselines_from", "cases", "commit", "out", "launch_limit")
 INSPECTING = frozenset({"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures"})
 """Options of pytest under which nothing is measured, or a person stops the clock."""
@@ -40,9 +41,8 @@ def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Proj
 def _own(ours: argparse.Namespace) -> list[str]:
     """Our options under the long names that the plug-in gives them."""
     named = {name: getattr(ours, name) for name in PASSED_ON if getattr(ours, name) is not None}
-    return [f"--peakgate-{name.replace('_', '-')}={value}" for name, value in named.items()] + (
-        ["--peakgate-strict"] if ours.strict else []
-    )
+    given = [f"--peakgate-{name.replace('_', '-')}={value}" for name, value in named.items()]
+    return given + [f"--peakgate-{name}" for name in FLAGS if getattr(ours, name)]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         "tolerance, reference and edge-size problems",
     )
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
+    parser.add_argument("--nonfinite", action="store_true", help="a kernel whose outputs hold NaN or infinity is wrong")
+    parser.add_argument(
+        "--determinism",
+        action="store_true",
+        help="launch each kernel again on the same data and report where bits differ",
+    )
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--out", help="folder for the verdict (default: the project's)")
     parser.add_argument("--benchmark-json", type=Path, metavar="FILE", help="write the run, samples included, to FILE")

@@ -67,6 +67,8 @@ class KernelRun:
         self.session, self.known = _session(self._options)
         self.session.expect = self.link.expect
         self.session.launch_limit_s = self._options.peakgate_launch_limit
+        self.session.nonfinite = self._options.peakgate_nonfinite
+        self.session.determinism = self._options.peakgate_determinism
         self._doubts: list[str] = []
         if not self._turn.given:
             self._doubts = self.session.look()

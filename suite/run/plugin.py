@@ -30,6 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--peakgate-tier", default="gate", choices=("gate", "full"))
     group.addoption("--peakgate-strict", action="store_true")
+    group.addoption("--peakgate-nonfinite", action="store_true")
+    group.addoption("--peakgate-determinism", action="store_true")
     group.addoption("--peakgate-baselines", type=Path)
     group.addoption("--peakgate-baselines-from")
     group.addoption("--peakgate-base-tree", type=Path, help="the supervisor's: a copy of that commit's project")

@@ -59,6 +59,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "relative_error": outcome.proof.error if outcome.proof else None,
         "tolerance": case.largest_tolerance,
         "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),
+        "varying_elements": outcome.proof.varying if outcome.proof else None,
         "probes": outcome.proof.probes if outcome.proof else 0,
         "predicted": dict(case.predicted),
     }
@@ -101,6 +102,13 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
         lines.append(f"roofs of this run (GB/s; fma TFLOP/s): {rates}")
     parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
     lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
+    checked = [entry for entry in entries if entry.get("varying_elements") is not None]
+    if checked:
+        varying = [f"{entry['case']} ({entry['varying_elements']})" for entry in checked if entry["varying_elements"]]
+        lines.append(
+            f"launched twice on the same data: {counted(len(varying), 'case')} of {len(checked)} differ in some bits"
+            + (f" (elements): {', '.join(varying)}" if varying else "")
+        )
     verdicts = [Verdict(entry["verdict"]) for entry in entries]
     lines.append(f"{counted(len(entries), 'case')} on {session.device.slug}: {counts(verdicts)}")
     if partial is not None:

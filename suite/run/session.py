@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,14 +11,16 @@ from functools import partial
 from typing import Any
 
 from peakgate.build.cubin import BuildError, Resources
-from peakgate.case import Case, Tier
+from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import (
     Device,
     DeviceLost,
     KernelCrash,
     KernelFault,
+    KernelLaunchable,
     KernelTimeout,
     Launchable,
 )
@@ -35,6 +38,7 @@ from peakgate.measure.limits import (
     launch_limit_s,
     sampling_limit_s,
 )
+from peakgate.measure.patterns import PATTERNS, patterned
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.project import catalogue
 from peakgate.roofs import measure_roofs, roof_cases
@@ -58,6 +62,9 @@ FRESH_SEED = 1009
 
 WARM_UP_LIMIT_S = 60.0
 
+OTHER_ORDER = 1
+"""The emulator's descending order of threads, for a second launch; a GPU has its own."""
+
 
 def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
     """What did not fit where memory, the GPU's or the machine's, is full, with sizes, and where to look."""
@@ -69,6 +76,15 @@ def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
     if room is not None:
         sizes.append(f"{room[0] / 1e9:.2f} GB of {room[1] / 1e9:.2f} GB are free")
     return f"no room in memory ({'; '.join(sizes)}); see what else holds it, of a GPU's with nvidia-smi"
+
+
+def _nonfinite(xp: Any, values: Array) -> int:
+    return int((~xp.isfinite(values)).sum()) if values.dtype.kind in "fc" else 0
+
+
+def _bits(array: Array) -> Array:
+    """The bytes of each element along a last axis."""
+    return array.reshape(-1, 1).view("uint8")
 
 
 def verdict_of(error: Exception) -> Verdict:
@@ -89,13 +105,14 @@ def verdict_of(error: Exception) -> Verdict:
 class Proof:
     """A case found right: its largest error, and on how many edge-size problems its build was right too.
 
-    ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound: None where it
-    is not known.
+    ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound, ``varying``
+    how many elements differ in a second launch on the same data: None where that is not known.
     """
 
     error: float
     probes: int
     ratio: float | None = None
+    varying: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,8 @@ class Session:
     ``whole`` is False when only some cases of the tier were asked for; ``wall_s`` holds where the time went.
     ``probes`` gives a case's edge-size problems; ``new`` are cases that the base does not have: they need no floor.
     ``alone`` is False where another process of ours is on the device: then no time counts, and none is doubted for it.
+    With ``nonfinite`` an output with NaN or infinity is wrong; with ``determinism`` each case is launched once more on
+    the same data, to see whether bits differ.
     Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
     are measured.
     """
@@ -142,6 +161,8 @@ class Session:
     preflight: Preflight | None = None
     expect: Callable[[str, float, str | None], None] = lambda _step, _limit_s, _case: None
     launch_limit_s: float | None = None
+    nonfinite: bool = False
+    determinism: bool = False
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
@@ -189,13 +210,13 @@ class Session:
             self.expect("roofs", HOST_LIMIT_S, None)
             self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
 
-    def prepare(self, case: Case) -> Launchable:
+    def prepare(self, case: Case) -> KernelLaunchable:
         """Build one case and put its arguments in place."""
         with self._timed("prepare"):
             self.expect("its build and input data", HOST_LIMIT_S, case.id)
             return self.device.prepare(case)
 
-    def prove(self, launchable: Launchable) -> Proof | None:
+    def prove(self, launchable: KernelLaunchable) -> Proof | None:
         """Check the case's ragged probes and the case itself; WrongResult or KernelFault when one is wrong.
 
         Without ``checks`` nothing is proven: None.
@@ -205,9 +226,10 @@ class Session:
         with self._timed("check"):
             probes = self._prove_build(launchable.case)
             result = self._check(launchable, launchable.case)
-        if result.mismatch is not None:
-            raise WrongResult(result.mismatch)
-        return Proof(result.error, probes, result.ratio)
+            if result.mismatch is not None:
+                raise WrongResult(result.mismatch)
+            varying = self._varying(launchable) if self.determinism and launchable.case.stage.source else None
+        return Proof(result.error, probes, result.ratio, varying)
 
     def sample(self, launchable: Launchable, launch_s: float | None = None) -> Samples:
         """Time a case that was proven right; ``launch_s`` is what a launch took, by default the last checked one."""
@@ -217,7 +239,7 @@ class Session:
             self.expect("sampling", limit_s, case.id)
             return launchable.sample(self.plan)
 
-    def prove_again(self, launchable: Launchable) -> None:
+    def prove_again(self, launchable: KernelLaunchable) -> None:
         """Check after timing that the kernel still does its work; WrongResult or KernelFault when it does not.
 
         The case itself is launched once more on poisoned outputs; once per build, its smallest edge-size problem on
@@ -318,8 +340,10 @@ class Session:
 
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = self._probes_of(case)
-        for probe in probes:
+        for probe in [*probes, *patterned(probes)]:
             problem = f"edge-size problem {probe.size}"
+            if probe.variant in PATTERNS:
+                problem += f" with {probe.variant} data"
             try:
                 result = self._check(self.device.prepare(probe), case)
             except KernelFault as fault:
@@ -335,17 +359,26 @@ class Session:
             self._known_probes[key] = self.probes(case)
         return self._known_probes[key]
 
-    def _check(self, launchable: Launchable, owner: Case) -> Check:
+    def _check(self, launchable: KernelLaunchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""
         self._launch(launchable, owner)
         device = self.device
         outputs = computed(device.xp, launchable)
+        if self.nonfinite and (count := sum(_nonfinite(device.xp, output) for output in outputs)):
+            return Check(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
         return check(device.xp, launchable.case, outputs, self._expected(launchable), device.compared)
 
-    def _launch(self, launchable: Launchable, owner: Case) -> None:
+    def _varying(self, launchable: KernelLaunchable) -> int:
+        """How many elements of its outputs differ in a second launch on the same data, bit by bit."""
+        first = [output.copy() for output in launchable.outputs]
+        self._launch(launchable, launchable.case, schedule=OTHER_ORDER)
+        pairs = zip(first, launchable.outputs, strict=True)
+        return sum(int((_bits(one) != _bits(other)).any(axis=-1).sum()) for one, other in pairs if one.size)
+
+    def _launch(self, launchable: KernelLaunchable, owner: Case, *, schedule: int = 0) -> None:
         self.expect("a launch", self._limit_s(launchable.case), owner.id)
         start = time.perf_counter()
-        launchable.run()
+        launchable.run(schedule)
         self._launch_s = time.perf_counter() - start
         self.expect("its reference and the comparison", HOST_LIMIT_S, owner.id)
 
@@ -358,7 +391,7 @@ class Session:
         least = self.device.peaks.least_time_us(case.work, case.roof) if self.device.peaks else None
         return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self.floors.get(case.id)))
 
-    def _expected(self, launchable: Launchable) -> Expected:
+    def _expected(self, launchable: KernelLaunchable) -> Expected:
         """The reference, kept while consecutive cases share problem and reference function."""
         case = launchable.case
         key = (case.reference, case.buffers, case.scale, case.exact)
