@@ -21,7 +21,7 @@ from peakgate.judge.launch import refusal
 from peakgate.project import catalogue
 from peakgate.project.catalogue import kernel_name
 
-REFUSED = "launch refused"
+LAUNCH_REFUSED = "launch refused"
 """The kind of a finding: a launch that CUDA does not take."""
 
 CAPABILITY = (9, 0)
@@ -84,7 +84,7 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
         except BuildError as error:
             found.setdefault(name, BuildReport(name, 0, broken=f"does not build for {sm}: {error}"))
         findings = tuple(
-            Finding(case.id, 0, REFUSED, None, f"never launches on {sm}: {why}") for why in refusals(case, built)
+            Finding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}") for why in refusals(case, built)
         )
         if findings:
             known = found.get(name, BuildReport(name, 0))

@@ -74,7 +74,7 @@ def test_a_launch_that_cuda_refuses_by_what_the_compiler_gave_the_kernel_is_a_de
     code, said, kernel = check(**described)
     assert code == 1
     (defect,) = kernel["defects"]
-    assert (defect["kind"], defect["launches"]) == (gpu_build.REFUSED, 2)
+    assert (defect["kind"], defect["launches"]) == (gpu_build.LAUNCH_REFUSED, 2)
     assert why in defect["what"]
     assert "never launches on sm_90: " in said
 
@@ -92,7 +92,7 @@ def test_a_launch_that_no_gpu_takes_at_the_measured_size_is_a_defect_without_nvr
         monkeypatch.setattr(gpu_build, "installed_nvrtc", uninstalled)
     code, said, kernel = check(count="(n % (1 << 31))", **described)
     assert code == 1
-    (defect,) = (each for each in kernel["defects"] if each["kind"] == gpu_build.REFUSED)
+    (defect,) = (each for each in kernel["defects"] if each["kind"] == gpu_build.LAUNCH_REFUSED)
     assert why in defect["what"]
     assert ("not compiled for a GPU: install the extra nvrtc" in said) is not installed
 
