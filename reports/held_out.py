@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
@@ -148,7 +149,7 @@ def rejudged(run: Run, floors: Mapping[str, float]) -> Run:
     for case, result in run.cases.items():
         if case in floors and result.verdict in BY_FLOOR:
             below = _below([run], case, floors[case])
-            cases[case] = replace(result, verdict=Verdict.BELOW_FLOOR if below else Verdict.PASS)
+            cases[case] = structs.replace(result, verdict=Verdict.BELOW_FLOOR if below else Verdict.PASS)
     return replace(run, cases=cases)
 
 

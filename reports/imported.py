@@ -165,7 +165,7 @@ def judge(measured: Measured, floor: float | None) -> Judgement:
 
 def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
     assert measured.median_s is not None
-    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS, "bytes", "flops"))
+    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS))
     info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}
     info |= {
         "time_us": measured.median_s * 1e6,

@@ -21,7 +21,7 @@ from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.detect import detect
 from peakgate.reports.history.series import History
 from peakgate.reports.ladder.markers import fill, read_document
-from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.runs.sessions import Session, read_session
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import Verdict
 

@@ -28,7 +28,7 @@ from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import html, template
 from peakgate.reports.render.page import Line, Page, tone
 from peakgate.reports.render.template import TEMPLATES
-from peakgate.reports.runs.index import Session, gpu_label
+from peakgate.reports.runs.sessions import Session, gpu_label
 from peakgate.verdict import Verdict
 
 STYLES = ("page.css", "site.css")

@@ -1,9 +1,8 @@
-"""Readers of what runs leave: run files, records of an A/B, journals, indices, selftests, other tools' results."""
+"""Readers of what runs leave: run files, records of an A/B, journals, selftests, other tools' results."""
 
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -101,7 +100,6 @@ def in_history(folder: Path, data: bytes) -> int:
         for day in range(1, 13):
             (runs / f"{day:02}.json").write_text(json.dumps(document(TIMES_US, day=day)))
     (runs / "13.json").write_bytes(data)
-    (folder / ".cache" / "history.json").unlink(missing_ok=True)
     return verb("history", "--runs", runs, "--out", folder).code
 
 
@@ -231,37 +229,6 @@ def journal_read(folder: Path, data: bytes) -> int:
             opened.close(keep=True)
 
     return call(read).code
-
-
-def history_index(random: Random) -> bytes:
-    """Its entries changed under the digest it had, or its bytes damaged."""
-    digest: bytes = INDEX["digest"]
-    body = INDEX["body"]
-    if random.random() < 0.3:
-        return mutate.damaged(digest + b"\n" + json.dumps(body).encode(), random)
-    return digest + b"\n" + mutate.document(body, random) + b"\n"
-
-
-INDEX: dict[str, Any] = {}
-
-
-def indexed(folder: Path, data: bytes) -> int:
-    """An index is only a copy: whatever is in it, the runs are read or refused."""
-    runs = index_folder(folder)
-    path = folder / ".cache" / "history.json"
-    path.write_bytes(data)
-    return verb("history", "--runs", runs, "--out", folder).code
-
-
-def index_folder(folder: Path) -> Path:
-    runs = folder / "indexed"
-    if not runs.exists():
-        runs.mkdir()
-        for day in range(1, 13):
-            (runs / f"{day:02}.json").write_text(json.dumps(document(TIMES_US, day=day)))
-            os.utime(runs / f"{day:02}.json", (1_700_000_000, 1_700_000_000))
-        (folder / ".cache").mkdir(exist_ok=True)
-    return runs
 
 
 SELFTEST = {

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from peakgate.judge.floors import load_floors
 from peakgate.reports import held_out
 from peakgate.reports.floors import evidence_of, rounded_down
@@ -91,7 +92,7 @@ def test_unchanged_code_on_hosts_with_a_constant_offset_in_time_stays_above_the_
 def test_a_long_case_has_no_further_room_for_the_host_because_its_margin_holds_the_offset() -> None:
     known = case([0.8] * 5, [0.8] * 5, time_us=MEDIUM_US)
     assert known.duration == LONG
-    assert bounds({"a": known}) == bounds({"a": replace(known, time_us=50 * MEDIUM_US)})
+    assert bounds({"a": known}) == bounds({"a": structs.replace(known, time_us=50 * MEDIUM_US)})
     assert bounds({"a": known})["a"].floor < with_host_offset(0.8, MEDIUM_US)
 
 
@@ -139,8 +140,8 @@ def test_a_gate_fails_by_a_case_below_its_floor_or_by_its_verdict_and_the_limit_
     case, result = next((case, result) for case, result in kept[0].cases.items() if result.peak_fraction)
     floors = {case: rounded_down(min(run.cases[case].peak_fraction or 1.0 for run in kept)) - 0.01}
     assert held_out.gates(kept[:4], floors).failed == 0
-    slow = replace(kept[0], cases={**kept[0].cases, case: replace(result, peak_fraction=floors[case] / 2)})
-    wrong = replace(kept[1], cases={**kept[1].cases, "a.b": replace(result, verdict=Verdict.WRONG)})
+    slow = replace(kept[0], cases={**kept[0].cases, case: structs.replace(result, peak_fraction=floors[case] / 2)})
+    wrong = replace(kept[1], cases={**kept[1].cases, "a.b": structs.replace(result, verdict=Verdict.WRONG)})
     found = held_out.gates([slow, wrong, *kept[2:4]], floors)
     assert (found.runs, found.failed, found.cases) == (4, 2, ("a.b", case))
 
@@ -176,7 +177,7 @@ def test_a_run_judged_anew_fails_by_todays_floor_and_keeps_every_other_verdict(k
     case, result = next((case, result) for case, result in kept[0].cases.items() if result.peak_fraction)
     floors = {case: 2 * (result.peak_fraction or 1.0)}
     assert held_out.rejudged(kept[0], floors).cases[case].verdict is Verdict.BELOW_FLOOR
-    wrong = replace(kept[0], cases={case: replace(result, verdict=Verdict.WRONG)})
+    wrong = replace(kept[0], cases={case: structs.replace(result, verdict=Verdict.WRONG)})
     assert held_out.rejudged(wrong, floors) == wrong
 
 
@@ -190,7 +191,7 @@ def test_a_mutant_beyond_its_room_must_be_below_its_floor(kept: list[Run]) -> No
         (room * 1.01, Verdict.BELOW_FLOOR, False),
         (room * 0.99, Verdict.PASS, False),
     ):
-        other = replace(result, time_us=result.time_us * (1 + slowdown), verdict=verdict)
+        other = structs.replace(result, time_us=result.time_us * (1 + slowdown), verdict=verdict)
         (found,) = held_out.slowed(honest, replace(honest, cases={case: other}), rooms)
         assert found.missed is missed
         assert found.slowdown == pytest.approx(slowdown)

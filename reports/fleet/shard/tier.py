@@ -20,7 +20,7 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.processes import end_group
 from peakgate.judge.metrics import Peaks
 from peakgate.project.config import Project
-from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.runs.sessions import Session, read_session
 from peakgate.verdict import ExitCode
 
 COMMON, COMMON_SHARE = 24, 0.1
