@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 from peakgate.verdict import ExitCode
 
 LARGEST_BYTES = 2_000_000
@@ -43,7 +44,7 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
         if run.emulated:
             raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU")
         path = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
-        texts[path] = trimmed(json.loads(run.path.read_text(encoding="utf-8-sig")))
+        texts[path] = trimmed(records.read(run.path, dict[str, Any], REMEDY))
         if len(texts[path].encode()) > LARGEST_BYTES:
             raise PeakgateError(f"{run.path}: over {LARGEST_BYTES} bytes even without samples; keep fewer cases")
         if path.exists() and path.read_text(encoding="utf-8") != texts[path]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import ask
@@ -157,11 +158,8 @@ def explain(projects: tuple[Project, Project], cases: Sequence[str], out: Path, 
 
 def saved(folder: Path) -> Explained:
     """The cases that ``explain`` left in a folder, explained again without a GPU; a PeakgateError where it cannot."""
-    try:
-        content = json.loads((folder / SIDES).read_text(encoding="utf-8"))
-        return Explained(tuple(compared(case, *map(_read, both)) for case, both in content.items()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PeakgateError(f"{folder / SIDES}: {error!r}; expected what --explain left; explain again") from None
+    content = records.read(folder / SIDES, dict[str, tuple[Known, Known]], "explain again: --explain")
+    return Explained(tuple(compared(case, *both) for case, both in content.items()))
 
 
 def compared(case: str, base: Known, head: Known) -> Explanation:
@@ -184,15 +182,6 @@ def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> Known:
     code = sass.disassemble(Path(facts["cubin"]), facts["entry"])
     side = Side(Resources(**facts["resources"]), Code.of(code) if code else None, counters)
     return Known(side, facts["fingerprint"], tuple(each.opcode for each in code or ()))
-
-
-def _read(entry: Mapping[str, Any]) -> Known:
-    side = entry["side"]
-    if side is None:
-        return Known(None, problem=str(entry["problem"]))
-    code = side["code"] and Code(side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"]))
-    known = Side(Resources(**side["resources"]), code, side["counters"])
-    return Known(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
 
 
 def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.common import git
+from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.text import counted
@@ -250,13 +250,7 @@ def contracts(tree: Path, name: str) -> Contracts:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(terms, dict) for terms in found.values()):
-        raise PeakgateError(f"{name}: its cases were listed as something else than JSON; a family file prints")
-    return found
+    return records.decode(done.stdout, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
 
 
 def _change(root: Path, state: str, path: str, link: bool, before: str) -> FileChange:

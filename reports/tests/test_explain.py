@@ -188,7 +188,7 @@ def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None
     (found,) = saved(tmp_path).cases
     assert found.findings[0].cause is Cause.SPILLS
     assert "24" in saved(tmp_path).text()
-    with pytest.raises(PeakgateError, match="expected what --explain left"):
+    with pytest.raises(PeakgateError, match="explain again"):
         saved(tmp_path / "elsewhere")
 
 

@@ -34,8 +34,21 @@ Number = (
 Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from 0 up")]
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite number")]
 
-PLAIN = {"array": "a list", "object": "a table", "str": "a text", "bool": "true or false"}
-"""What errors call msgspec's names of types."""
+KINDS = {
+    inspect.BoolType: "true or false",
+    inspect.DataclassType: "a table",
+    inspect.DateTimeType: "a date and time",
+    inspect.DictType: "a table",
+    inspect.FloatType: "a number",
+    inspect.IntType: "a whole number",
+    inspect.ListType: "a list",
+    inspect.StrType: "a text",
+    inspect.StructType: "a table",
+    inspect.TupleType: "a list",
+    inspect.TypedDictType: "a table",
+    inspect.VarTupleType: "a list",
+}
+"""What errors call the types of a value that have no description."""
 
 SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
 """Keys whose value says by which version a file is read: one of another version is reported before all else."""
@@ -167,9 +180,9 @@ def _problem(document: Any, kind: type[Record], message: str) -> tuple[list[str 
             listed = f"{nearest(field['name'], names)}; known are {', '.join(names)}"
             return [*keys, field["name"]], f"{label} is an unknown key{listed}"
         return [*keys, field["name"]], f"{label} is missing, expected {_expected(_below(known, field['name']))}"
-    kinds = re.sub("`([^`]*)`", lambda found: PLAIN.get(found[1], found[1]), problem)
-    expected = _expected(known) or kinds.removeprefix("Expected ").partition(", got ")[0]
-    return keys, f"{label} is {short(at)}, expected {expected}"
+    if " - at `key` in " in message:
+        return keys, f"{label} has a key that is none: {problem.lower()}"
+    return keys, f"{label} is {short(at)}, expected {_expected(known)}"
 
 
 def _culprit(document: Any, members: dict[str, Any], kind: type[Record], message: str) -> str:
@@ -206,15 +219,15 @@ def _below(known: Any, key: str | int) -> Any:
 
 
 def _expected(known: Any) -> str:
-    """What a value may be: the type's own description, or the values that it names; empty where it has neither."""
+    """What a value may be: the type's own description, the values that it names, or its kind."""
     if isinstance(known, inspect.Metadata):
         return str((known.extra_json_schema or {}).get("description") or _expected(known.type))
     if isinstance(known, inspect.UnionType):
-        return next(filter(None, map(_expected, known.types)), "")
+        return " or ".join(dict.fromkeys(filter(None, map(_expected, known.types))))
     if isinstance(known, inspect.LiteralType | inspect.EnumType):
         values = known.values if isinstance(known, inspect.LiteralType) else [each.value for each in known.cls]
         return f"one of {', '.join(map(str, values))}"
-    return ""
+    return KINDS.get(type(known), "")
 
 
 def _dotted(keys: Sequence[str | int]) -> str:
