@@ -223,7 +223,8 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
 
 def _nvbench(document: Nvbench, folder: Path) -> list[ForeignRun]:
     meta = document.meta or Meta()
-    version = meta.version and meta.version.nvbench and meta.version.nvbench.string
+    release = meta.version.nvbench if meta.version else None
+    version = release.string if release else None
     whole = not _SELECTING & set(meta.argv or ())
     devices = {device.id: device for device in document.devices}
     by_device: dict[int, list[Measured]] = {}

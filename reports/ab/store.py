@@ -98,8 +98,8 @@ class Record:
 
     def save(self, folder: Path) -> None:
         """Write the manifest; the run files are there already."""
-        sides = (Label(side.label, side.commit) for side in (self.base, self.head))
-        manifest = Manifest(1, *sides, self.settings, self.plan, self.notes, self.stopped, self.processes)
+        base, head = (Label(side.label, side.commit) for side in (self.base, self.head))
+        manifest = Manifest(1, base, head, self.settings, self.plan, self.notes, self.stopped, self.processes)
         write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
 

@@ -85,7 +85,7 @@ class Gpu(GpuFacts, total=False):
 
     peak_derivation: Fact
     preflight: dict[str, Any] | None
-    roofs: dict[str, Any] | None
+    roofs: dict[str, Number | None] | None
 
 
 class Recorded(Struct, frozen=True):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, inspect
@@ -34,7 +34,7 @@ Number = (
 Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from 0 up")]
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite number")]
 
-KINDS = {
+KINDS: Mapping[Any, str] = {
     inspect.BoolType: "true or false",
     inspect.DataclassType: "a table",
     inspect.DateTimeType: "a date and time",
@@ -96,7 +96,7 @@ def decode(content: bytes, kind: type[Record], path: Path, remedy: str) -> Recor
     if path.suffix == ".toml":
         return _converted(_toml(path, text, remedy), kind, path, remedy)
     try:
-        record: Record = _decoder(kind).decode(text)
+        record: Record = _decoder(cast("Hashable", kind)).decode(text)
     except (ValueError, RecursionError):  # what it refuses, NaN in a field that no record has among it
         return _converted(_json(path, text, remedy), kind, path, remedy)
     return record
@@ -125,7 +125,7 @@ def short(value: object) -> str:
 
 
 @cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 

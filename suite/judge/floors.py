@@ -86,8 +86,8 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
     if gpu is not None and found.gpu != gpu:
         where = records.place(path, "gpu")
         raise PeakgateError(f"{where}: floors of {found.gpu!r}, expected {gpu}; floors belong to one GPU model")
-    for case_id in found.floors if known_cases is not None else ():
-        if case_id not in known_cases and not IMPORTED.search(case_id):
+    for case_id in found.floors:
+        if known_cases is not None and case_id not in known_cases and not IMPORTED.search(case_id):
             where = records.place(path, "floors", case_id)
             raise PeakgateError(f"{where}: no case is named {case_id!r}{nearest(case_id, known_cases)}")
     return Floors(path, found.gpu, True, MappingProxyType(found.floors))

@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 from peakgate.common import records
@@ -116,14 +116,19 @@ def read(path: Path) -> Waivers:
     """A project's entries, none where there is no file; PeakgateError names the entry and the key that is wrong."""
     remedy = "correct the entry; the commands print one to fill in"
     found = records.read(path, WaiversFile, remedy, absent=WaiversFile())
-    defects = {each.key: Waiver(each.reason, each.expires) for each in found.defect}
-    survivors = {each.key: each.reason for each in found.survivor}
-    for name, entries in (("defect", found.defect), ("survivor", found.survivor)):
-        for number, each in enumerate(entries):
-            if each.key in [other.key for other in entries[:number]]:
+    keys: Mapping[str, list[Any]] = {
+        "defect": [each.key for each in found.defect],
+        "survivor": [each.key for each in found.survivor],
+    }
+    for name, own in keys.items():
+        for number, key in enumerate(own):
+            if key in own[:number]:
                 where = records.place(path, name, number)
-                raise PeakgateError(f"{where}: {name} {number + 1}, {each.key}, is listed twice; keep one entry")
-    return Waivers(defects, survivors)
+                raise PeakgateError(f"{where}: {name} {number + 1}, {key}, is listed twice; keep one entry")
+    return Waivers(
+        {each.key: Waiver(each.reason, each.expires) for each in found.defect},
+        {each.key: each.reason for each in found.survivor},
+    )
 
 
 def set_apart(
