@@ -65,14 +65,6 @@ class ForeignRun:
     measured: tuple[Measured, ...] = field(default=())
 
 
-class _Kind(Struct):
-    """What distinguishes the formats."""
-
-    context: Any = None
-    devices: Any = None
-    benchmarks: Any = None
-
-
 class Data(Struct):
     """A value of a summary of nvbench, numbers as text."""
 
@@ -102,13 +94,6 @@ class State(Struct):
     is_skipped: bool | None = None
     skip_reason: str | None = None
     summaries: list[Summary] | None = None
-
-
-class NvbenchBenchmark(Struct):
-    """One benchmark of nvbench."""
-
-    name: str
-    states: list[State] | None = None
 
 
 class Device(Struct):
@@ -147,31 +132,21 @@ class Version(Struct):
     string: str | None = None
 
 
-class Versions(Struct):
-    """``meta.version``."""
-
-    nvbench: Version | None = None
-
-
 class Meta(Struct):
-    """``meta``."""
+    """``meta`` of nvbench."""
 
-    version: Versions | None = None
+    version: dict[str, Version | None] | None = None
     argv: list[str] | None = None
 
 
-class Nvbench(Struct):
-    """What nvbench writes."""
+class Entry(Struct):
+    """A benchmark of nvbench with its ``states``; of Google Benchmark one repetition or aggregate of one.
 
-    devices: list[Device]
-    benchmarks: list[NvbenchBenchmark]
-    meta: Meta | None = None
-
-
-class GoogleBenchmark(Struct):
-    """One repetition or aggregate of Google Benchmark; one that failed has no time."""
+    One that failed has no time.
+    """
 
     name: str
+    states: list[State] | None = None
     run_name: str | None = None
     run_type: str = "iteration"
     aggregate_name: str | None = None
@@ -192,17 +167,19 @@ class GoogleBenchmark(Struct):
 
 
 class Context(Struct):
-    """``context``."""
+    """``context`` of Google Benchmark."""
 
     library_version: str | None = None
     date: str | None = None
 
 
-class Google(Struct):
-    """What Google Benchmark writes."""
+class Document(Struct):
+    """A file of either tool: Google Benchmark's has a ``context``, nvbench's ``devices``."""
 
-    context: Context
-    benchmarks: list[GoogleBenchmark]
+    context: Context | None = None
+    devices: list[Device] | None = None
+    benchmarks: list[Entry] | None = None
+    meta: Meta | None = None
 
 
 def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
@@ -211,24 +188,23 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     PeakgateError where it is neither format, or lacks what the format always has.
     """
     remedy = "write it again: nvbench with --json FILE, Google Benchmark with --benchmark_out=FILE"
-    kind = records.decode(data, _Kind, path, remedy)
-    if kind.context is not None and kind.benchmarks is not None:
-        return [_google(records.decode(data, Google, path, remedy))]
-    if kind.devices is not None and kind.benchmarks is not None:
-        return _nvbench(records.decode(data, Nvbench, path, remedy), path.parent)
+    found = records.decode(data, Document, path, remedy)
+    if found.context is not None and found.benchmarks is not None:
+        return [_google(found.context, found.benchmarks)]
+    if found.devices is not None and found.benchmarks is not None:
+        return _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
     raise PeakgateError(
         f"{path}: neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks); {remedy}"
     )
 
 
-def _nvbench(document: Nvbench, folder: Path) -> list[ForeignRun]:
-    meta = document.meta or Meta()
-    release = meta.version.nvbench if meta.version else None
+def _nvbench(described: Sequence[Device], benchmarks: Sequence[Entry], meta: Meta, folder: Path) -> list[ForeignRun]:
+    release = (meta.version or {}).get("nvbench")
     version = release.string if release else None
     whole = not _SELECTING & set(meta.argv or ())
-    devices = {device.id: device for device in document.devices}
+    devices = {device.id: device for device in described}
     by_device: dict[int, list[Measured]] = {}
-    for benchmark in document.benchmarks:
+    for benchmark in benchmarks:
         for state in benchmark.states or ():
             if state.device not in devices:
                 raise PeakgateError(f"{benchmark.name} ran on device {state.device}, which is not described")
@@ -304,16 +280,15 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     return tuple(read)
 
 
-def _google(document: Google) -> ForeignRun:
-    by_name: dict[str, list[GoogleBenchmark]] = {}
-    for entry in document.benchmarks:
+def _google(context: Context, benchmarks: Sequence[Entry]) -> ForeignRun:
+    by_name: dict[str, list[Entry]] = {}
+    for entry in benchmarks:
         by_name.setdefault(entry.run_name or entry.name, []).append(entry)
     measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
-    context = document.context
     return ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)
 
 
-def _repetitions(name: str, entries: Sequence[GoogleBenchmark]) -> Measured:
+def _repetitions(name: str, entries: Sequence[Entry]) -> Measured:
     family, _, arguments = name.partition("/")
     names = (_spelled(family).replace(".", "_"), "google-benchmark", _spelled(arguments.replace("/", "-")))
     failed = [entry for entry in entries if entry.error_occurred or entry.skipped]

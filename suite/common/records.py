@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -33,22 +33,6 @@ Number = (
 )
 Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from 0 up")]
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite number")]
-
-KINDS: Mapping[Any, str] = {
-    inspect.BoolType: "true or false",
-    inspect.DataclassType: "a table",
-    inspect.DateTimeType: "a date and time",
-    inspect.DictType: "a table",
-    inspect.FloatType: "a number",
-    inspect.IntType: "a whole number",
-    inspect.ListType: "a list",
-    inspect.StrType: "a text",
-    inspect.StructType: "a table",
-    inspect.TupleType: "a list",
-    inspect.TypedDictType: "a table",
-    inspect.VarTupleType: "a list",
-}
-"""What errors call the types of a value that have no description."""
 
 SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
 """Keys whose value says by which version a file is read: one of another version is reported before all else."""
@@ -179,10 +163,12 @@ def _problem(document: Any, kind: type[Record], message: str) -> tuple[list[str 
             names = [each.encode_name for each in _plain(known).fields]
             listed = f"{nearest(field['name'], names)}; known are {', '.join(names)}"
             return [*keys, field["name"]], f"{label} is an unknown key{listed}"
-        return [*keys, field["name"]], f"{label} is missing, expected {_expected(_below(known, field['name']))}"
+        expected = _expected(_below(known, field["name"]))
+        return [*keys, field["name"]], f"{label} is missing{expected and ', expected '}{expected}"
     if " - at `key` in " in message:
-        return keys, f"{label} has a key that is none: {problem.lower()}"
-    return keys, f"{label} is {short(at)}, expected {_expected(known)}"
+        return keys, f"{label} has a key that is none: {problem}"
+    expected = _expected(known) or problem.removeprefix("Expected ").partition(", got ")[0].replace("`", "")
+    return keys, f"{label} is {short(at)}, expected {expected}"
 
 
 def _culprit(document: Any, members: dict[str, Any], kind: type[Record], message: str) -> str:
@@ -219,15 +205,15 @@ def _below(known: Any, key: str | int) -> Any:
 
 
 def _expected(known: Any) -> str:
-    """What a value may be: the type's own description, the values that it names, or its kind."""
+    """What a value may be: the type's own description, or the values that it names; empty where it has neither."""
     if isinstance(known, inspect.Metadata):
         return str((known.extra_json_schema or {}).get("description") or _expected(known.type))
     if isinstance(known, inspect.UnionType):
-        return " or ".join(dict.fromkeys(filter(None, map(_expected, known.types))))
+        return next(filter(None, map(_expected, known.types)), "")
     if isinstance(known, inspect.LiteralType | inspect.EnumType):
         values = known.values if isinstance(known, inspect.LiteralType) else [each.value for each in known.cls]
         return f"one of {', '.join(map(str, values))}"
-    return KINDS.get(type(known), "")
+    return ""
 
 
 def _dotted(keys: Sequence[str | int]) -> str:
