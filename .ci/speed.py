@@ -78,7 +78,7 @@ def main(wanted: Sequence[str]) -> None:
         out, cache = f"--out={folder / 'out'}", folder / "cache"
         large = archive(folder / "large", 1000, 300)
         pair = [str(file) for file in sorted(archive(folder / "pair", 2, 700).glob("*.json"))]
-        kept = sorted(map(str, (ROOT / "baselines").glob("*/runs/*-full.json")))[-2:]
+        kept = sorted(map(str, (ROOT / "baselines").glob("*/runs/*-full.json*")))[-2:]
         compare, of_large = ["-m", "peakgate", "compare"], ["latest~1", "latest", "--runs", str(large)]
         reading = "import msgspec, sys; [msgspec.json.decode(open(path, 'rb').read()) for path in sys.argv[1:]]"
         lines = {

@@ -185,9 +185,9 @@ def rooms(floors: str) -> dict[str, float]:
 
 def page(baselines: Path) -> str:
     """The whole table of a GPU model: floors on GPUs they were not set from, and kernels with slowdown mutants."""
-    kept = [load_run(path) for path in sorted((baselines / "runs").glob("*-gate.json"))]
+    kept = [load_run(path) for path in sorted((baselines / "runs").glob("*-gate.json*"))]
     if not kept:
-        raise PeakgateError(f"{baselines}: no kept gates (runs/*-gate.json) in it; name baselines/<gpu>")
+        raise PeakgateError(f"{baselines}: no kept gates (runs/*-gate.json*) in it; name baselines/<gpu>")
     known = {run.uuid for run in kept}
     lab = baselines / "lab"
     tried_on = [load_run(path) for pattern in GATES for path in sorted(lab.glob(pattern))]

@@ -112,7 +112,7 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
 
     With the driver a third of the cases get 1 to 5 % slower and a third as much faster.
     """
-    read = [read_session(path) for path in sorted(runs.glob("*-gate.json"))]
+    read = [read_session(path) for path in sorted(runs.glob("*-gate.json*"))]
     known = [each for each in read if isinstance(each, Session) and each.uuid]
     cases = sorted(set.intersection(*(set(each.times_us) for each in known)))
     times = {

@@ -12,7 +12,7 @@
     expires = 2026-12-31
 
     [[acknowledged]]
-    run = "20261121T134026-gate.json"
+    run = "20261121T134026-gate.json.gz"
     from = "a1b2c3d4e5f6"
     to = "none"
     reason = "was taken on a throttled GPU"

@@ -39,7 +39,7 @@ class Selftest(Struct):
     gpu: str
     uuid: str | None
     driver: str | None
-    taken: datetime
+    taken: Annotated[datetime, Meta(tz=True, description="a date and time with its zone")]
     sessions: list[Any]
     designs: Annotated[list[Design], Meta(min_length=1, description="a list of at least one design")]
     floors_too_tight: list[Any]
@@ -56,7 +56,7 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
     known = [each for each in read if each.gpu == run.slug]
     if not known:
         return ()
-    found = max(known, key=lambda each: each.taken.timestamp())
+    found = max(known, key=lambda each: each.taken)
     facts = ("GPU", found.uuid, run.uuid), ("driver", found.driver, run.driver)
     differs = [what for what, before, now in facts if before != now]
     where = f" on another {' and '.join(differs)}" if differs else ""

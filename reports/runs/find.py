@@ -1,8 +1,8 @@
 """Find the saved runs a side of a comparison means.
 
-A side is a file, a folder (every ``*.json`` below it), a commit (4 or more hex digits), ``driver:VERSION``, ``latest``
-or ``latest~N`` (the Nth run before it). In a file or folder that is named, whatever cannot be
-read is an error. The others are searched below the roots, where other files are skipped with a note.
+A side is a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
+``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it). In a file or folder that is named, whatever
+cannot be read is an error. The others are searched below the roots, where other files are skipped with a note.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
-from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run
+from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
 from peakgate.reports.runs.sessions import Session, read_session
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
@@ -55,7 +55,7 @@ class Archive:
     @cached_property
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
-        found = {path for root in self.roots for path in root.rglob("*.json") if self._wanted(root, path)}
+        found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
         return sorted(found, key=lambda path: (path.stat().st_mtime, str(path)), reverse=True)
 
     def sessions(self) -> list[Session]:
@@ -157,9 +157,9 @@ def _in_short(files: Sequence[Path]) -> tuple[list[Session], tuple[str, ...]]:
 
 
 def _folder(path: Path) -> list[Run]:
-    runs = [load_run(file) for file in sorted(path.rglob("*.json"))]
+    runs = [load_run(file) for file in sorted(run_files(path))]
     if not runs:
-        raise PeakgateError(f"{path}: no *.json below it; name a folder of saved runs")
+        raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs")
     return sorted(runs, key=lambda run: run.taken)
 
 

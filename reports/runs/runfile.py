@@ -276,6 +276,11 @@ class Run:
         return self.slug == EMULATOR_SLUG
 
 
+def run_files(folder: Path) -> list[Path]:
+    """Every file below a folder that may be a run, packed ones too."""
+    return [*folder.rglob("*.json"), *folder.rglob("*.json.gz")]
+
+
 def now() -> datetime:
     """The time to which a run's date is compared."""
     return datetime.now(UTC)

@@ -16,7 +16,7 @@ from peakgate.reports.ab.schedule import Phase, Side, order
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runs import runfile
 from peakgate.run import journal
-from peakgate.verdict import REGRESSIONS, ExitCode
+from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 from synthetic_runs import BYTES, document
 
 TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}
@@ -161,7 +161,7 @@ def manifest_folder(folder: Path) -> Path:
                 times = {"a.slow-2": 400.0 * slower, "b.c": 40.0, "b.d": 80.0}
                 commit = ("a" if which is Side.BASE else "b") * 40
                 (raw / name).write_text(json.dumps(document(times, day=pair + 1, commit=commit, tier="gate")))
-                refusals = {"b.c": ("WRONG", "why")} if stage is Phase.PROOF else {}
+                refusals = {"b.c": (Verdict.WRONG, "why")} if stage is Phase.PROOF else {}
                 record.processes.append(Process(stage, pair, which, name, 0, 1.5, refusals))
     record.save(raw)
     return raw

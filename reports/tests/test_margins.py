@@ -92,7 +92,7 @@ def test_unchanged_code_on_hosts_with_a_constant_offset_in_time_stays_above_the_
 def test_a_long_case_has_no_further_room_for_the_host_because_its_margin_holds_the_offset() -> None:
     known = case([0.8] * 5, [0.8] * 5, time_us=MEDIUM_US)
     assert known.duration == LONG
-    assert bounds({"a": known}) == bounds({"a": structs.replace(known, time_us=50 * MEDIUM_US)})
+    assert bounds({"a": known}) == bounds({"a": replace(known, time_us=50 * MEDIUM_US)})
     assert bounds({"a": known})["a"].floor < with_host_offset(0.8, MEDIUM_US)
 
 
@@ -116,7 +116,7 @@ def test_simulated_gpus_of_the_expected_spread_stay_above_the_floor() -> None:
 
 @pytest.fixture(scope="module")
 def kept() -> list[Run]:
-    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json"))]
+    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json.gz"))]
 
 
 def test_no_floor_from_some_gpus_fails_unchanged_code_on_the_others_while_the_previous_rule_did(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.records import RecordError
 from peakgate.reports.runs.runfile import ForeignFileError, load_run
@@ -146,3 +148,32 @@ def test_an_edited_time_beside_untouched_stats_is_noted_and_the_stats_count(tmp_
 def test_a_date_without_a_zone_is_taken_as_utc(tmp_path: Path) -> None:
     run = load_run(save(tmp_path, "run", document() | {"datetime": "2026-11-05T10:00:00"}))
     assert run.taken.utcoffset() is not None
+
+
+def test_a_packed_run_says_what_it_says_unpacked(tmp_path: Path) -> None:
+    plain = save(tmp_path, "run", document())
+    packed = tmp_path / "run.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load_run(packed).cases == load_run(plain).cases
+
+
+@pytest.mark.parametrize("damage", ["cut off", "no gzip", "followed by more", "a bomb"])
+def test_a_packed_run_that_is_damaged_or_a_bomb_is_refused(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = gzip.compress(json.dumps(document()).encode())
+    monkeypatch.setattr(records, "LARGEST_BYTES", 1_000_000)
+    path = tmp_path / "run.json.gz"
+    path.write_bytes(
+        {
+            "cut off": whole[:-20],
+            "no gzip": b"{}",
+            "followed by more": whole + b"{}",
+            "a bomb": gzip.compress(b" " * 100_000_000),
+        }[damage]
+    )
+    refused(path)
+
+
+def test_a_file_name_that_no_file_can_have_is_refused() -> None:
+    refused(Path("run-\ud800.json"))

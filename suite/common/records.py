@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import zlib
 from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,10 @@ from peakgate.common.toml import nearest
 Record = TypeVar("Record")
 
 LONGEST_TEXT = 20_000
+LARGEST_BYTES = 64 * 2**20
+GZIP = 31
+"""zlib's ``wbits`` of the format gzip."""
+
 LARGEST = 1.7976931348623157e308
 
 Filled = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
@@ -56,9 +61,9 @@ class RecordError(PeakgateError):
 
 
 def read(path: Path, kind: type[Record], remedy: str, *, absent: Record | None = None) -> Record:
-    """The record in a JSON or, by its suffix, TOML file; ``absent`` where there is no file and one is given.
+    """The record in a JSON or, by its suffix, TOML file, packed where it ends in ``.gz``.
 
-    A RecordError of one line ends with the ``remedy``.
+    ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
     """
     try:
         content = path.read_bytes()
@@ -66,15 +71,32 @@ def read(path: Path, kind: type[Record], remedy: str, *, absent: Record | None =
         if absent is None:
             raise _unreadable(path, error, remedy) from None
         return absent
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise _unreadable(path, error, remedy) from None
-    return decode(content, kind, path, remedy)
+    return decode(unpacked(content, path, remedy), kind, path, remedy)
+
+
+def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
+    """What the content of a ``*.gz`` file was packed from; that of any other file as it is.
+
+    A RecordError where it is damaged or more than LARGEST_BYTES.
+    """
+    if path.suffix != ".gz":
+        return content
+    unpacker = zlib.decompressobj(wbits=GZIP)
+    try:
+        found = unpacker.decompress(content, LARGEST_BYTES)
+    except zlib.error as error:
+        raise RecordError(f"{path}: not a gzip file ({error}); {remedy}") from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise RecordError(f"{path}: cut off, or more than {LARGEST_BYTES >> 20} MiB unpacked; {remedy}")
+    return found
 
 
 def decode(content: bytes, kind: type[Record], path: Path, remedy: str) -> Record:
     """As ``read``, of content that was read from ``path``, which errors name."""
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8" if path.suffix == ".toml" else "utf-8-sig")
     except UnicodeDecodeError:
         raise RecordError(f"{path}: not text in UTF-8; {remedy}") from None
     if path.suffix == ".toml":
@@ -113,8 +135,8 @@ def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def _unreadable(path: Path, error: OSError, remedy: str) -> RecordError:
-    return RecordError(f"{path}: cannot be read ({error.strerror}); {remedy}")
+def _unreadable(path: Path, error: OSError | ValueError, remedy: str) -> RecordError:
+    return RecordError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}); {remedy}")
 
 
 def _json(path: Path, text: str, remedy: str) -> Any:

@@ -177,6 +177,6 @@ def test_a_dropped_floor_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     assert revise_floors(text, "nvidia-h200", {}, ["a.link", "a.gone"]) == HEAD + '"a.b" = 0.5 # mine\n"a.c" = 0.4\n'
 
 
-@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{b=" * 5000])
+@pytest.mark.parametrize("text", ["\ufeffa = 1", "a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{b=" * 5000])
 def test_toml_that_no_one_writes_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     assert "not TOML" in refused(tmp_path, text)
