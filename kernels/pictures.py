@@ -195,9 +195,8 @@ def _by_knob(measured: Sequence[Timed], stage: str, dtype: str) -> Iterator[tupl
 
 def _roof(run: Run, name: str | None) -> tuple[str, float] | None:
     """A roof of the run with its label in a picture."""
-    roofs = run.gpu.get("roofs")
-    gbs = roofs.get(name) if isinstance(roofs, dict) else None
-    return (f"best copy of the same size ({gbs:,.0f} GB/s)", gbs) if isinstance(gbs, int | float) else None
+    gbs = (run.gpu.get("roofs") or {}).get(name)
+    return None if gbs is None else (f"best copy of the same size ({gbs:,.0f} GB/s)", gbs)
 
 
 TABLES = {"sgemm-sizes": sgemm_sizes}

@@ -1,6 +1,6 @@
 """Reports of saved runs, on any machine: two pandas frames in two lines.
 
->>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json")
+>>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json.gz")
 >>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
 """
 

@@ -7,15 +7,19 @@ per state, samples as float32 in a file of their own) and Google Benchmark's JSO
 from __future__ import annotations
 
 import array
+import math
 import re
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.records import Finite, Number, Whole
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
 _SELECTING = frozenset({"-b", "--benchmark", "-a", "--axis"})
@@ -61,61 +65,162 @@ class ForeignRun:
     measured: tuple[Measured, ...] = field(default=())
 
 
-def read_foreign(document: Mapping[str, Any], folder: Path) -> list[ForeignRun]:
-    """The runs in a parsed file, one per GPU; ``folder`` is where its files of samples are.
+class Data(Struct):
+    """A value of a summary of nvbench, numbers as text."""
+
+    name: str
+    value: str | int | float
+
+
+class Summary(Struct):
+    """A summary of nvbench. In 2021 they had no tags: measure with a newer one."""
+
+    tag: str
+    data: list[Data] | None = None
+
+
+class Axis(Struct):
+    """The value of an axis of nvbench."""
+
+    name: str
+    value: Any
+
+
+class State(Struct):
+    """One measurement of nvbench."""
+
+    device: int
+    axis_values: list[Axis] | None = None
+    is_skipped: bool | None = None
+    skip_reason: str | None = None
+    summaries: list[Summary] | None = None
+
+
+class Device(Struct):
+    """A GPU as nvbench describes it."""
+
+    id: int
+    name: str
+    sm_version: Whole | None = None
+    global_memory_bus_bandwidth: Number | None = None
+    sm_default_clock_rate: Number | None = None
+    number_of_sms: Whole | None = None
+    global_memory_size: Whole | None = None
+    l2_cache_size: Whole | None = None
+    global_memory_bus_width: Whole | None = None
+    ecc_state: bool | None = None
+
+    def described(self) -> dict[str, Any]:
+        """As ``machine_info.gpu`` names its facts."""
+        sm_version, bandwidth, clock_hz = self.sm_version, self.global_memory_bus_bandwidth, self.sm_default_clock_rate
+        return {
+            "name": self.name,
+            "compute_capability": f"{sm_version // 100}.{sm_version % 100 // 10}" if sm_version else None,
+            "sm_count": self.number_of_sms,
+            "memory_bytes": self.global_memory_size,
+            "l2_bytes": self.l2_cache_size,
+            "memory_bus_bits": self.global_memory_bus_width,
+            "peak_gbs": bandwidth / 1e9 if bandwidth else None,
+            "sm_clock_default_mhz": clock_hz / 1e6 if clock_hz else None,
+            "ecc": self.ecc_state,
+        }
+
+
+class Version(Struct):
+    """A version of nvbench."""
+
+    string: str | None = None
+
+
+class Meta(Struct):
+    """``meta`` of nvbench."""
+
+    version: dict[str, Version | None] | None = None
+    argv: list[str] | None = None
+
+
+class Entry(Struct):
+    """A benchmark of nvbench with its ``states``; of Google Benchmark one repetition or aggregate of one.
+
+    One that failed has no time.
+    """
+
+    name: str
+    states: list[State] | None = None
+    run_name: str | None = None
+    run_type: str = "iteration"
+    aggregate_name: str | None = None
+    real_time: Finite | None = None
+    time_unit: Literal["ns", "us", "ms", "s"] = "ns"
+    bytes_per_second: Finite | None = None
+    repetitions: Whole | None = None
+    error_occurred: bool | None = None
+    error_message: str | None = None
+    skipped: Any = None
+    skip_message: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        if self.real_time is None:
+            raise PeakgateError(f"{self.name} has no real_time; write the file again")
+        return self.real_time * _SECONDS[self.time_unit]
+
+
+class Context(Struct):
+    """``context`` of Google Benchmark."""
+
+    library_version: str | None = None
+    date: str | None = None
+
+
+class Document(Struct):
+    """A file of either tool: Google Benchmark's has a ``context``, nvbench's ``devices``."""
+
+    context: Context | None = None
+    devices: list[Device] | None = None
+    benchmarks: list[Entry] | None = None
+    meta: Meta | None = None
+
+
+def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
+    """The runs in a file's content, one per GPU; the files of samples are beside it.
 
     PeakgateError where it is neither format, or lacks what the format always has.
     """
-    try:
-        if isinstance(document.get("context"), dict) and isinstance(document.get("benchmarks"), list):
-            return [_google(document)]
-        if isinstance(document.get("devices"), list) and isinstance(document.get("benchmarks"), list):
-            return _nvbench(document, folder)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise PeakgateError(f"not whole: {type(error).__name__}: {error}; write it again") from None
-    raise PeakgateError("neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks)")
+    remedy = "write it again: nvbench with --json FILE, Google Benchmark with --benchmark_out=FILE"
+    found = records.decode(data, Document, path, remedy)
+    if found.context is not None and found.benchmarks is not None:
+        return [_google(found.context, found.benchmarks)]
+    if found.devices is not None and found.benchmarks is not None:
+        return _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
+    raise PeakgateError(
+        f"{path}: neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks); {remedy}"
+    )
 
 
-def _nvbench(document: Mapping[str, Any], folder: Path) -> list[ForeignRun]:
-    meta = document.get("meta") or {}
-    version = ((meta.get("version") or {}).get("nvbench") or {}).get("string")
-    whole = not _SELECTING & set(meta.get("argv") or ())
-    devices = {device["id"]: device for device in document["devices"]}
+def _nvbench(described: Sequence[Device], benchmarks: Sequence[Entry], meta: Meta, folder: Path) -> list[ForeignRun]:
+    release = (meta.version or {}).get("nvbench")
+    version = release.string if release else None
+    whole = not _SELECTING & set(meta.argv or ())
+    devices = {device.id: device for device in described}
     by_device: dict[int, list[Measured]] = {}
-    for benchmark in document["benchmarks"]:
-        for state in benchmark.get("states") or ():
-            by_device.setdefault(state["device"], []).append(_state(benchmark["name"], state, folder))
+    for benchmark in benchmarks:
+        for state in benchmark.states or ():
+            if state.device not in devices:
+                raise PeakgateError(f"{benchmark.name} ran on device {state.device}, which is not described")
+            by_device.setdefault(state.device, []).append(_state(benchmark.name, state, folder))
     return [
-        ForeignRun("nvbench", version, None, whole, _device(devices[number]), tuple(measured))
+        ForeignRun("nvbench", version, None, whole, devices[number].described(), tuple(measured))
         for number, measured in by_device.items()
     ]
 
 
-def _device(device: Mapping[str, Any]) -> dict[str, Any]:
-    sm_version, bandwidth = device.get("sm_version"), device.get("global_memory_bus_bandwidth")
-    clock_hz = device.get("sm_default_clock_rate")
-    return {
-        "name": str(device["name"]),
-        "compute_capability": f"{sm_version // 100}.{sm_version % 100 // 10}" if sm_version else None,
-        "sm_count": device.get("number_of_sms"),
-        "memory_bytes": device.get("global_memory_size"),
-        "l2_bytes": device.get("l2_cache_size"),
-        "memory_bus_bits": device.get("global_memory_bus_width"),
-        "peak_gbs": bandwidth / 1e9 if bandwidth else None,
-        "sm_clock_default_mhz": clock_hz / 1e6 if clock_hz else None,
-        "ecc": device.get("ecc_state"),
-    }
-
-
-def _state(benchmark: str, state: Mapping[str, Any], folder: Path) -> Measured:
-    axes = [f"{axis['name']}_{axis['value']}" for axis in state.get("axis_values") or () if axis["name"] != "Device"]
+def _state(benchmark: str, state: State, folder: Path) -> Measured:
+    axes = [f"{axis.name}_{axis.value}" for axis in state.axis_values or () if axis.name != "Device"]
     names = (_spelled(benchmark).replace(".", "_"), "nvbench", "-".join(map(_spelled, axes)))
-    if state.get("is_skipped"):
-        return Measured(*names, problem=f"skipped: {state.get('skip_reason') or 'no reason is given'}")
-    summaries = state.get("summaries") or []
-    if isinstance(summaries, Mapping):
-        raise PeakgateError("written by an nvbench of 2021, whose summaries carry no tags; measure with a newer one")
-    values = {summary["tag"]: _values(summary) for summary in summaries}
+    if state.is_skipped:
+        return Measured(*names, problem=f"skipped: {state.skip_reason or 'no reason is given'}")
+    values = {each.tag: {entry.name: str(entry.value) for entry in each.data or ()} for each in state.summaries or ()}
     samples = next((_samples(values[tag], folder) for tag in _SAMPLES if tag in values), ())
     mean, median = (_number(values, f"nv/cold/time/gpu/{what}") for what in ("mean", "median"))
     if samples:
@@ -141,13 +246,20 @@ def _state(benchmark: str, state: Mapping[str, Any], folder: Path) -> Measured:
     )
 
 
-def _values(summary: Mapping[str, Any]) -> dict[str, str]:
-    return {entry["name"]: entry["value"] for entry in summary.get("data") or ()}
-
-
 def _number(values: Mapping[str, Mapping[str, str]], tag: str) -> float | None:
     text = values.get(tag, {}).get("value")
-    return None if text is None else float(text)
+    return None if text is None else _finite(text, tag)
+
+
+def _finite(text: str, name: str) -> float:
+    """The number that a text is; a PeakgateError where it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise PeakgateError(f"{name} is {records.short(text)}, expected a finite number; write the file again")
+    return number
 
 
 def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
@@ -155,7 +267,7 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
 
     PeakgateError where it is not there or not of the length that the JSON says.
     """
-    name, count = values["filename"], int(values["size"])
+    name, count = values.get("filename", ""), int(_finite(values.get("size", ""), "the number of samples"))
     places = [folder / name, folder.parent / name]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
@@ -168,27 +280,26 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     return tuple(read)
 
 
-def _google(document: Mapping[str, Any]) -> ForeignRun:
-    context = document["context"]
-    by_name: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in document["benchmarks"]:
-        by_name.setdefault(str(entry.get("run_name") or entry["name"]), []).append(entry)
+def _google(context: Context, benchmarks: Sequence[Entry]) -> ForeignRun:
+    by_name: dict[str, list[Entry]] = {}
+    for entry in benchmarks:
+        by_name.setdefault(entry.run_name or entry.name, []).append(entry)
     measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
-    return ForeignRun("google-benchmark", context.get("library_version"), context.get("date"), True, {}, measured)
+    return ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)
 
 
-def _repetitions(name: str, entries: Sequence[Mapping[str, Any]]) -> Measured:
+def _repetitions(name: str, entries: Sequence[Entry]) -> Measured:
     family, _, arguments = name.partition("/")
     names = (_spelled(family).replace(".", "_"), "google-benchmark", _spelled(arguments.replace("/", "-")))
-    failed = [entry for entry in entries if entry.get("error_occurred") or entry.get("skipped")]
+    failed = [entry for entry in entries if entry.error_occurred or entry.skipped]
     if failed:
-        reported = failed[0].get("error_message") or failed[0].get("skip_message") or "no reason is given"
+        reported = failed[0].error_message or failed[0].skip_message or "no reason is given"
         return Measured(*names, problem=f"failed or skipped: {reported}")
-    single = [entry for entry in entries if entry.get("run_type", "iteration") == "iteration"]
+    single = [entry for entry in entries if entry.run_type == "iteration"]
     clock = "manual time" if "manual_time" in name else "wall time"
     if single:
-        samples = tuple(_seconds(entry) for entry in single)
-        rates = [float(entry["bytes_per_second"]) for entry in single if "bytes_per_second" in entry]
+        samples = tuple(entry.seconds for entry in single)
+        rates = [entry.bytes_per_second for entry in single if entry.bytes_per_second is not None]
         return Measured(
             *names,
             median_s=statistics.median(samples),
@@ -198,22 +309,17 @@ def _repetitions(name: str, entries: Sequence[Mapping[str, Any]]) -> Measured:
             bytes_per_s=statistics.median(rates) if rates else None,
             how=f"Google Benchmark, {clock}, median of {len(samples)} repetitions",
         )
-    by_kind = {str(entry.get("aggregate_name")): entry for entry in entries}
+    by_kind = {entry.aggregate_name: entry for entry in entries}
     chosen = next((by_kind[kind] for kind in ("median", "mean") if kind in by_kind), None)
     if chosen is None:
         return Measured(*names, problem="neither repetitions nor their median or mean")
-    rate = chosen.get("bytes_per_second")
     return Measured(
         *names,
-        median_s=_seconds(chosen),
-        rounds=chosen.get("repetitions"),
-        bytes_per_s=None if rate is None else float(rate),
-        how=f"Google Benchmark, {clock}, {chosen['aggregate_name']} of the repetitions",
+        median_s=chosen.seconds,
+        rounds=chosen.repetitions,
+        bytes_per_s=chosen.bytes_per_second,
+        how=f"Google Benchmark, {clock}, {chosen.aggregate_name} of the repetitions",
     )
-
-
-def _seconds(entry: Mapping[str, Any]) -> float:
-    return float(entry["real_time"]) * _SECONDS[str(entry.get("time_unit", "ns"))]
 
 
 def _iqr(samples: Sequence[float]) -> float:

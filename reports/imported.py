@@ -34,7 +34,7 @@ class Source:
     """A file as it was read."""
 
     path: Path
-    document: Mapping[str, Any]
+    data: bytes
     sha256: str
     changed: datetime
 
@@ -46,11 +46,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     verdicts: list[Verdict] = []
     for path in options.files:
         source = _read(path)
-        try:
-            runs = read_foreign(source.document, path.parent)
-        except PeakgateError as error:
-            raise PeakgateError(f"{path}: {error}") from None
-        for run in runs:
+        for run in read_foreign(source.data, path):
             slug = _slug(path, run, options.gpu)
             floors = load_floors(options.baselines / slug / "floors.toml")
             written, judged = _document(source, run, slug, floors, options)
@@ -82,14 +78,9 @@ def _read(path: Path) -> Source:
     try:
         data = path.read_bytes()
         changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        document = json.loads(data)
     except OSError as error:
         raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name a JSON file") from None
-    except (ValueError, RecursionError) as error:
-        raise PeakgateError(f"{path}: not JSON ({error}); nvbench writes it with --json FILE") from None
-    if not isinstance(document, dict):
-        raise PeakgateError(f"{path}: no table at the top level; name the JSON of nvbench or Google Benchmark")
-    return Source(path, document, hashlib.sha256(data).hexdigest(), changed)
+    return Source(path, data, hashlib.sha256(data).hexdigest(), changed)
 
 
 def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
@@ -165,7 +156,7 @@ def judge(measured: Measured, floor: float | None) -> Judgement:
 
 def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
     assert measured.median_s is not None
-    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS, "bytes", "flops"))
+    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS))
     info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}
     info |= {
         "time_us": measured.median_s * 1e6,
@@ -190,7 +181,7 @@ def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetim
         if text is not None:
             try:
                 moment = datetime.fromisoformat(text)
-            except (ValueError, TypeError):
+            except ValueError:
                 raise PeakgateError(f"{source.path}: {said_by} says {text!r}, not an ISO date and time") from None
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
     return source.changed, "the file's time stamp"

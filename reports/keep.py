@@ -1,18 +1,20 @@
-"""``peakgate keep``: copy saved runs beside the floors as references, without their samples, one benchmark per line."""
+"""``peakgate keep``: copy saved runs beside the floors as references, without their samples, packed by gzip."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.render.console import say
 from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 from peakgate.verdict import ExitCode
 
 LARGEST_BYTES = 2_000_000
@@ -22,7 +24,8 @@ LARGEST_BYTES = 2_000_000
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Keep the named runs and print where."""
     parser = verb_parser(
-        verb, f"Copy runs to baselines/<gpu>/runs, without samples and white space. Each RUN is {FORMS}."
+        verb,
+        f"Copy runs to baselines/<gpu>/runs, without samples and white space, packed by gzip. Each RUN is {FORMS}.",
     )
     add_run_names(parser)
     add_baselines(parser)
@@ -33,25 +36,32 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
-    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json`` and give the paths.
+    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json.gz`` and give the paths.
 
-    Figures, statistics and provenance stay as they are, only samples and white space go. A PeakgateError names a run
-    of the emulator, one whose place is taken by another run, and one that is too large; then nothing is written.
+    Figures, statistics and provenance stay as they are, only samples and white space go. One that is kept there stays
+    as it is, also unpacked as ``.json``. A PeakgateError names a run of the emulator, one whose place is taken by
+    another run, and one that is too large; then nothing is written.
     """
-    texts: dict[Path, str] = {}
+    kept: list[Path] = []
+    new: dict[Path, bytes] = {}
     for run in runs:
         if run.emulated:
             raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU")
-        path = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
-        texts[path] = trimmed(json.loads(run.path.read_text(encoding="utf-8-sig")))
-        if len(texts[path].encode()) > LARGEST_BYTES:
+        plain = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
+        packed = plain.with_name(f"{plain.name}.gz")
+        content = trimmed(records.read(run.path, dict[str, Any], REMEDY)).encode()
+        if len(content) > LARGEST_BYTES:
             raise PeakgateError(f"{run.path}: over {LARGEST_BYTES} bytes even without samples; keep fewer cases")
-        if path.exists() and path.read_text(encoding="utf-8") != texts[path]:
-            raise PeakgateError(f"{path}: another run is kept there; saved runs are never overwritten")
-    for path, text in texts.items():
-        write_whole(path, text)
+        there = next((path for path in (packed, plain) if path.exists()), None)
+        if there is None:
+            new[packed] = gzip.compress(content, mtime=0)
+        elif records.unpacked(there.read_bytes(), there, REMEDY) != content:
+            raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten")
+        kept.append(there or packed)
+    for path, content in new.items():
+        write_whole(path, content)
         load_run(path)
-    return list(texts)
+    return kept
 
 
 def trimmed(document: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
@@ -151,7 +152,7 @@ def rejudged(run: Run, floors: Mapping[str, float]) -> Run:
     for case, result in run.cases.items():
         if case in floors and result.verdict in BY_FLOOR:
             below = _below([run], case, floors[case])
-            cases[case] = replace(result, verdict=Verdict.BELOW_FLOOR if below else Verdict.PASS)
+            cases[case] = structs.replace(result, verdict=Verdict.BELOW_FLOOR if below else Verdict.PASS)
     return replace(run, cases=cases)
 
 
@@ -187,9 +188,9 @@ def rooms(floors: str) -> dict[str, float]:
 
 def page(baselines: Path) -> str:
     """The whole table of a GPU model: floors on GPUs they were not set from, and kernels with slowdown mutants."""
-    kept = [load_run(path) for path in sorted((baselines / "runs").glob("*-gate.json"))]
+    kept = [load_run(path) for path in sorted((baselines / "runs").glob("*-gate.json*"))]
     if not kept:
-        raise PeakgateError(f"{baselines}: no kept gates (runs/*-gate.json) in it; name baselines/<gpu>")
+        raise PeakgateError(f"{baselines}: no kept gates (runs/*-gate.json*) in it; name baselines/<gpu>")
     known = {run.uuid for run in kept}
     tried_on = [load_packed_run(path) for pattern in GATES for path in sorted(LAB.glob(pattern))]
     floors = load_floors(baselines / "floors.toml").by_case

@@ -1,4 +1,4 @@
-"""How long reports take here: wall and CPU seconds, and their ratio to reading the archive's files with orjson alone.
+"""How long reports take here: wall and CPU seconds, and their ratio to reading the archive's files with msgspec alone.
 
 ``nox -s speed``; with ``--growth`` or ``--page``, see growth.py. Every command runs once to warm up, then three times;
 the quickest counts. Compare the ratios between machines or under load: both terms were measured in the same minute.
@@ -79,11 +79,11 @@ def main(wanted: Sequence[str]) -> None:
         out, cache = f"--out={folder / 'out'}", folder / "cache"
         large = archive(folder / "large", 1000, 300)
         pair = [str(file) for file in sorted(archive(folder / "pair", 2, 700).glob("*.json"))]
-        kept = sorted(map(str, (ROOT / "baselines").glob("*/runs/*-full.json")))[-2:]
+        kept = sorted(map(str, (ROOT / "baselines").glob("*/runs/*-full.json*")))[-2:]
         compare, of_large = ["-m", "peakgate", "compare"], ["latest~1", "latest", "--runs", str(large)]
-        reading = "import orjson, sys; [orjson.loads(open(path, 'rb').read()) for path in sys.argv[1:]]"
+        reading = "import msgspec, sys; [msgspec.json.decode(open(path, 'rb').read()) for path in sys.argv[1:]]"
         lines = {
-            "1000 runs x 300 cases read with orjson": (["-c", reading, *map(str, large.glob("*.json"))], False),
+            "1000 runs x 300 cases read with msgspec": (["-c", reading, *map(str, large.glob("*.json"))], False),
             "import of pandas and SciPy": (["-c", "import pandas; from scipy import special"], False),
             "compare, two kept runs, every output": ([*compare, *kept, out], False),
             "compare, two kept runs, terminal only": ([*compare, *kept, "--no-files"], False),

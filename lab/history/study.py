@@ -20,7 +20,7 @@ from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.detect import detect
 from peakgate.reports.history.series import History
-from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.runs.sessions import Session, read_session
 from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import Verdict
 
@@ -113,7 +113,7 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
 
     With the driver a third of the cases get 1 to 5 % slower and a third as much faster.
     """
-    read = [read_session(path) for path in sorted(runs.glob("*-gate.json"))]
+    read = [read_session(path) for path in sorted(runs.glob("*-gate.json*"))]
     known = [each for each in read if isinstance(each, Session) and each.uuid]
     cases = sorted(set.intersection(*(set(each.times_us) for each in known)))
     times = {

@@ -12,7 +12,7 @@ from random import Random
 import fuzz_runs
 import fuzz_settings
 from fuzz_calls import Finding, Reader, text
-from peakgate.reports.runs import index, runfile
+from peakgate.reports.runs import runfile
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -23,7 +23,6 @@ READERS: dict[str, Reader] = {
     "run file: keep": Reader(fuzz_runs.a_run, fuzz_runs.kept, inputs=5_000),
     "run file: show": Reader(fuzz_runs.a_run, fuzz_runs.shown, inputs=200),
     "manifest of ab: decide": Reader(fuzz_runs.manifest, fuzz_runs.decided, inputs=1_500),
-    "index of runs: history": Reader(fuzz_runs.history_index, fuzz_runs.indexed, inputs=250),
     "journal: bench --resume": Reader(fuzz_runs.journal_made, fuzz_runs.journal_read, inputs=15_000),
     "floors.toml: load": Reader(text(fuzz_settings.FLOORS), fuzz_settings.floors_read, inputs=20_000),
     "floors.toml: floors --write": Reader(text(fuzz_settings.FLOORS), fuzz_settings.floors_revised, inputs=3_000),
@@ -48,7 +47,7 @@ READERS: dict[str, Reader] = {
 
 
 def prepare(folder: Path) -> None:
-    """Make what every input of a folder shares: a project, an experiment, an index.
+    """Make what every input of a folder shares: a project and an experiment.
 
     The folder becomes the working directory, its ``.cache`` the cache, and 2027 begins: synthetic runs are of 2026.
     """
@@ -57,11 +56,6 @@ def prepare(folder: Path) -> None:
     os.environ["PEAKGATE_CACHE"] = str(folder / ".cache")
     runfile.now = lambda: NOW
     fuzz_runs.MANIFEST.update(json.loads((fuzz_runs.manifest_folder(folder) / "manifest.json").read_text()))
-    runs = fuzz_runs.index_folder(folder)
-    files = sorted(runs.glob("*.json"))
-    index.read_sessions(files, folder / ".cache" / "history.json")
-    digest, _, body = (folder / ".cache" / "history.json").read_bytes().partition(b"\n")
-    fuzz_runs.INDEX.update(digest=digest, body=json.loads(body))
 
 
 def attempt(name: str, number: int, folder: Path) -> tuple[int | None, str]:

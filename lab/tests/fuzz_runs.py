@@ -1,9 +1,8 @@
-"""Readers of what runs leave: run files, records of an A/B, journals, indices, selftests, other tools' results."""
+"""Readers of what runs leave: run files, records of an A/B, journals, selftests, other tools' results."""
 
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -17,7 +16,7 @@ from peakgate.reports.ab.schedule import Phase, Side, order
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.runs import runfile
 from peakgate.run import journal
-from peakgate.verdict import REGRESSIONS, ExitCode
+from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 from synthetic_runs import BYTES, document
 
 TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}
@@ -101,7 +100,6 @@ def in_history(folder: Path, data: bytes) -> int:
         for day in range(1, 13):
             (runs / f"{day:02}.json").write_text(json.dumps(document(TIMES_US, day=day)))
     (runs / "13.json").write_bytes(data)
-    (folder / ".cache" / "history.json").unlink(missing_ok=True)
     return verb("history", "--runs", runs, "--out", folder).code
 
 
@@ -163,7 +161,7 @@ def manifest_folder(folder: Path) -> Path:
                 times = {"a.slow-2": 400.0 * slower, "b.c": 40.0, "b.d": 80.0}
                 commit = ("a" if which is Side.BASE else "b") * 40
                 (raw / name).write_text(json.dumps(document(times, day=pair + 1, commit=commit, tier="gate")))
-                refusals = {"b.c": ("WRONG", "why")} if stage is Phase.PROOF else {}
+                refusals = {"b.c": (Verdict.WRONG, "why")} if stage is Phase.PROOF else {}
                 record.processes.append(Process(stage, pair, which, name, 0, 1.5, refusals))
     record.save(raw)
     return raw
@@ -231,37 +229,6 @@ def journal_read(folder: Path, data: bytes) -> int:
             opened.close(keep=True)
 
     return call(read).code
-
-
-def history_index(random: Random) -> bytes:
-    """Its entries changed under the digest it had, or its bytes damaged."""
-    digest: bytes = INDEX["digest"]
-    body = INDEX["body"]
-    if random.random() < 0.3:
-        return mutate.damaged(digest + b"\n" + json.dumps(body).encode(), random)
-    return digest + b"\n" + mutate.document(body, random) + b"\n"
-
-
-INDEX: dict[str, Any] = {}
-
-
-def indexed(folder: Path, data: bytes) -> int:
-    """An index is only a copy: whatever is in it, the runs are read or refused."""
-    runs = index_folder(folder)
-    path = folder / ".cache" / "history.json"
-    path.write_bytes(data)
-    return verb("history", "--runs", runs, "--out", folder).code
-
-
-def index_folder(folder: Path) -> Path:
-    runs = folder / "indexed"
-    if not runs.exists():
-        runs.mkdir()
-        for day in range(1, 13):
-            (runs / f"{day:02}.json").write_text(json.dumps(document(TIMES_US, day=day)))
-            os.utime(runs / f"{day:02}.json", (1_700_000_000, 1_700_000_000))
-        (folder / ".cache").mkdir(exist_ok=True)
-    return runs
 
 
 SELFTEST = {

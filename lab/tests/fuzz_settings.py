@@ -213,7 +213,7 @@ def digests_read(folder: Path, data: bytes) -> int:
 
     def read() -> None:
         for recorded in digests.read(path).problems.values():
-            if not all(isinstance(output, str | dict) for output in recorded.outputs):
+            if not all(isinstance(output, str | digests.Samples) for output in recorded.outputs):
                 raise Finding("an output that is neither a digest nor samples")
         digests.write(folder / "again.json", digests.read(path))
 

@@ -38,8 +38,8 @@ def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: i
             extra = {"t.distrusted": {"verdict": "INCONCLUSIVE"}}
             run = document({case: 10.0 + pair, "t.distrusted": 1.0}, day=2 + pair, driver=driver, extra=extra)
             (folder / FOLDER / file).write_text(json.dumps(run))
-            record.processes.append(Process(Phase.SCREEN, pair, which, None if pair == lost else file, 0, 1.0))
-    record.processes.append(Process(Phase.CONFIRM, 0, Side.BASE, None, 0, 1.0))
+            record.processes.append(Process(Phase.SCREEN, pair, which, None if pair == lost else file, 0, 1.0, {}))
+    record.processes.append(Process(Phase.CONFIRM, 0, Side.BASE, None, 0, 1.0, {}))
     record.save(folder / FOLDER)
     row = {"case": case, "verdict": "SLOWER", "change_percent": 2.0}
     (folder / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [row]}))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.ab import process
 from peakgate.reports.ab.folders import Folder
@@ -93,10 +94,6 @@ def read_code(
 
 def _parsed(which: str, output: str) -> Code:
     try:
-        found = json.loads(output)
-        return {
-            str(case): Identity(entry.get("code"), entry["contract"], entry.get("operation"), entry.get("library"))
-            for case, entry in found.items()
-        }
-    except (ValueError, KeyError, AttributeError, TypeError):
+        return records.decode(output.encode(), dict[str, Identity], Path("its list of cases"), "see its families")
+    except records.RecordError:
         raise SideBroken(which, f"its cases cannot be listed: {last_words(output)}") from None

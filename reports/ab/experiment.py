@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
@@ -25,7 +25,7 @@ from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.screening import EARLY_LOOK, all_gross, next_look, unsettled
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.runs.runfile import load_run
+from peakgate.reports.runs.runfile import BenchVerdict, load_run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
 
 INTERRUPTED = "interrupted"
@@ -259,7 +259,7 @@ class _Experiment:
 
     def _verdicts(self, process: Process) -> dict[str, Verdict]:
         """What a process says of the cases it could not time."""
-        reported = {case: Verdict(verdict) for case, (verdict, _) in process.refused.items()}
+        reported = {case: verdict for case, (verdict, _) in process.refused.items()}
         if process.file:
             reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
         return reported
@@ -362,7 +362,7 @@ def _refuse_foreign(which: Side, path: Path) -> None:
     """PeakgateError where a side ran modules of the project that are not its own: it measured other code."""
     if not path.is_file():
         return
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = records.read(path, dict[str, str], "run it again")
     name, file = next(iter(found.items()))
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     raise PeakgateError(
@@ -371,10 +371,10 @@ def _refuse_foreign(which: Side, path: Path) -> None:
     )
 
 
-def _refused(path: Path) -> dict[str, tuple[str, str]]:
+def _refused(path: Path) -> dict[str, tuple[Verdict, str]]:
     """Verdict and reason of the cases that a process found wrong or could not decide, from its small verdict file."""
     if not path.is_file():
         return {}
-    reported = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    reported = records.read(path, BenchVerdict, "run it again").cases
     untimed = FAULTY | {Verdict.INCONCLUSIVE}
-    return {case["case"]: (case["verdict"], case["reason"]) for case in reported if case["verdict"] in untimed}
+    return {each.case: (each.verdict, each.reason) for each in reported if each.verdict in untimed}

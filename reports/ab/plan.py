@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from peakgate.common.selection import selector
 from peakgate.reports.ab.code import Code
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     """Every case of either side, by what is done with it.
 
     ``measured`` may differ between the sides; ``sentinels`` are the same on both and measured all the same;

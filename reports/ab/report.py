@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
+from msgspec import structs
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision, Estimate, Status, Together, moved_together
 from peakgate.reports.ab.experiment import INTERRUPTED
@@ -182,7 +183,7 @@ def typical(measured: Times) -> CaseResult | None:
     if not measured.results:
         return None
     clocks = [result.sm_clock_mhz for result in measured.results if result.sm_clock_mhz is not None]
-    return replace(
+    return structs.replace(
         measured.results[-1],
         time_us=math.exp(measured.log_time),
         sm_clock_mhz=statistics.median(clocks) if clocks else None,

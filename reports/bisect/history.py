@@ -10,10 +10,12 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from msgspec import Struct, to_builtins
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import commit_of
@@ -22,7 +24,6 @@ from peakgate.reports.ab.code import Identity, read_code
 from peakgate.reports.ab.folders import Wanted, git, placed
 from peakgate.reports.ab.process import SideBroken, side_environment
 
-SCHEMA = 1
 FILE = "state.json"
 
 
@@ -109,6 +110,15 @@ class Question:
     error: float
 
 
+class Saved(Struct):
+    """The file."""
+
+    schema: Literal[1]
+    question: Question
+    case: str
+    commits: list[Commit]
+
+
 @dataclass
 class State:
     """The question, the case that is looked into once it is chosen, and the commits built so far."""
@@ -119,28 +129,15 @@ class State:
 
     def save(self, folder: Path) -> None:
         """Write the file, whole or not at all."""
-        document = {
-            "schema": SCHEMA,
-            "question": asdict(self.question),
-            "case": self.case,
-            "commits": [asdict(commit) for commit in self.commits.values()],
-        }
-        write_whole(folder / FILE, json.dumps(document, indent=1) + "\n")
+        saved = Saved(1, self.question, self.case, list(self.commits.values()))
+        write_whole(folder / FILE, json.dumps(to_builtins(saved), indent=1) + "\n")
 
 
 def resumed(folder: Path, question: Question) -> State:
     """The state saved in the folder; a PeakgateError where there is none, or it is of another question."""
     path = folder / FILE
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["schema"] != SCHEMA:
-            raise PeakgateError(f"{path}: schema {document['schema']!r}, this version reads {SCHEMA}; start anew")
-        saved = Question(**document["question"])
-        state = State(saved, str(document["case"]), {each["commit"]: _commit(each) for each in document["commits"]})
-    except FileNotFoundError:
-        raise PeakgateError(f"{path}: no bisect to resume there; run it without --resume") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PeakgateError(f"{path}: no whole state ({type(error).__name__}: {error}); run without --resume") from None
+    found = records.read(path, Saved, "run it without --resume")
+    saved, state = found.question, State(found.question, found.case, {each.commit: each for each in found.commits})
     for each in fields(Question):
         before, now = getattr(saved, each.name), getattr(question, each.name)
         if before != now:
@@ -148,11 +145,6 @@ def resumed(folder: Path, question: Question) -> State:
                 f"{path}: is of {each.name.replace('_', ' ')} {before!r}, not {now!r}; run without --resume"
             )
     return state
-
-
-def _commit(entry: Mapping[str, Any]) -> Commit:
-    cases = {str(case): Identity(**identity) for case, identity in entry["cases"].items()}
-    return Commit(str(entry["commit"]), str(entry["subject"]), cases, entry["problem"])
 
 
 AT_A_TIME = min(8, os.cpu_count() or 1)

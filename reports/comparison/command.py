@@ -37,7 +37,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     texts: Mapping[str, str] = {}
     if not options.no_files:
         page = not options.no_html
-        drawn = archive.read(others, needed=False) if page else ()
+        drawn = archive.read(others) if page else ()
         texts = outputs.texts(comparison, "compare", drawn, strict=options.strict, page=page)
     for name, text in texts.items():
         write_whole(options.out / name, text)

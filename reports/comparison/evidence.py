@@ -16,8 +16,8 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import Shift, percent, probability
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.index import Session, in_short
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
+from peakgate.reports.runs.sessions import Session, in_short
 from peakgate.verdict import FAULTY, Verdict
 
 FEWEST_HISTORY_SESSIONS = 3

@@ -46,8 +46,8 @@ from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.find import Side
-from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
+from peakgate.reports.runs.sessions import Session
 from peakgate.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:

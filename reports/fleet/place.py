@@ -5,7 +5,6 @@ A worker answers for the GPUs that it sees. Several workers of a node may see th
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from peakgate.common import records
+from peakgate.common.errors import PeakgateError
 from peakgate.run import inputs
 
 NODE_VARIABLES = ("PEAKGATE_NODE", "SLURMD_NODENAME", "NODE_NAME")
@@ -66,8 +67,8 @@ def inventory(uuid: str | None = None) -> dict[str, Any]:
         env={**os.environ, **only},
     )
     try:
-        answered: dict[str, Any] = json.loads(found.stdout)
-    except ValueError:
+        answered = records.decode(found.stdout, dict[str, Any], Path("its inventory"), "")
+    except PeakgateError:
         answered = {"gpus": [], "problem": f"its inventory ended with exit code {found.returncode}"}
     return answered
 

@@ -13,14 +13,17 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct, to_builtins
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
+from peakgate.common.records import Finite
 from peakgate.reports.fleet.place import Place
 from peakgate.reports.fleet.shard.tier import Shares
 
@@ -31,7 +34,6 @@ FACTS = "plan.json"
 EVENTS = "events.txt"
 WALL = "wall.json"
 SHARES = "shares.json"
-SCHEMA = 1
 
 MEASURED = "gates"
 """The phase that a command which only reports does not have."""
@@ -58,6 +60,14 @@ class Plan:
         return SHARD if self.shard else TOGETHER if self.together else EXCLUSIVE
 
 
+class Facts(Struct):
+    """``plan.json``."""
+
+    schema: Literal[1]
+    plan: Plan
+    places: list[Place]
+
+
 class Store:
     """The folder of one fleet."""
 
@@ -70,27 +80,12 @@ class Store:
 
     def begin(self, plan: Plan, places: Iterable[Place]) -> None:
         """Write down what is measured and where; called again when places join."""
-        document = {
-            "schema": SCHEMA,
-            "plan": asdict(plan),
-            "places": [asdict(each) for each in places],
-        }
-        write_whole(self.folder / FACTS, json.dumps(document, indent=1))
+        write_whole(self.folder / FACTS, json.dumps(to_builtins(Facts(1, plan, list(places))), indent=1))
 
     def read(self) -> tuple[Plan, dict[str, Place]]:
         """The plan and the places by uuid; a PeakgateError where there is no fleet that this version can read."""
-        path = self.folder / FACTS
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if document["schema"] != SCHEMA:
-                raise PeakgateError(
-                    f"{path}: schema {document['schema']}, expected {SCHEMA}; use the Peakgate that wrote it"
-                )
-            plan = Plan(**document["plan"] | {"arguments": tuple(document["plan"]["arguments"])})
-            places = {each["uuid"]: Place(**each) for each in document["places"]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PeakgateError(f"{path}: no fleet ({error}); name a folder that `peakgate fleet` wrote") from None
-        return plan, places
+        found = records.read(self.folder / FACTS, Facts, "name a folder that this version of `peakgate fleet` wrote")
+        return found.plan, {each.uuid: each for each in found.places}
 
     def add_event(self, text: str) -> None:
         """Keep what happened to workers and scheduler."""
@@ -118,26 +113,21 @@ class Store:
 
     def wall(self) -> dict[str, float]:
         """What was kept of it; empty where the command was interrupted or of an earlier version."""
-        found: dict[str, float] = self._read(WALL) or {}
-        return found
+        return records.read(self.folder / WALL, dict[str, Finite], "delete it", absent={})
 
     def add_shares(self, shares: Shares) -> None:
         """Write down which GPU measures which cases."""
-        write_whole(self.folder / SHARES, json.dumps(asdict(shares), indent=1))
+        write_whole(self.folder / SHARES, json.dumps(to_builtins(shares), indent=1))
 
     def shares(self) -> Shares | None:
         """Which GPU measures which cases; None where they were not assigned yet."""
-        if (document := self._read(SHARES)) is None:
-            return None
-        return Shares(tuple(document["common"]), {uuid: tuple(cases) for uuid, cases in document["own"].items()})
-
-    def _read(self, name: str) -> Any:
-        path = self.folder / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        path = self.folder / SHARES
+        return records.read(path, Shares, "begin a new fleet") if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""
-        return [json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.folder / "gates").glob("*.json"))]
+        paths = sorted((self.folder / "gates").glob("*.json"))
+        return [records.read(path, dict[str, Any], "delete it: its gate runs again") for path in paths]
 
 
 def new(root: Path) -> Store:

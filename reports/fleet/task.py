@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import distributed
+from peakgate.common import records
 from peakgate.common.cache import CACHE_VARIABLE, CUPY_VARIABLE
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
@@ -90,8 +91,7 @@ def gate(job: Job) -> dict[str, Any]:
     with _locked(folder / "task.lock", job.wait_s):
         finished = folder / RESULT
         if finished.is_file():
-            found: dict[str, Any] = json.loads(finished.read_text(encoding="utf-8"))
-            return found
+            return records.read(finished, dict[str, Any], "delete it: its gate runs again")
         result = _measure(job, folder)
         write_whole(finished, json.dumps(result))
         _remove_older(folder)
@@ -126,10 +126,10 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
         outcome = "refused" if code in (ExitCode.BAD_INPUT, os.EX_SOFTWARE) else "crashed"
         reason = f"{last_words(log)} (exit code {code})"
         return common | {"outcome": outcome, "reason": reason, "log": log[-LAST_WORDS:]}
-    document = json.loads(run.read_text(encoding="utf-8"))
+    document = records.read(run, dict[str, Any], "begin a new fleet")
     document["commit_info"]["dirty"] = plan.dirty
     packed = gzip.compress(trimmed(document).encode(), mtime=0)
-    judged = json.loads(verdict.read_text(encoding="utf-8"))
+    judged = records.read(verdict, dict[str, Any], "begin a new fleet")
     return common | {
         "outcome": "measured",
         "reason": "",

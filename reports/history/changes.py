@@ -22,7 +22,7 @@ from peakgate.reports.history import modes, scan
 from peakgate.reports.history.series import History
 from peakgate.reports.history.steps import Step, environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.runs.index import ENVIRONMENT
+from peakgate.reports.runs.sessions import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
 MOST_BESIDE = 60

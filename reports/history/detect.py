@@ -30,7 +30,7 @@ from peakgate.reports.comparison.noise import Floats, Numbers
 from peakgate.reports.history.series import History
 from peakgate.reports.history.steps import Step, locate
 from peakgate.reports.result import Shift, percent, probability
-from peakgate.reports.runs.index import gpu_label
+from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import Judgement, Verdict
 
 NEWEST = 5

@@ -16,7 +16,7 @@ from peakgate.reports.history.report import header, mark_line, open_line, remark
 from peakgate.reports.history.series import History
 from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import page, template
-from peakgate.reports.runs.index import gpu_label
+from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import Verdict
 
 Address = tuple[str, str]

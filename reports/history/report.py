@@ -19,7 +19,7 @@ from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.markdown import table as markdown_table
 from peakgate.reports.render.words import UNCHANGED, change, one_line
-from peakgate.reports.runs.index import Session, gpu_label, shortly
+from peakgate.reports.runs.sessions import Session, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text

@@ -13,7 +13,7 @@ from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.reports.comparison.noise import Floats, Numbers
-from peakgate.reports.runs.index import Session
+from peakgate.reports.runs.sessions import Session
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""

@@ -10,7 +10,7 @@ from peakgate.common.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.facts import GPU_NAMES
-from peakgate.reports.runs.index import ENVIRONMENT, Session
+from peakgate.reports.runs.sessions import ENVIRONMENT, Session
 
 FARTHEST_SDS = 3.0
 """A session farther off than this counts as this far: one odd session is no step."""

@@ -13,7 +13,7 @@ from peakgate.reports.history.detect import MOST_OLDER, NEWEST, Finding, detect,
 from peakgate.reports.history.series import History, history
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.result import WORST_FIRST
-from peakgate.reports.runs.index import in_short
+from peakgate.reports.runs.sessions import in_short
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
 from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
@@ -140,7 +141,7 @@ WIDTH = 80
 def terminal(run: Run) -> list[str]:
     """Lines of Markdown: one family on one size as the terminal shows it, and the run's closing line."""
     chosen = [each for each in run.cases.values() if (each.family, each.size) == (FAMILY, SIZE)]
-    shown = [asdict(each) | {"verdict": str(each.verdict or Verdict.NO_FLOOR)} for each in chosen]
+    shown = [structs.asdict(each) | {"verdict": str(each.verdict or Verdict.NO_FLOOR)} for each in chosen]
     verdicts = [result.verdict for result in run.cases.values() if result.verdict]
     closing = ["…", f"{counted(len(run.cases), 'case')} on {run.slug}: {counts(verdicts)}"]
     text = table.render(_first_of_each_stage(shown), closing, width=WIDTH, colour=False)

@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.common import git
+from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.text import counted
@@ -74,7 +75,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     root = git.top_of(folder.parent)
     name = folder.resolve().relative_to(root.resolve()).as_posix()
     files = changed_files(commit, root)
-    inside = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
+    below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
+    inside = _without_repacked(below, commit, folder)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
         found += _contract_changes(options.base, commit, root, files)
@@ -117,6 +119,20 @@ def _benchmarks(root: Path) -> list[str]:
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
     return replace(file, path=file.path.removeprefix(f"{baselines}/"))
+
+
+def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) -> list[FileChange]:
+    """The files less the saved runs that are packed now, or no longer, with the same content as before."""
+    added = {file.path for file in files if file.state == "A" and not file.link}
+    same: set[str] = set()
+    for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
+        other = path.removesuffix(".gz") if path.endswith(".gz") else f"{path}.gz"
+        if other in added:
+            before, after = _bytes_then(commit, folder, path), (folder / other).read_bytes()
+            with suppress(PeakgateError):
+                if records.unpacked(before, Path(path), "") == records.unpacked(after, Path(other), ""):
+                    same |= {path, other}
+    return [file for file in files if file.path not in same]
 
 
 def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
@@ -256,13 +272,11 @@ def contracts(tree: Path, name: str) -> Contracts:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(terms, dict) for terms in found.values()):
-        raise PeakgateError(f"{name}: its cases were listed as something else than JSON; a family file prints")
-    return found
+    return records.decode(done.stdout, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
+
+
+def _bytes_then(commit: str, folder: Path, name: str) -> bytes:
+    return git.ask(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
 
 
 def _named(root: Path, file: FileChange) -> FileChange:

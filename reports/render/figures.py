@@ -54,7 +54,7 @@ def roofline(page: Page) -> Chart | None:
     if peak_gbs is None or peak_tflops is None or not timed:
         return None
     traces = [_roof("theoretical roof", peak_gbs, peak_tflops, "solid")]
-    measured = _measured_roofs(gpu.get("roofs"))
+    measured = _measured_roofs(gpu.get("roofs") or {})
     if measured:
         traces.append(_roof("measured roof", *measured, "dash"))
     for order, family in enumerate(page.families):
@@ -207,12 +207,10 @@ def _roof(name: str, gbs: float, tflops: float, dash: str) -> Figure:
     }
 
 
-def _measured_roofs(roofs: object) -> tuple[float, float] | None:
+def _measured_roofs(roofs: Mapping[str, float | None]) -> tuple[float, float] | None:
     """The fastest measured memory roof in GB/s and the arithmetic one in TFLOP/s."""
-    if not isinstance(roofs, Mapping):
-        return None
-    tflops = number(roofs.get("fma"))
-    memory = [rate for name, value in roofs.items() if name != "fma" and (rate := number(value))]
+    tflops = roofs.get("fma")
+    memory = [rate for name, rate in roofs.items() if name != "fma" and rate]
     return (max(memory), tflops) if memory and tflops else None
 
 

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from peakgate.common.errors import PeakgateError
+from msgspec import Meta, Struct
+from peakgate.common import records
+from peakgate.common.records import Number, Whole
 from peakgate.common.text import counted
 from peakgate.reports.result import percent
 from peakgate.reports.runs.find import Side
 
-SCHEMA = 1
 FILE = "selftest.json"
+
+
+class Smallest(Struct):
+    """The smallest change in percent that a design detects, of the median case."""
+
+    median: Number
+
+
+class Design(Struct):
+    """How often one design failed unchanged code."""
+
+    gates: Whole
+    alarms: Whole
+    smallest_detectable_change_percent: Smallest
+
+
+class Selftest(Struct):
+    """What is read of a saved selftest."""
+
+    command: Literal["selftest"]
+    schema: Literal[1]
+    gpu: str
+    uuid: str | None
+    driver: str | None
+    taken: Annotated[datetime, Meta(tz=True, description="a date and time with its zone")]
+    sessions: list[Any]
+    designs: Annotated[list[Design], Meta(min_length=1, description="a list of at least one design")]
+    floors_too_tight: list[Any]
 
 
 def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
@@ -23,37 +51,23 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
     A PeakgateError names a file that is no selftest.
     """
     run = new.runs[-1]
-    known = [found for path in places if path.is_file() and (found := _load(path))["gpu"] == run.slug]
+    remedy = "delete it or run `peakgate selftest` again"
+    read = [records.read(path, Selftest, remedy) for path in places if path.is_file()]
+    known = [each for each in read if each.gpu == run.slug]
     if not known:
         return ()
-    found = max(known, key=lambda each: each["taken"])
-    differs = [what for what, name in (("GPU", "uuid"), ("driver", "driver")) if found[name] != getattr(run, name)]
+    found = max(known, key=lambda each: each.taken)
+    facts = ("GPU", found.uuid, run.uuid), ("driver", found.driver, run.driver)
+    differs = [what for what, before, now in facts if before != now]
     where = f" on another {' and '.join(differs)}" if differs else ""
-    return (f"selftest of {found['sessions']} sessions{where}, {found['taken']:%Y-%m-%d}: {found['result']}",)
+    result = _result(found.designs, len(found.floors_too_tight))
+    return (f"selftest of {len(found.sessions)} sessions{where}, {found.taken:%Y-%m-%d}: {result}",)
 
 
-def _load(path: Path) -> dict[str, Any]:
-    """Which GPU model, GPU and driver a saved selftest holds for, when it was taken, and its result in words."""
-    try:
-        record = json.loads(path.read_bytes())
-        kind = record["command"], record["schema"]
-        found = {name: record[name] for name in ("gpu", "uuid", "driver")}
-        found |= {"taken": datetime.fromisoformat(record["taken"]), "sessions": len(record["sessions"])}
-        found["result"] = _result(record["designs"], len(record["floors_too_tight"]))
-    except (OSError, RecursionError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise PeakgateError(f"{path}: not a selftest ({error}); delete it or run `peakgate selftest` again") from None
-    if kind != ("selftest", SCHEMA):
-        raise PeakgateError(
-            f"{path}: {kind[0]} of schema {kind[1]}, not a selftest of schema {SCHEMA}; delete it or run"
-            " `peakgate selftest` again"
-        )
-    return found
-
-
-def _result(designs: Sequence[Mapping[str, Any]], tight_floors: int) -> str:
+def _result(designs: Sequence[Design], tight_floors: int) -> str:
     """Failed gates of all designs, and what the first one, one session against one, detects in its median case."""
-    flagged, gates = (sum(each[name] for each in designs) for name in ("alarms", "gates"))
-    detects = percent(float(designs[0]["smallest_detectable_change_percent"]["median"]))
+    flagged, gates = sum(each.alarms for each in designs), sum(each.gates for each in designs)
+    detects = percent(designs[0].smallest_detectable_change_percent.median)
     tight = f"; {counted(tight_floors, 'floor')} tighter than this runner repeats" if tight_floors else ""
     failed = f"{flagged} of {gates} gates failed on unchanged code"
     return f"{failed}; one session against one detects {detects} in the median case{tight}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.reports.runs.runfile import Run
+from peakgate.reports.runs.runfile import GpuFacts, Run
 
 GPU_NAMES: Mapping[str, str] = {
     "slug": "GPU",
@@ -26,11 +26,7 @@ GPU_NAMES: Mapping[str, str] = {
 }
 """What reports call the facts of ``machine_info.gpu`` that a time may depend on."""
 
-GPU_FACTS = (
-    *("slug", "uuid", "name", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "sm_clock_max_mhz"),
-    *("sm_clock_mhz", "memory_clock_max_mhz", "power_limit_w", "ecc", "mig", "peak_gbs", "peak_tflops"),
-)
-"""What a frame of runs holds of ``machine_info.gpu``, each in a column ``gpu_NAME``."""
+GPU_FACTS = tuple(GpuFacts.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)

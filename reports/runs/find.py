@@ -1,8 +1,8 @@
 """Find the saved runs a side of a comparison means.
 
-A side is a file, a folder (every ``*.json`` below it), a commit (4 or more hex digits), ``driver:VERSION``, ``latest``
-or ``latest~N`` (the Nth run before it). In a file or folder that is named, whatever cannot be
-read is an error. The others are searched below the roots, where other files are skipped with a note.
+A side is a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
+``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it). In a file or folder that is named, whatever
+cannot be read is an error. The others are searched below the roots, where other files are skipped with a note.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
-from peakgate.reports.runs import runfile, strict
-from peakgate.reports.runs.index import Session, read_sessions
-from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run
+from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
+from peakgate.reports.runs.sessions import Session, read_session
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
 """History is read from so many of the newest files: enough to know the spread, and a report stays quick."""
-
-INDEX = "history.json"
-"""What every saved run is, in short, beside the built kernels and as safe to delete."""
 
 COMMIT = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
@@ -45,10 +40,7 @@ class Side:
 
 
 class Archive:
-    """The saved runs below some roots, each read once, on first need.
-
-    Which of them are meant is looked up in an index, so that a large archive is not read for two of its runs.
-    """
+    """The saved runs below some roots, read on first need."""
 
     def __init__(self, roots: Sequence[Path] | None = None) -> None:
         """Search below ``roots``; by default ``.benchmarks`` and ``baselines/*/runs`` of the current folder."""
@@ -57,14 +49,13 @@ class Archive:
         for root in roots or ():
             if not root.is_dir():
                 raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
-        self._read: dict[Path, Run | PeakgateError] = {}
         self._sessions: list[Session] | None = None
         self._notes: tuple[str, ...] = ()
 
     @cached_property
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
-        found = {path for root in self.roots for path in root.rglob("*.json") if self._wanted(root, path)}
+        found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
         return sorted(found, key=lambda path: (path.stat().st_mtime, str(path)), reverse=True)
 
     def sessions(self) -> list[Session]:
@@ -78,18 +69,12 @@ class Archive:
         files = self.files[:most]
         if self._sessions is None:
             return _in_short(files)[0]
-        names = {str(file.absolute()) for file in files}
+        names = set(map(str, files))
         return [session for session in self._sessions if session.path in names]
 
-    def read(self, sessions: Sequence[Session], *, needed: bool = True) -> list[Run]:
-        """These sessions in full, but for what cannot be read; the error of it where one is ``needed`` and none is."""
-        files = {str(file.absolute()): file for file in self.files}
-        read = [self._load(files[session.path]) for session in sessions]
-        runs = [run for run in read if isinstance(run, Run)]
-        for error in read if needed and not runs else ():
-            if isinstance(error, PeakgateError):
-                raise error
-        return runs
+    def read(self, sessions: Sequence[Session]) -> list[Run]:
+        """These sessions in full."""
+        return [load_run(Path(session.path)) for session in sessions]
 
     def check_nothing_newer_is_broken(self, chosen: Session) -> None:
         """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
@@ -99,7 +84,7 @@ class Archive:
         read = {session.path for session in self.sessions()}
         since = Path(chosen.path).stat().st_mtime
         for file in self.files:
-            if str(file.absolute()) in read or file.stat().st_mtime < since:
+            if str(file) in read or file.stat().st_mtime < since:
                 continue
             try:
                 load_run(file)
@@ -110,8 +95,7 @@ class Archive:
 
     def notes(self) -> tuple[str, ...]:
         """One line per file that was met and passed over."""
-        errors = [f"passed over: {error}" for error in self._read.values() if isinstance(error, PeakgateError)]
-        return tuple(dict.fromkeys([*self._notes, *errors]))
+        return self._notes
 
     def where(self) -> str:
         return " and ".join(str(root) for root in self.roots)
@@ -119,14 +103,6 @@ class Archive:
     def _wanted(self, root: Path, path: Path) -> bool:
         in_runs_folder = path.relative_to(root).parts[1:2] == ("runs",)
         return path.is_file() and (in_runs_folder or not (self.default and root.name == "baselines"))
-
-    def _load(self, path: Path) -> Run | PeakgateError:
-        if path not in self._read:
-            try:
-                self._read[path] = load_run(path)
-            except PeakgateError as error:
-                self._read[path] = error
-        return self._read[path]
 
 
 def find_side(wanted: str, archive: Archive) -> Side:
@@ -174,18 +150,16 @@ def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Session, ...]
 
 def _in_short(files: Sequence[Path]) -> tuple[list[Session], tuple[str, ...]]:
     """The sessions in these files, oldest first, and a note on each file that was passed over."""
-    reading = read_sessions(files, cache_folder() / INDEX)
-    # Whether a date is in the future changes with time, so it is not in the index.
-    future = [(each, strict.wrong_date(each.taken, runfile.now())) for each in reading.sessions]
-    kept = [session for session, problem in future if problem is None]
-    refused = [f"passed over: {session.path}: {problem}" for session, problem in future if problem]
-    return sorted(kept, key=lambda session: (session.taken, session.path)), (*reading.notes, *refused)
+    found = [read_session(file) for file in files]
+    sessions = [each for each in found if isinstance(each, Session)]
+    refused = tuple(f"passed over: {each}" for each in found if isinstance(each, str))
+    return sorted(sessions, key=lambda session: (session.taken, session.path)), refused
 
 
 def _folder(path: Path) -> list[Run]:
-    runs = [load_run(file) for file in sorted(path.rglob("*.json"))]
+    runs = [load_run(file) for file in sorted(run_files(path))]
     if not runs:
-        raise PeakgateError(f"{path}: no *.json below it; name a folder of saved runs")
+        raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs")
     return sorted(runs, key=lambda run: run.taken)
 
 

@@ -8,7 +8,6 @@ no ``time_us``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pandas as pd
 from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import GPU_FACTS
 from peakgate.reports.runs.find import Archive, find_side
-from peakgate.reports.runs.runfile import TEXTS, CaseResult, Run, Unmeasured
+from peakgate.reports.runs.runfile import NUMBERS, TEXTS, CaseResult, Run, Unmeasured
 from peakgate.verdict import Verdict
 
 TEXT, NUMBER, FLAG = "string", "float64", "bool"
@@ -33,8 +32,11 @@ RUN_COLUMNS: Mapping[str, str] = {
     **{f"gpu_{name}": "object" for name in GPU_FACTS},
 }
 
-CASE_COLUMNS: Mapping[str, str] = dict.fromkeys((field.name for field in fields(CaseResult)), NUMBER) | {
-    **dict.fromkeys((*TEXTS, "case", "verdict", "reason"), TEXT),
+CASE_COLUMNS: Mapping[str, str] = {
+    "case": TEXT,
+    **dict.fromkeys(("time_us", "samples", "sampling_error"), NUMBER),
+    **dict.fromkeys(("verdict", "reason", *TEXTS), TEXT),
+    **dict.fromkeys(NUMBERS, NUMBER),
     "host_bound": FLAG,
 }
 COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}

@@ -10,7 +10,6 @@ from typing import Any
 
 from peakgate.common.text import as_json, counted
 from peakgate.reports.render.console import VerdictConsole
-from peakgate.reports.render.selftest_note import SCHEMA
 from peakgate.reports.render.words import one_line
 from peakgate.reports.result import percent
 from peakgate.reports.runs.runfile import Run
@@ -46,7 +45,7 @@ def to_json(found: Selftest) -> str:
     last = found.runs[-1]
     cases = sorted({case for each in found.measured for case in each.detectable_percent})
     document = {
-        "schema": SCHEMA,
+        "schema": 1,
         "command": "selftest",
         "verdict": found.verdict,
         "exit_code": int(found.exit_code),

@@ -19,8 +19,8 @@ from peakgate.reports.protect.acknowledged import FILE, load_regressions
 from peakgate.reports.render.console import say
 from peakgate.reports.render.page import of_run
 from peakgate.reports.runs.find import Archive
-from peakgate.reports.runs.index import Session
 from peakgate.reports.runs.runfile import load_run
+from peakgate.reports.runs.sessions import Session
 from peakgate.reports.site import pages
 from peakgate.verdict import ExitCode, Verdict
 

@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup, escape
+from msgspec import Struct, to_builtins
+from msgspec import field as struct_field
+from peakgate.common import records
+from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.text import one_line
 from peakgate.reports.history import page as history_page
@@ -28,7 +32,7 @@ from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import html, template
 from peakgate.reports.render.page import Line, Page, tone
 from peakgate.reports.render.template import TEMPLATES
-from peakgate.reports.runs.index import Session, gpu_label
+from peakgate.reports.runs.sessions import Session, gpu_label
 from peakgate.verdict import Verdict
 
 STYLES = ("page.css", "site.css")
@@ -177,6 +181,20 @@ def run_name(session: Session) -> str:
     return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"
 
 
+class Written(Struct):
+    """What a page was made from, and the verdict on it."""
+
+    made_from: str = struct_field(name="from")
+    verdict: Verdict | None = None
+
+
+class Pages(Struct):
+    """The ledger's file."""
+
+    version: str
+    pages: dict[str, Written]
+
+
 @dataclass(slots=True)
 class Ledger:
     """The pages that stand in the folder, and what each was made from.
@@ -185,45 +203,39 @@ class Ledger:
     """
 
     folder: Path
-    known: dict[str, Any] = field(default_factory=dict)
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    known: Mapping[str, Written | None] = field(default_factory=dict)
+    kept: dict[str, Written] = field(default_factory=dict)
 
     def current(self, page: str, made_from: str) -> Verdict | None:
         """The verdict on this page, where it stands and was made from the same."""
         entry = self.known.get(page)
-        if not isinstance(entry, dict) or entry.get("from") != made_from or not (self.folder / page).is_file():
+        if entry is None or entry.made_from != made_from or not (self.folder / page).is_file():
             return None
-        if entry.get("verdict") not in set(Verdict):
-            return None
-        self.kept[page] = entry
-        return Verdict(entry["verdict"])
+        if entry.verdict is not None:
+            self.kept[page] = entry
+        return entry.verdict
 
     def write(self, page: str, text: str, made_from: str = "", verdict: Verdict | None = None) -> None:
         """Write a page and note what it was made from, and the verdict on it."""
         write_whole(self.folder / page, text)
-        self.kept[page] = {"from": made_from, "verdict": verdict}
+        self.kept[page] = Written(made_from, verdict)
 
     def close(self) -> int:
         """Delete the pages whose run is gone, save what stands now, and return how many were deleted."""
         gone = [page for page in self.known if page not in self.kept and _below(self.folder, page)]
         for page in gone:
             (self.folder / page).unlink(missing_ok=True)
-        write_whole(self.folder / LEDGER, json.dumps({"version": _version(), "pages": self.kept}, indent=1) + "\n")
+        write_whole(self.folder / LEDGER, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
         return len(gone)
 
 
 def open_ledger(folder: Path) -> Ledger:
     """That of an earlier call; an empty one where there is none, or where another version wrote it."""
     try:
-        saved = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        saved = records.read(folder / LEDGER, Pages, "delete it")
+    except PeakgateError:
         return Ledger(folder)
-    pages = saved.get("pages") if isinstance(saved, dict) else None
-    if not isinstance(pages, dict):
-        return Ledger(folder)
-    if saved.get("version") != _version():
-        pages = dict.fromkeys(pages)
-    return Ledger(folder, pages)
+    return Ledger(folder, saved.pages if saved.version == _version() else dict.fromkeys(saved.pages))
 
 
 def state(file: Path, cases: Iterable[str]) -> str:

@@ -93,7 +93,7 @@ class FakeSide:
         (folder / "run.json").write_text(json.dumps(document(self.times_us, extra=self.extra)))
         script: dict[str, Any] = {"name": name, "log": str(log)}
         identities = {
-            case: ({"operation": case} if case in self.operations else {"code": code})
+            case: ({"code": None, "operation": case} if case in self.operations else {"code": code})
             | {"contract": self.contracts.get(case, "as usual")}
             for case, code in self.fingerprints.items()
         }

@@ -17,7 +17,7 @@ from synthetic_runs import LADDER, document, save
 PAD = "transpose.smem_pad-8192-32x8"
 
 KEPT = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
-TENS = ("20261120T17*-gate.json", "20261120T194[2-4]*-gate.json", "20261121T13*-gate.json")
+TENS = ("20261120T17*-gate.json.gz", "20261120T194[2-4]*-gate.json.gz", "20261121T13*-gate.json.gz")
 """Ten gate sessions each of three H200s, of one code and one driver; the first is the slowest of them."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from comparing import PAD, Saved
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from peakgate.reports.ab.pairs import Timed, compared_us, timed
 
 SHORT, LONG = "t.short", "t.long"
@@ -21,9 +22,9 @@ def process(short_us: float, control_us: float | None, long_us: float = 1000.0) 
 
 def test_short_kernels_are_compared_by_trimmed_means_and_others_by_medians(tmp_path: Path) -> None:
     run = Saved(tmp_path).run()
-    long = replace(run.cases[PAD], time_us=200.0, trimmed_mean_us=201.0, control_us=None)
-    short = replace(long, case=SHORT, time_us=5.0, trimmed_mean_us=5.1, control_us=3.0)
-    older = replace(short, case=LONG, trimmed_mean_us=None)
+    long = structs.replace(run.cases[PAD], time_us=200.0, trimmed_mean_us=201.0, control_us=None)
+    short = structs.replace(long, case=SHORT, time_us=5.0, trimmed_mean_us=5.1, control_us=3.0)
+    older = structs.replace(short, case=LONG, trimmed_mean_us=None)
     cases = {each.case: each for each in (long, short, older)}
     assert timed(replace(run, cases=cases)) == [Timed(PAD, 200.0, None), Timed(SHORT, 5.1, 3.0), Timed(LONG, 5.0, 3.0)]
 

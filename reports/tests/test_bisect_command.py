@@ -110,7 +110,7 @@ def test_the_plan_prints_groups_and_runs_nothing(
     ("options", "said"),
     [
         (["--error", "0.6"], "--error 0.6: expected a share of bisects above 0 and below 0.5"),
-        (["--resume"], "state.json: no bisect to resume there"),
+        (["--resume"], "state.json: cannot be read"),
         (["--case", "transpose.smem_pad-819"], "has no such case; name commits that have and build the case"),
     ],
 )

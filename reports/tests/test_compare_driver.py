@@ -7,6 +7,7 @@ them synthetic, and their GPU's name says so.
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import pytest
 from peakgate.cli import main
 from synthetic_runs import save
 
-REAL = sorted((Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs").glob("*-gate.json"))
+REAL = sorted((Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs").glob("*-gate.json.gz"))
 SESSIONS = 5
 OLD, NEW = "580.159.04", "590.44.01"
 CASE = "transpose.smem_pad-8192-32x8"
@@ -32,7 +33,7 @@ Captured = pytest.CaptureFixture[str]
 @cache
 def real(session: int) -> Mapping[str, Any]:
     """One of the runs, two families of it."""
-    document: dict[str, Any] = json.loads(REAL[session].read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads(gzip.decompress(REAL[session].read_bytes()))
     kept = [each for each in document["benchmarks"] if each["extra_info"]["family"] in FAMILIES]
     return document | {"benchmarks": kept}
 

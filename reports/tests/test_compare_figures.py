@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from peakgate.reports.comparison import judge, noise
 from peakgate.reports.comparison.evidence import CaseEvidence, Measured
 from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, SUITE_SINGLE_RUN, Rules
@@ -85,7 +85,7 @@ def measured(tmp_path: Path) -> CaseResult:
 
 def evidence(result: CaseResult, base_us: tuple[float, ...], new_us: tuple[float, ...], error: float) -> CaseEvidence:
     sides = [
-        Measured(tuple(replace(result, time_us=time_us, sampling_error=error) for time_us in times))
+        Measured(tuple(structs.replace(result, time_us=time_us, sampling_error=error) for time_us in times))
         for times in (base_us, new_us)
     ]
     return CaseEvidence("a.b", *sides)
@@ -96,8 +96,8 @@ def test_the_error_of_a_case_is_of_its_sessions_and_no_less_than_its_samples_all
     own, together = 4e-6, 5e-6
     spread = SessionNoise(np.array([1.0, own]), np.array([1.0, 6.0]), together, 5.0)
     assert judge._standard_error(1, case, spread) == pytest.approx(math.sqrt((own + together) * (1 / 2 + 1 / 3)))
-    base = Measured(tuple(replace(measured, sampling_error=error) for error in (0.1, 0.3)))
-    new = Measured(tuple(replace(measured, sampling_error=error) for error in (None, 0.2)))
+    base = Measured(tuple(structs.replace(measured, sampling_error=error) for error in (0.1, 0.3)))
+    new = Measured(tuple(structs.replace(measured, sampling_error=error) for error in (None, 0.2)))
     least = (0.1**2 + 0.3**2 + 0.2**2) / 4
     found = judge._standard_error(1, CaseEvidence("a.b", base, new), spread)
     assert found == pytest.approx(math.sqrt((least + together) * (1 / 2 + 1 / 2)))
@@ -164,8 +164,8 @@ def test_one_run_against_one_is_held_to_the_shorter_time_and_the_samples_of_both
     assert resolvable((100.0,), (100.0,), 0.03) == pytest.approx(4 * math.hypot(0.03, 0.03))
     assert resolvable((100.0,), (100.0,) * 3) == pytest.approx(math.log1p(0.03) * math.sqrt((1 + 1 / 3) / 2))
     assert resolvable((100.0,) * 3, (100.0,)) == pytest.approx(math.log1p(0.03) * math.sqrt((1 + 1 / 3) / 2))
-    call = replace(measured, fingerprint=None, registers=None)
-    one_of_a_library = CaseEvidence("a.b", Measured((measured,)), Measured((replace(call, time_us=12.0),)))
+    call = structs.replace(measured, fingerprint=None, registers=None)
+    one_of_a_library = CaseEvidence("a.b", Measured((measured,)), Measured((structs.replace(call, time_us=12.0),)))
     assert judge._fixed_resolvable(one_of_a_library) == pytest.approx(math.log1p(0.15))
 
 

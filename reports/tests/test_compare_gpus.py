@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from comparing import KEPT, PAD, TENS, Saved, row, shift, verdicts
+from msgspec import structs
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.runs.facts import machine_code
@@ -33,7 +34,7 @@ def ten(pattern: str) -> tuple[Run, ...]:
 
 def slowed(run: Run, case: str, factor: float) -> Run:
     result = run.cases[case]
-    return replace(run, cases={**run.cases, case: replace(result, time_us=result.time_us * factor)})
+    return replace(run, cases={**run.cases, case: structs.replace(result, time_us=result.time_us * factor)})
 
 
 def test_the_kept_sessions_are_of_three_gpus_and_one_machine_code() -> None:
@@ -175,7 +176,7 @@ def test_the_luck_of_a_process_with_a_short_call_is_no_change(of_one_gpu: str) -
 
 def test_a_short_call_that_takes_a_third_longer_is_slower() -> None:
     fast, _ = ends(TENS[0])
-    third = replace(fast.cases[CUBLAS], time_us=4 / 3 * fast.cases[CUBLAS].time_us)
+    third = structs.replace(fast.cases[CUBLAS], time_us=4 / 3 * fast.cases[CUBLAS].time_us)
     result = compare(side(fast), side(replace(fast, cases={**fast.cases, CUBLAS: third})))
     assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [CUBLAS]
 

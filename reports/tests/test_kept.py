@@ -24,12 +24,12 @@ KEPT = Path(__file__).with_name("data") / "kept.json"
 DIGITS = 5
 
 PAIRS = {
-    "two sessions of one GPU": ("20261120T173100-gate.json", "20261120T173109-gate.json"),
-    "two sessions of two GPUs": ("20261120T173222-gate.json", "20261121T133902-gate.json"),
-    "two full runs of two GPUs": ("20261120T194543-full.json", "20261121T134200-full.json"),
-    "a full run against a gate run": ("20261120T194608-full.json", "20261120T194623-gate.json"),
-    "ten sessions each of two GPUs": ("20261120T1731*.json", "20261121T1339*.json"),
-    "two sessions an hour apart": ("20261121T133902-gate.json", "20261121T134026-gate.json"),
+    "two sessions of one GPU": ("20261120T173100-gate.json.gz", "20261120T173109-gate.json.gz"),
+    "two sessions of two GPUs": ("20261120T173222-gate.json.gz", "20261121T133902-gate.json.gz"),
+    "two full runs of two GPUs": ("20261120T194543-full.json.gz", "20261121T134200-full.json.gz"),
+    "a full run against a gate run": ("20261120T194608-full.json.gz", "20261120T194623-gate.json.gz"),
+    "ten sessions each of two GPUs": ("20261120T1731*.json.gz", "20261121T1339*.json.gz"),
+    "two sessions an hour apart": ("20261121T133902-gate.json.gz", "20261121T134026-gate.json.gz"),
 }
 
 
@@ -72,7 +72,7 @@ def judged() -> dict[str, Any]:
 
 
 def proposed() -> dict[str, Any]:
-    runs = side("20261120T1731*.json").runs
+    runs = side("20261120T1731*.json.gz").runs
     found = propose(runs, load_floors(RUNS.parent / "floors.toml"))
     return {kind: {each.case: each.floor for each in getattr(found, kind)} for kind in ("raised", "lowered")} | {
         "skipped": list(found.skipped)

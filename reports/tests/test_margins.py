@@ -112,7 +112,7 @@ def test_simulated_gpus_of_the_expected_spread_stay_above_the_floor() -> None:
 
 @pytest.fixture(scope="module")
 def kept() -> list[Run]:
-    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json"))]
+    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json.gz"))]
 
 
 def test_a_case_slower_than_its_room_fails_on_every_kept_session(kept: list[Run]) -> None:

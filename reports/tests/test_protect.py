@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -84,6 +85,24 @@ def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path, ca
         assert "nvidia-h200: run deleted: two.json" in reported
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", "change")
+
+
+def test_a_run_that_is_packed_with_the_same_content_is_neither_deleted_nor_forged(gpu: Path, capsys: Captured) -> None:
+    plain = gpu / "runs" / "one.json"
+    packed = gpu / "runs" / "one.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    assert main(["protect", "--base", "base"]) == 0
+    git("add", "-A")
+    git("commit", "-q", "-m", "packed")
+    git("tag", "packed")
+    packed.write_bytes(gzip.compress(b"{}"))
+    assert main(["protect", "--base", "packed"]) == 1
+    assert "nvidia-h200: run edited: one.json.gz" in capsys.readouterr().out
+    assert main(["protect", "--base", "base"]) == 1
+    reported = capsys.readouterr().out
+    assert "nvidia-h200: run deleted: one.json" in reported
+    assert "cannot be trusted: one.json.gz" in reported
 
 
 def test_baselines_that_are_gone_altogether_fail(gpu: Path, capsys: Captured) -> None:
@@ -244,7 +263,7 @@ def test_what_is_for_review_passes_unless_strict(gpu: Path, capsys: Captured) ->
     [
         (document() | {"datetime": "2099-01-01T00:00:00+00:00"}, "in the future"),
         (document(slug="nvidia-l4"), "among those of nvidia-h200"),
-        ({}, "not a pytest-benchmark file"),
+        ({}, "no run of Peakgate"),
     ],
 )
 def test_a_forged_run_that_is_added_fails(gpu: Path, capsys: Captured, content: dict[str, object], said: str) -> None:

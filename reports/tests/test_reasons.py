@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.result import WORST_FIRST, probability
 from peakgate.reports.runs.runfile import CaseResult, load_run
@@ -15,19 +15,20 @@ PAD = "transpose.smem_pad-8192-32x8"
 
 @pytest.fixture
 def result(tmp_path: Path) -> CaseResult:
-    return replace(load_run(save(tmp_path, "run", document())).cases[PAD], fingerprint="aa")
+    return structs.replace(load_run(save(tmp_path, "run", document())).cases[PAD], fingerprint="aa")
 
 
 def test_nothing_known_to_have_changed_gives_no_cause(result: CaseResult) -> None:
-    assert causes(replace(result, fingerprint=None), replace(result, fingerprint=None)) == []
+    assert causes(structs.replace(result, fingerprint=None), structs.replace(result, fingerprint=None)) == []
 
 
 def test_equal_machine_code_points_at_the_environment(result: CaseResult) -> None:
-    assert causes(result, replace(result, time_us=2 * result.time_us)) == ["same code: environment"]
+    assert causes(result, structs.replace(result, time_us=2 * result.time_us)) == ["same code: environment"]
 
 
 def test_what_the_compiler_allots_is_told_with_occupancy_and_its_limit(result: CaseResult) -> None:
-    new = replace(result, fingerprint="bb", registers=64, spill_bytes=16, occupancy=0.5, occupancy_limiter="registers")
+    facts = {"fingerprint": "bb", "registers": 64, "spill_bytes": 16, "occupancy": 0.5}
+    new = structs.replace(result, **facts, occupancy_limiter="registers")
     assert causes(result, new) == [
         "registers 32 to 64",
         "spilled bytes 0 to 16",
@@ -37,20 +38,20 @@ def test_what_the_compiler_allots_is_told_with_occupancy_and_its_limit(result: C
 
 def test_other_code_with_the_same_resources_is_told(result: CaseResult) -> None:
     reported = ["other machine code, same registers, shared memory and occupancy"]
-    assert causes(result, replace(result, fingerprint="bb")) == reported
+    assert causes(result, structs.replace(result, fingerprint="bb")) == reported
 
 
 def test_a_slower_clock_leaves_the_cycles_to_compare(result: CaseResult) -> None:
-    new = replace(result, time_us=result.time_us * 1.1, sm_clock_mhz=1800)
+    new = structs.replace(result, time_us=result.time_us * 1.1, sm_clock_mhz=1800)
     assert causes(result, new) == ["same code: environment", "SM clock 1980 to 1800 MHz, +0.0 % in cycles"]
 
 
 def test_a_clock_within_a_percent_is_not_worth_a_word(result: CaseResult) -> None:
-    assert causes(result, replace(result, sm_clock_mhz=1975)) == ["same code: environment"]
+    assert causes(result, structs.replace(result, sm_clock_mhz=1975)) == ["same code: environment"]
 
 
 def test_a_case_below_its_floor_says_so(result: CaseResult) -> None:
-    new = replace(result, floor=0.8, peak_fraction=0.7)
+    new = structs.replace(result, floor=0.8, peak_fraction=0.7)
     assert causes(result, new)[-1] == "below its floor too: 0.700 of peak, floor 0.800"
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.runs.runfile import load_run
+from peakgate.common.records import RecordError
+from peakgate.reports.runs.runfile import ForeignFileError, load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import benchmark, document, save
 
@@ -66,46 +69,65 @@ def test_absurd_nesting_and_absurd_numbers_are_refused(tmp_path: Path) -> None:
     deep, long = tmp_path / "deep.json", tmp_path / "long.json"
     deep.write_text("[" * 100_000)
     long.write_text("1" * 5000)
-    assert "no run file" in refused(deep)
-    assert "no run file" in refused(long)
+    assert refused(deep).startswith(str(deep))
+    assert refused(long).startswith(str(long))
 
 
-def test_a_pytest_benchmark_file_is_told_apart_from_a_run(tmp_path: Path) -> None:
+def test_a_pytest_benchmark_file_and_other_json_are_distinguished_from_a_damaged_run(tmp_path: Path) -> None:
     content = document()
     del content["peakgate_schema"]
-    assert "a pytest-benchmark file, not a Peakgate run" in refused(save(tmp_path, "foreign", content))
+    for name, foreign in (("foreign", content), ("other", {"verdict": "PASS"})):
+        with pytest.raises(ForeignFileError):
+            load_run(save(tmp_path, name, foreign))
 
 
-def test_json_that_is_no_benchmark_file_is_told_so(tmp_path: Path) -> None:
-    assert "not a pytest-benchmark file" in refused(save(tmp_path, "other", {"verdict": "PASS"}))
+EXTRA = "benchmarks[0].extra_info"
 
 
 @pytest.mark.parametrize(
-    ("change", "reported"),
+    ("change", "field", "given"),
     [
-        ({"peakgate_schema": 2}, "peakgate_schema is 2"),
-        ({"benchmarks": []}, "no benchmarks"),
-        ({"benchmarks": {"a": 1}}, "no benchmarks"),
-        ({"benchmarks": [1]}, "benchmarks[0] is not a table"),
-        ({"machine_info": {}}, "machine_info.gpu is not a table"),
-        ({"machine_info": {"gpu": {"name": "x"}}}, "slug"),
-        ({"datetime": "yesterday"}, "'yesterday', not an ISO date"),
-        ({"datetime": None}, "not an ISO date"),
-        ({"benchmarks": [benchmark("a.b", 1.0), benchmark("a.b", 2.0)]}, "case a.b is in it twice"),
-        ({"benchmarks": [benchmark("a.b", 1.0, verdict="SLOW")]}, "verdict 'SLOW' of a.b"),
-        ({"benchmarks": [benchmark("a.b", 1.0, registers="many")]}, "registers of a.b is 'many'"),
-        ({"benchmarks": [benchmark("a.b", 1.0, registers=True)]}, "registers of a.b is True"),
-        ({"benchmarks": [benchmark("a.b", 1.0, gbs=math.inf)]}, "gbs of a.b is inf"),
-        ({"benchmarks": [benchmark("a.b", 1.0, floor=-0.1)]}, "floor of a.b is -0.1"),
-        ({"benchmarks": [benchmark("a.b", 1.0, stage=3)]}, "stage of a.b is 3"),
-        ({"benchmarks": [benchmark("a.b", 1.0, case=None)]}, "benchmarks[0] has no extra_info.case"),
-        ({"peakgate": {"not_measured": {}}}, "not_measured is not a list"),
-        ({"peakgate": {"not_measured": [{"verdict": "WRONG"}]}}, "not_measured[0] names no case"),
-        ({"peakgate": {"not_measured": [{"case": "a.b"}]}}, "verdict None of a.b"),
+        ({"peakgate_schema": 2}, "peakgate_schema", "2"),
+        ({"peakgate_schema": True}, "peakgate_schema", "True"),
+        ({"benchmarks": []}, "benchmarks", "[]"),
+        ({"benchmarks": {"a": 1}}, "benchmarks", "{'a': 1}"),
+        ({"benchmarks": [1]}, "benchmarks[0]", "1"),
+        ({"machine_info": {}}, "machine_info.gpu", "missing"),
+        ({"machine_info": {"gpu": {"name": "x"}}}, "machine_info.gpu.slug", "missing"),
+        ({"datetime": None}, "datetime", "None"),
+        ({"benchmarks": [benchmark("a.b", 1.0, verdict="SLOW")]}, f"{EXTRA}.verdict", "'SLOW'"),
+        ({"benchmarks": [benchmark("a.b", 1.0, registers="many")]}, f"{EXTRA}.registers", "'many'"),
+        ({"benchmarks": [benchmark("a.b", 1.0, registers=True)]}, f"{EXTRA}.registers", "True"),
+        ({"benchmarks": [benchmark("a.b", 1.0, gbs=math.inf)]}, f"{EXTRA}.gbs", "inf"),
+        ({"benchmarks": [benchmark("a.b", 1.0, floor=-0.1)]}, f"{EXTRA}.floor", "-0.1"),
+        ({"benchmarks": [benchmark("a.b", 1.0, stage=3)]}, f"{EXTRA}.stage", "3"),
+        ({"benchmarks": [benchmark("a.b", 1.0, case=None)]}, f"{EXTRA}.case", "None"),
+        ({"peakgate": {"not_measured": {}}}, "peakgate.not_measured", "{}"),
+        ({"peakgate": {"not_measured": [{"verdict": "WRONG"}]}}, "peakgate.not_measured[0].case", "missing"),
+        ({"peakgate": {"not_measured": [{"case": "a.b"}]}}, "peakgate.not_measured[0].verdict", "missing"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], reported: str) -> None:
-    assert reported in refused(save(tmp_path, "run", document() | change))
+def test_what_is_wrong_is_named_by_its_path_and_quoted(
+    tmp_path: Path, change: dict[str, Any], field: str, given: str
+) -> None:
+    path = save(tmp_path, "run", document() | change)
+    with pytest.raises(RecordError) as caught:
+        load_run(path)
+    assert caught.value.field == field
+    assert given in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"datetime": "yesterday"}, "'yesterday'"),
+        ({"benchmarks": [benchmark("a.b", 1.0), benchmark("a.b", 2.0)]}, "'a.b'"),
+    ],
+)
+def test_a_date_that_is_none_and_a_case_that_is_in_it_twice_are_named(
+    tmp_path: Path, change: dict[str, Any], named: str
+) -> None:
+    assert named in refused(save(tmp_path, "run", document() | change))
 
 
 @pytest.mark.parametrize("median", [math.nan, math.inf, -1e-6, 0.0, None, "1", True, 10**400])
@@ -126,3 +148,32 @@ def test_an_edited_time_beside_untouched_stats_is_noted_and_the_stats_count(tmp_
 def test_a_date_without_a_zone_is_taken_as_utc(tmp_path: Path) -> None:
     run = load_run(save(tmp_path, "run", document() | {"datetime": "2026-11-05T10:00:00"}))
     assert run.taken.utcoffset() is not None
+
+
+def test_a_packed_run_says_what_it_says_unpacked(tmp_path: Path) -> None:
+    plain = save(tmp_path, "run", document())
+    packed = tmp_path / "run.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load_run(packed).cases == load_run(plain).cases
+
+
+@pytest.mark.parametrize("damage", ["cut off", "no gzip", "followed by more", "a bomb"])
+def test_a_packed_run_that_is_damaged_or_a_bomb_is_refused(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = gzip.compress(json.dumps(document()).encode())
+    monkeypatch.setattr(records, "LARGEST_BYTES", 1_000_000)
+    path = tmp_path / "run.json.gz"
+    path.write_bytes(
+        {
+            "cut off": whole[:-20],
+            "no gzip": b"{}",
+            "followed by more": whole + b"{}",
+            "a bomb": gzip.compress(b" " * 100_000_000),
+        }[damage]
+    )
+    refused(path)
+
+
+def test_a_file_name_that_no_file_can_have_is_refused() -> None:
+    refused(Path("run-\ud800.json"))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.runs.index import read_session
 from peakgate.reports.runs.runfile import load_run
+from peakgate.reports.runs.sessions import read_session
 from synthetic_runs import document, save
 
 CASE = "transpose.smem_pad-4096-32x8"

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
 
+from msgspec import Meta, Struct
+from msgspec.json import encode
 from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Launch, Stage
+from peakgate.common import records
 from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
@@ -79,6 +82,17 @@ class Cubin:
         return self.entries[0]
 
 
+class _Notes(Struct):
+    """What is noted beside a cached cubin."""
+
+    fingerprint: str
+    resources: Annotated[list[Resources], Meta(min_length=1)]
+    entries: tuple[str, ...]
+    constants: tuple[str, ...]
+    bounds: tuple[int | None, ...]
+    options: tuple[str, ...]
+
+
 class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
 
@@ -103,29 +117,19 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     fingerprint = _fingerprint(machine_code, entries, stage.name)
     write_whole(code, machine_code)
     built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
-    described = {
-        "fingerprint": fingerprint,
-        "resources": [asdict(each) for each in (first, *further)],
-        "entries": entries,
-        "constants": constants,
-        "bounds": bounds,
-        "options": unit.options,
-    }
-    write_whole(notes, json.dumps(described))
+    write_whole(notes, encode(_Notes(fingerprint, [first, *further], entries, constants, bounds, unit.options)))
     return built
 
 
 def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
     """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
     try:
-        saved = json.loads(notes.read_text(encoding="utf-8"))
-        first, *further = (Resources(**each) for each in saved["resources"])
-        entries, constants = tuple(saved["entries"]), tuple(saved["constants"])
-        bounds = tuple(saved["bounds"])
-        built = Cubin(code, saved["fingerprint"], first, entries, constants, tuple(further), bounds)
-        whole = built.fingerprint == _fingerprint(code.read_bytes(), entries, stage)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        saved = records.read(notes, _Notes, "it is made again")
+        whole = saved.fingerprint == _fingerprint(code.read_bytes(), saved.entries, stage)
+    except (OSError, PeakgateError):
         return None
+    first, *further = saved.resources
+    built = Cubin(code, saved.fingerprint, first, saved.entries, saved.constants, tuple(further), saved.bounds)
     return built if whole else None
 
 

@@ -8,17 +8,17 @@ launch and its data; comments, blanks and empty lines of the source do not count
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct, to_builtins
 from peakgate import dtypes
 from peakgate.build.cubin import source_files
 from peakgate.case import Buffer, Case, Role
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device.expected import computed, expected
@@ -26,32 +26,38 @@ from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check
 from peakgate.measure.data import input_array
 
-SCHEMA = 2
-"""Before 2, comments and blanks of a kernel's source were part of a problem's key."""
 SAMPLES = 16
 """Elements recorded of an output that need not be equal bit by bit, evenly spread from the first to the last."""
 
 _COMMENT_OR_TEXT = re.compile(r'//(?:[^\n\\]|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc", "compiler")
 
-Output = str | dict[str, Any]
-"""A digest, or ``{"abs_sum": ..., "samples": [...]}``."""
+
+class Samples(Struct, frozen=True):
+    """An output that need not be equal bit by bit: the sum of its magnitudes, and some of its elements."""
+
+    abs_sum: float
+    samples: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+Output = str | Samples
+"""A digest, or samples."""
+
+
+class Recorded(Struct, frozen=True):
     """The outputs of one problem; ``problem`` is the key of what exactly was run."""
 
     problem: str
     outputs: tuple[Output, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """The outputs of many problems, by case id, and the device they were taken on."""
 
     device: dict[str, Any]
     problems: dict[str, Recorded]
+    peakgate_digests: Literal[2]
+    """Before 2, comments and blanks of a kernel's source were part of a problem's key."""
 
 
 def record(device: Device, wanted: Sequence[Case]) -> Record:
@@ -70,7 +76,7 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
             problem_key(case), tuple(_described(case, output) for output in _outputs(launchable))
         )
     described = device.describe()
-    return Record({name: described[name] for name in _MACHINE if described.get(name)}, problems)
+    return Record({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
 
 
 def problem_key(case: Case) -> str:
@@ -109,46 +115,25 @@ def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str 
                 return f"output {position} has the digest {here}, recorded is {there}"
             continue
         allowed = 2 * case.largest_tolerance * float(np.abs(output).max())
-        elements = zip(_sampled_at(output), here["samples"], there["samples"], strict=True)
+        elements = zip(_sampled_at(output), here.samples, there.samples, strict=True)
         for index, ours, theirs in elements:
             if not abs(ours - theirs) <= allowed:  # also true for NaN
                 return f"output {position}, element {index} is {ours:.9g}, recorded is {theirs:.9g}"
-        if not abs(here["abs_sum"] - there["abs_sum"]) <= allowed * output.size:
-            return (
-                f"output {position} has magnitudes of {here['abs_sum']:.9g} in all, recorded is {there['abs_sum']:.9g}"
-            )
+        if not abs(here.abs_sum - there.abs_sum) <= allowed * output.size:
+            return f"output {position} has magnitudes of {here.abs_sum:.9g} in all, recorded is {there.abs_sum:.9g}"
     return None
 
 
 def write(path: Path, taken: Record) -> None:
     """Save a record, whole or not at all."""
-    head = {"peakgate_digests": SCHEMA, "device": taken.device}
-    problems = {case: asdict(found) for case, found in sorted(taken.problems.items())}
+    head = {"peakgate_digests": taken.peakgate_digests, "device": taken.device}
+    problems = {case: to_builtins(found) for case, found in sorted(taken.problems.items())}
     write_whole(path, a_line_each(head, "problems", problems))
 
 
 def read(path: Path) -> Record:
     """A saved record; PeakgateError where the file is not one."""
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        if saved["peakgate_digests"] != SCHEMA:
-            raise PeakgateError(
-                f"{path}: digests of schema {saved['peakgate_digests']}, expected {SCHEMA}; record anew"
-            )
-        problems = {
-            case: Recorded(str(found["problem"]), tuple(map(_output, found["outputs"])))
-            for case, found in saved["problems"].items()
-        }
-        return Record(saved["device"], problems)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise PeakgateError(f"{path}: expected recorded digests ({error!r}); record anew with --digests") from error
-
-
-def _output(recorded: Any) -> Output:
-    """One output as it was saved; TypeError, ValueError or KeyError for anything else."""
-    if isinstance(recorded, str):
-        return recorded
-    return {"abs_sum": float(recorded["abs_sum"]), "samples": [float(each) for each in recorded["samples"]]}
+    return records.read(path, Record, "record anew with --digests")
 
 
 def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
@@ -156,10 +141,7 @@ def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
         named = f"{output.dtype.str}{output.shape}".encode()
         return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()
     wide = output.astype(np.float64)
-    return {
-        "abs_sum": float(np.abs(wide).sum()),
-        "samples": [float(wide.flat[index]) for index in _sampled_at(output)],
-    }
+    return Samples(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in _sampled_at(output)))
 
 
 def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:

@@ -10,7 +10,7 @@ CUPY_VARIABLE = "CUPY_CACHE_DIR"
 
 
 def cache_folder() -> Path:
-    """Cubins, what CuPy compiles, the emulator's builds, the index of saved runs.
+    """Cubins, what CuPy compiles, the emulator's builds.
 
     ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
     """

@@ -18,20 +18,32 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from msgspec import Meta, Struct
+from peakgate.common import records
+from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
-from peakgate.common.toml import TomlFile, nearest, read_toml
+from peakgate.common.toml import nearest
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 SCHEMA = 1
-KEYS = ("schema", "gpu", "floors")
+_FLOOR = "a fraction of peak above 0 and up to 1, behind the whole case id in quotation marks"
+Floor = Annotated[float, Meta(gt=0, le=1, description=_FLOOR)]
 IMPORTED = re.compile(r"\.(?:nvbench|google-benchmark)(?:-|$)")
 """In the id of a case that `peakgate import` read: no run of this tool knows it."""
 
 ORIGIN = re.compile(r"(?:^|; )\d+ sessions?(?: of \d+ GPUs?)?, median .*$")
+
+
+class FloorsFile(Struct, forbid_unknown_fields=True):
+    """``floors.toml``."""
+
+    schema: Literal[1]
+    gpu: Annotated[str, Meta(min_length=1, description="the GPU the floors are of, as its folder is named")]
+    floors: dict[str, Floor] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +80,17 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
     ``known_cases`` or ``gpu`` (a slug) are given, a case id that is none of them, with the nearest that is, or floors
     of another GPU. Floors of imported cases are not looked up.
     """
-    try:
-        file = read_toml(path)
-    except FileNotFoundError:
+    found = records.read(path, FloorsFile, "correct it; see baselines/README.md", absent=FloorsFile(1, ""))
+    if not found.gpu:
         return Floors(path)
-    file.allow(file.table, KEYS)
-    if file.table.get("schema") != SCHEMA or isinstance(file.table["schema"], bool):
-        file.refuse("schema", f"schema is {file.table.get('schema')!r}, this version reads {SCHEMA}")
-    named = file.table.get("gpu")
-    if not isinstance(named, str) or not named:
-        file.refuse("gpu", f"gpu is {named!r}; name the GPU the floors are of, as its folder is named")
-    if gpu is not None and named != gpu:
-        file.refuse("gpu", f"floors of {named!r}, expected {gpu}; floors belong to one GPU model")
-    floors = file.table.get("floors", {})
-    if not isinstance(floors, dict):
-        file.refuse("floors", 'floors is not a table; write [floors] and below it "case id" = fraction')
-    for case_id, floor in floors.items():
-        _check_floor(file, case_id, floor)
+    if gpu is not None and found.gpu != gpu:
+        where = records.place(path, "gpu")
+        raise PeakgateError(f"{where}: floors of {found.gpu!r}, expected {gpu}; floors belong to one GPU model")
+    for case_id in found.floors:
         if known_cases is not None and case_id not in known_cases and not IMPORTED.search(case_id):
-            file.refuse(case_id, f"no case is named {case_id!r}{nearest(case_id, known_cases)}")
-    return Floors(path, named, True, MappingProxyType({case_id: float(floor) for case_id, floor in floors.items()}))
+            where = records.place(path, "floors", case_id)
+            raise PeakgateError(f"{where}: no case is named {case_id!r}{nearest(case_id, known_cases)}")
+    return Floors(path, found.gpu, True, MappingProxyType(found.floors))
 
 
 def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]], dropped: Collection[str] = ()) -> str:
@@ -133,10 +136,3 @@ def _new_document(gpu: str) -> TOMLDocument:
     document.add("gpu", tomlkit.item(gpu))
     document.add(tomlkit.nl())
     return document
-
-
-def _check_floor(file: TomlFile, case_id: str, floor: object) -> None:
-    if isinstance(floor, dict):
-        file.refuse(case_id, f"{case_id} is a table; put the whole case id in quotation marks")
-    if isinstance(floor, bool) or not isinstance(floor, (int, float)) or not 0 < floor <= 1:
-        file.refuse(case_id, f"floor of {case_id} is {floor!r}, not a fraction of peak above 0 and up to 1")

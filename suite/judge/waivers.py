@@ -26,23 +26,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+from msgspec import Meta, Struct
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import nearest, read_toml
+from peakgate.common.records import Filled
 
 Found = TypeVar("Found")
 
 FILE = "waivers.toml"
-COMMANDS = ("check", "memcheck", "racecheck", "initcheck", "synccheck")
 
 SurvivorKey = tuple[str, str, str, int]
 """File under kernels/, text of the line, the change, and which of the changes that read the same."""
 
-_SURVIVOR = ("file", "line", "change", "reason")
-_DEFECT = ("command", "kernel", "kind", "file", "line", "reason", "expires")
 _PLACE = ("file", "line")
 
 
@@ -68,6 +67,43 @@ class Waiver:
     expires: date
 
 
+class DefectEntry(Struct, forbid_unknown_fields=True):
+    """An entry under ``[[defect]]``."""
+
+    command: Literal["check", "memcheck", "racecheck", "initcheck", "synccheck"]
+    kernel: Filled
+    kind: Filled
+    reason: Filled
+    expires: Annotated[date, Meta(description="a date without quotation marks, e.g. 2026-12-31")]
+    file: Filled | None = None
+    line: Filled | None = None
+
+    @property
+    def key(self) -> DefectKey:
+        return DefectKey(self.command, self.kernel, self.kind, self.file or "", (self.line or "").strip())
+
+
+class SurvivorEntry(Struct, forbid_unknown_fields=True):
+    """An entry under ``[[survivor]]``."""
+
+    file: Filled
+    line: Filled
+    change: Filled
+    reason: Filled
+    occurrence: Annotated[int, Meta(ge=1, description="a whole number from 1 on")] = 1
+
+    @property
+    def key(self) -> SurvivorKey:
+        return self.file, self.line, self.change, self.occurrence
+
+
+class WaiversFile(Struct, forbid_unknown_fields=True):
+    """``waivers.toml``."""
+
+    defect: list[DefectEntry] = []
+    survivor: list[SurvivorEntry] = []
+
+
 @dataclass(frozen=True, slots=True)
 class Waivers:
     """The entries of a project."""
@@ -78,26 +114,21 @@ class Waivers:
 
 def read(path: Path) -> Waivers:
     """A project's entries, none where there is no file; PeakgateError names the entry and the key that is wrong."""
-    try:
-        file = read_toml(path)
-    except FileNotFoundError:
-        return Waivers()
-    file.allow(file.table, ("defect", "survivor"))
-    defects: dict[DefectKey, Waiver] = {}
-    survivors: dict[SurvivorKey, str] = {}
-    for number, table in enumerate(_entries(file.table.get("defect", []), f"{path}: defect"), 1):
-        where = f"{path}: defect {number}"
-        key, waiver = _defect(table, where)
-        if key in defects:
-            raise PeakgateError(f"{where}: {key} is listed twice; keep one entry")
-        defects[key] = waiver
-    for number, table in enumerate(_entries(file.table.get("survivor", []), f"{path}: survivor"), 1):
-        where = f"{path}: survivor {number}"
-        survivor, reason = _survivor(table, where)
-        if survivor in survivors:
-            raise PeakgateError(f"{where}: {survivor[0]}, {survivor[2]!r} is listed twice; keep one entry")
-        survivors[survivor] = reason
-    return Waivers(defects, survivors)
+    remedy = "correct the entry; the commands print one to fill in"
+    found = records.read(path, WaiversFile, remedy, absent=WaiversFile())
+    keys: Mapping[str, list[Any]] = {
+        "defect": [each.key for each in found.defect],
+        "survivor": [each.key for each in found.survivor],
+    }
+    for name, own in keys.items():
+        for number, key in enumerate(own):
+            if key in own[:number]:
+                where = records.place(path, name, number)
+                raise PeakgateError(f"{where}: {name} {number + 1}, {key}, is listed twice; keep one entry")
+    return Waivers(
+        {each.key: Waiver(each.reason, each.expires) for each in found.defect},
+        {each.key: each.reason for each in found.survivor},
+    )
 
 
 def set_apart(
@@ -155,41 +186,3 @@ def quoted(text: str) -> str:
     """A text as TOML writes it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _entries(tables: object, where: str) -> list[Mapping[str, Any]]:
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        name = where.rpartition(" ")[2]
-        raise PeakgateError(f"{where} is not a list of tables; write each entry under [[{name}]]")
-    return tables
-
-
-def _defect(table: Mapping[str, Any], where: str) -> tuple[DefectKey, Waiver]:
-    optional = [name for name in _PLACE if name not in table]
-    _check(table, _DEFECT, [name for name in _DEFECT[:-1] if name not in optional], where)
-    if table["command"] not in COMMANDS:
-        raise PeakgateError(f"{where}: command is {table['command']!r}; expected one of {', '.join(COMMANDS)}")
-    expires = table.get("expires")
-    if isinstance(expires, datetime) or not isinstance(expires, date):
-        raise PeakgateError(f"{where}: expires is {expires!r}; expected a date without quotation marks, 2026-12-31 say")
-    key = DefectKey(
-        table["command"], table["kernel"], table["kind"], table.get("file", ""), table.get("line", "").strip()
-    )
-    return key, Waiver(table["reason"], expires)
-
-
-def _survivor(table: Mapping[str, Any], where: str) -> tuple[SurvivorKey, str]:
-    _check(table, (*_SURVIVOR, "occurrence"), _SURVIVOR, where)
-    occurrence = table.get("occurrence", 1)
-    if isinstance(occurrence, bool) or not isinstance(occurrence, int) or occurrence < 1:
-        raise PeakgateError(f"{where}: occurrence is {occurrence!r}; expected a whole number from 1 on")
-    return (table["file"], table["line"], table["change"], occurrence), table["reason"]
-
-
-def _check(table: Mapping[str, Any], known: Collection[str], texts: Collection[str], where: str) -> None:
-    for name in table:
-        if name not in known:
-            raise PeakgateError(f"{where}: unknown key {name!r}{nearest(name, known)}; expected {', '.join(known)}")
-    for name in texts:
-        if not isinstance(table.get(name), str) or not table[name].strip():
-            raise PeakgateError(f"{where}: {name} is {table.get(name)!r}; expected a text that is not empty")

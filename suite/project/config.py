@@ -21,18 +21,49 @@ which are none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Generic, TypeVar
 
+from msgspec import Meta, Struct, field
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import TomlFile, read_toml
 
+Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
-_PATHS, _LISTS = ("kernels", "baselines", "out"), ("benchmarks", "include", "options", "pythonpath", "plugins")
-KEYS = (*_PATHS, *_LISTS, "build", "build_timeout_s", "requires")
+
+Folder = Annotated[str, Meta(min_length=1, description="a folder, as text")]
+Texts = Annotated[tuple[str, ...], Meta(description='a list of texts, ["..."]')]
+
+
+class Requirement(Struct):
+    """What is read first: the other settings may be unknown to this version."""
+
+    requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
+
+
+class Settings(Requirement, forbid_unknown_fields=True):
+    """The table ``[tool.peakgate]``, or ``peakgate.toml``."""
+
+    kernels: Folder | None = None
+    benchmarks: Texts = ()
+    baselines: Folder = "baselines"
+    out: Folder = ".peakgate/out"
+    include: Texts = ()
+    options: Texts = ()
+    pythonpath: Texts = ()
+    plugins: Texts = ()
+    build: Annotated[str, Meta(pattern=r"\S", description="a command, as text")] | None = None
+    build_timeout_s: Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")] = 600.0
+
+
+class _Tool(Struct, Generic[Table]):
+    peakgate: Table | None = None
+
+
+class _Pyproject(Struct, Generic[Table]):
+    tool: _Tool[Table] = field(default_factory=_Tool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +100,7 @@ def near(path: Path) -> Path:
 def current() -> Project:
     """The project of the working directory; without one, the defaults with the working directory as the root."""
     here = Path.cwd()
-    return find(here) or _project(here, None, TomlFile(here / OWN_FILE, "", {}), {})
+    return find(here) or _project(here, None, Settings())
 
 
 def required() -> Project:
@@ -102,56 +133,45 @@ def find(start: Path) -> Project | None:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they key the cache by content)
-    file = read_toml(path)
-    settings: Any = file.table
+    remedy = "correct it; the settings are listed in suite/own-repository.md"
     if path.name == PYPROJECT:
-        tool = file.table.get("tool")
-        settings = tool.get("peakgate") if isinstance(tool, dict) else None
-        if settings is None:
+        asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
+        if asked is None:
             return None
-    if not isinstance(settings, dict):
-        file.refuse("peakgate", "tool.peakgate is not a table; write [tool.peakgate]")
-    return _project(path.parent, path, file, settings)
+        _check_version(path, asked.requires)
+        settings = records.read(path, _Pyproject[Settings], remedy).tool.peakgate or Settings()
+    else:
+        _check_version(path, records.read(path, Requirement, remedy).requires)
+        settings = records.read(path, Settings, remedy)
+    return _project(path.parent, path, settings)
 
 
-def _project(root: Path, path: Path | None, file: TomlFile, settings: Mapping[str, Any]) -> Project:
-    _check_version(file, settings.get("requires"))
-    file.allow(settings, KEYS)
-    for key in _PATHS:
-        if key in settings and not (isinstance(settings[key], str) and settings[key]):
-            file.refuse(key, f"{key} is {settings[key]!r}; expected a folder, as text")
-    for key in _LISTS:
-        if not (isinstance(texts := settings.get(key, []), list) and all(isinstance(text, str) for text in texts)):
-            file.refuse(key, f'{key} is {texts!r}; expected a list of texts, ["..."]')
-    build, timeout_s = settings.get("build"), settings.get("build_timeout_s", 600)
-    if not (build is None or (isinstance(build, str) and build.strip())):
-        file.refuse("build", f"build is {build!r}; expected a command, as text")
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 86_400:
-        file.refuse("build_timeout_s", f"build_timeout_s is {timeout_s!r}; expected seconds, above 0 and up to 86400")
+def _project(root: Path, path: Path | None, settings: Settings) -> Project:
+    def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
+        return tuple(root / name for name in names)
 
-    def folders(key: str) -> tuple[Path, ...]:
-        return tuple(root / text for text in settings.get(key, ()))
-
-    kernels = root / settings.get("kernels", "kernels")
-    named = [("benchmarks", folder) for folder in folders("benchmarks")]
+    kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
     return Project(
         root=root,
         file=path,
         kernels=kernels,
-        baselines=root / settings.get("baselines", "baselines"),
-        out=root / settings.get("out", ".peakgate/out"),
-        benchmarks=folders("benchmarks"),
-        include=folders("include"),
-        options=tuple(settings.get("options", ())),
-        pythonpath=folders("pythonpath"),
-        plugins=tuple(settings.get("plugins", ())),
-        build=build,
-        build_timeout_s=float(timeout_s),
-        named=(*([("kernels", kernels)] if "kernels" in settings else []), *named),
+        baselines=root / settings.baselines,
+        out=root / settings.out,
+        benchmarks=benchmarks,
+        include=folders(settings.include),
+        options=settings.options,
+        pythonpath=folders(settings.pythonpath),
+        plugins=settings.plugins,
+        build=settings.build,
+        build_timeout_s=settings.build_timeout_s,
+        named=(
+            *([("kernels", kernels)] if settings.kernels else []),
+            *(("benchmarks", folder) for folder in benchmarks),
+        ),
     )
 
 
-def _check_version(file: TomlFile, required: object) -> None:
+def _check_version(path: Path, required: str | None) -> None:
     """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
     if required is None:
         return
@@ -160,9 +180,13 @@ def _check_version(file: TomlFile, required: object) -> None:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
 
     try:
-        wanted = SpecifierSet(required if isinstance(required, str) else "?")
+        wanted = SpecifierSet(required)
     except InvalidSpecifier:
-        file.refuse("requires", f'requires is {required!r}; expected versions of peakgate, ">=0.2" say')
+        where = records.place(path, "requires")
+        raise PeakgateError(f'{where}: requires is {required!r}; expected versions of peakgate, ">=0.2" say') from None
     installed = metadata.version("peakgate")
     if not wanted.contains(installed, prereleases=True):
-        file.refuse("requires", f"the project requires peakgate {wanted}, this is {installed}; install one that fits")
+        where = records.place(path, "requires")
+        raise PeakgateError(
+            f"{where}: the project requires peakgate {wanted}, this is {installed}; install one that fits"
+        )

@@ -7,38 +7,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Meta, Struct
 from peakgate.build.cubin import Resources
-from peakgate.common.errors import PeakgateError
+from peakgate.common import records
 from peakgate.common.files import write_whole
-
-SCHEMA = 1
+from peakgate.common.records import Finite, Whole
 
 
 def read(path: Path) -> Survey:
     """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise PeakgateError(
-            f"{path}: no baseline there; write one with `peakgate resources --baseline {path} --update`"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise PeakgateError(f"{path}: not a baseline: {error}; restore it, or write it again with --update") from None
-    try:
-        if content["schema"] != SCHEMA:
-            raise PeakgateError(f"{path}: schema {content['schema']}, expected {SCHEMA}; write it again with --update")
-        usage = {
-            Target(kernel, int(name.removeprefix("sm_"))): _usage(line)
-            for kernel, by_architecture in content["kernels"].items()
-            for name, line in by_architecture.items()
-        }
-        return Survey(str(content["nvrtc"]), tuple(content["options"]), usage, {})
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise PeakgateError(
-            f"{path}: not a baseline: {type(error).__name__} at {error}; restore it, or write it again with --update"
-        ) from None
+    found = records.read(path, Baseline, f"write it anew with `peakgate resources --baseline {path} --update`")
+    usage = {
+        Target(kernel, int(name.removeprefix("sm_"))): line.usage
+        for kernel, by_architecture in found.kernels.items()
+        for name, line in by_architecture.items()
+    }
+    return Survey(found.nvrtc, found.options, usage, {})
 
 
 def render(survey: Survey) -> str:
@@ -47,7 +33,7 @@ def render(survey: Survey) -> str:
     for kernel, targets in groupby(sorted(survey.usage), key=lambda target: target.kernel):
         rows = [f'   "sm_{target.sm}": {json.dumps(_line(survey.usage[target]))}' for target in targets]
         kernels.append(f"  {json.dumps(kernel)}: {{\n" + ",\n".join(rows) + "\n  }")
-    header = {"schema": SCHEMA, "nvrtc": survey.nvrtc, "options": list(survey.options)}
+    header = {"schema": 1, "nvrtc": survey.nvrtc, "options": list(survey.options)}
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in header.items())
     body = "{\n" + ",\n".join(kernels) + "\n }" if kernels else "{}"
     return f'{{\n{head} "kernels": {body}\n}}\n'
@@ -61,14 +47,6 @@ def write(path: Path, survey: Survey) -> None:
 def _line(usage: Usage) -> dict[str, Any]:
     occupancy = {block: [filled.fraction, filled.limiter] for block, filled in sorted(usage.occupancy.items())}
     return asdict(usage.resources) | {"occupancy": occupancy}
-
-
-def _usage(line: Mapping[str, Any]) -> Usage:
-    resources = {name: int(value) for name, value in line.items() if name != "occupancy"}
-    occupancy = {
-        block: Occupancy(float(fraction), str(limiter)) for block, (fraction, limiter) in line["occupancy"].items()
-    }
-    return Usage(Resources(**resources), occupancy)
 
 
 class Target(NamedTuple):
@@ -95,6 +73,30 @@ class Usage:
 
     resources: Resources
     occupancy: Mapping[str, Occupancy]
+
+
+class Line(Struct):
+    """One build on one architecture as the file has it."""
+
+    registers: Whole
+    stack_bytes: Whole
+    spill_bytes: Whole
+    static_shared_bytes: Whole
+    occupancy: dict[str, tuple[Finite, str]]
+
+    @property
+    def usage(self) -> Usage:
+        resources = Resources(self.registers, self.stack_bytes, self.spill_bytes, self.static_shared_bytes)
+        return Usage(resources, {block: Occupancy(*filled) for block, filled in self.occupancy.items()})
+
+
+class Baseline(Struct):
+    """The file."""
+
+    schema: Literal[1]
+    nvrtc: str
+    options: tuple[str, ...]
+    kernels: dict[str, dict[Annotated[str, Meta(pattern=r"^sm_[0-9]{1,4}\Z")], Line]]
 
 
 @dataclass(frozen=True, slots=True)

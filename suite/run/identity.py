@@ -3,12 +3,12 @@
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
 - ``{"code": ..., "contract": ...}``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-  compile. A case of the device's own operations has ``operation`` instead, its name, and ``library``, what does its
-  work and the version of that; a benchmark test has ``operation`` alone: nothing says whether it changed. ``contract``
-  is a digest of the rest: launch, macros, argument values, input recipe, work, tolerance, and the reference's output on
-  the edge-size problems. A case whose code, or library, and contract are equal on two commits cannot differ. Of a case
-  that its family does not describe ``code`` is null and ``contract`` empty; all that a family does not describe, and
-  whose ids are not known, is ``family.family.py``.
+  compile and where there is none: a case of the device's own operations has ``operation`` besides, its name, and
+  ``library``, what does its work and the version of that; a benchmark test has ``operation`` alone: nothing says
+  whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
+  tolerance, and the reference's output on the edge-size problems. A case whose code, or library, and contract are
+  equal on two commits cannot differ. Of a case that its family does not describe ``code`` is null and ``contract``
+  empty; all that a family does not describe, and whose ids are not known, is ``family.family.py``.
 - with ``--terms``, what it promises, without compiling: the work it claims, its tolerance, who is asked to run it, its
   arguments, their input data and what its reference expects. A change of any of them can turn a failing kernel into a
   passing one; a change of the kernel itself touches none.
@@ -58,7 +58,11 @@ def identities(
 
     def code(case: Case) -> Identity:
         if case.stage.operation is not None:
-            return {"operation": case.stage.operation, "library": driver.library_behind(case.stage.operation)}
+            return {
+                "code": None,
+                "operation": case.stage.operation,
+                "library": driver.library_behind(case.stage.operation),
+            }
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
         except BuildError:
@@ -258,7 +262,9 @@ def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Identit
     from peakgate.run.given import OPERATION  # noqa: PLC0415
 
     called = collected(config.current(), kernels)
-    return {case: {"operation": OPERATION, "contract": OPERATION} for case in called if wanted in ("", case)}
+    return {
+        case: {"code": None, "operation": OPERATION, "contract": OPERATION} for case in called if wanted in ("", case)
+    }
 
 
 def parse_capability(text: str | None) -> tuple[int, int]:

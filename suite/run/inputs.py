@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from peakgate.common import git
+from msgspec import Struct
+from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 from peakgate.project.config import Project
 
 PACKAGE = Path(__file__).parents[1]
 ARCHIVE = Path(".peakgate", "archive.json")
 """In a project unpacked from an archive: ``commit`` and ``changes`` of the tree that was packed."""
+
+
+class Tree(Struct):
+    """What an unpacked archive says of its tree."""
+
+    commit: str | None = None
+    changes: str | None = None
+
 
 PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml")
 
@@ -41,10 +49,10 @@ def tree(project: Project, out: Path) -> dict[str, str | None]:
 
 def _packed_tree(packed: Path) -> dict[str, str | None]:
     try:
-        known = json.loads(packed.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        known = {}
-    return {name: known.get(name) for name in ("commit", "changes")}
+        known = records.read(packed, Tree, "measure anew")
+    except PeakgateError:
+        known = Tree()
+    return {"commit": known.commit, "changes": known.changes}
 
 
 @cache

@@ -18,6 +18,7 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable
+from peakgate.common.records import decode
 from peakgate.common.text import counted
 from peakgate.run import again
 
@@ -191,10 +192,10 @@ def _read(path: Path) -> _Read:
     digest, whole_bytes = "", 0
     for text in path.read_bytes().split(b"\n")[:-1]:
         try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
+            record = decode(text, dict[str, Any], path, "measure anew")
+        except PeakgateError:
             break
-        if not isinstance(record, dict) or record.pop(DIGEST, None) != _digest(record, digest):
+        if record.pop(DIGEST, None) != _digest(record, digest):
             break
         records.append(record)
         digest = _digest(record, digest)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import getpass
-import json
 import os
 import shlex
 import stat
@@ -21,6 +20,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.json import encode
+from peakgate.common import records
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.device import driver
 
@@ -31,6 +33,15 @@ HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
 
 _held: list[int] = []
+
+
+class Holder(Struct):
+    """Who holds a lock, as its file says."""
+
+    pid: int
+    user: str
+    command: str
+    since: str
 
 
 def inherited() -> tuple[int, ...]:
@@ -134,15 +145,11 @@ def _take(descriptor: int, uuid: str, wait_s: float) -> None:
 
 def _sign(descriptor: int) -> None:
     """Say in the file who we are, for those who wait."""
-    about = {
-        "pid": os.getpid(),
-        "user": _user(),
-        "command": shlex.join(sys.argv)[:200],
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    about = Holder(os.getpid(), _user(), shlex.join(sys.argv)[:200], since)
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(about).encode(), 0)
+        os.pwrite(descriptor, encode(about), 0)
     except OSError:
         return  # a full disk does not keep the lock from excluding others
 
@@ -156,8 +163,8 @@ def _user() -> str:
 
 def _holder(descriptor: int) -> str:
     try:
-        about = json.loads(os.pread(descriptor, 4096, 0))
-        reported = f"pid {about['pid']} (user {about['user']}, `{about['command']}`, since {about['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
+        about = records.decode(os.pread(descriptor, 4096, 0), Holder, Path("the lock"), "wait for it")
+    except (OSError, PeakgateError):
         return "a run that did not say which"
+    reported = f"pid {about.pid} (user {about.user}, `{about.command}`, since {about.since})"
     return "".join(letter if letter.isprintable() else "?" for letter in reported)

