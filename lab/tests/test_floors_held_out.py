@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from peakgate.judge.floors import load_floors
 from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.margins import HOST_OFFSET_US
@@ -22,7 +23,7 @@ RUNS = Path(__file__).parents[1] / "floors" / "runs"
 
 @pytest.fixture(scope="module")
 def kept() -> list[Run]:
-    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json"))]
+    return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json.gz"))]
 
 
 def test_no_floor_from_some_gpus_fails_unchanged_code_on_the_others_while_the_previous_rule_did(
@@ -46,8 +47,8 @@ def test_a_gate_fails_by_a_case_below_its_floor_or_by_its_verdict_and_the_limit_
     case, result = next((case, result) for case, result in kept[0].cases.items() if result.peak_fraction)
     floors = {case: rounded_down(min(run.cases[case].peak_fraction or 1.0 for run in kept)) - 0.01}
     assert held_out.gates(kept[:4], floors).failed == 0
-    slow = replace(kept[0], cases={**kept[0].cases, case: replace(result, peak_fraction=floors[case] / 2)})
-    wrong = replace(kept[1], cases={**kept[1].cases, "a.b": replace(result, verdict=Verdict.WRONG)})
+    slow = replace(kept[0], cases={**kept[0].cases, case: structs.replace(result, peak_fraction=floors[case] / 2)})
+    wrong = replace(kept[1], cases={**kept[1].cases, "a.b": structs.replace(result, verdict=Verdict.WRONG)})
     found = held_out.gates([slow, wrong, *kept[2:4]], floors)
     assert (found.runs, found.failed, found.cases) == (4, 2, ("a.b", case))
 
@@ -83,7 +84,7 @@ def test_a_run_judged_anew_fails_by_todays_floor_and_keeps_every_other_verdict(k
     case, result = next((case, result) for case, result in kept[0].cases.items() if result.peak_fraction)
     floors = {case: 2 * (result.peak_fraction or 1.0)}
     assert held_out.rejudged(kept[0], floors).cases[case].verdict is Verdict.BELOW_FLOOR
-    wrong = replace(kept[0], cases={case: replace(result, verdict=Verdict.WRONG)})
+    wrong = replace(kept[0], cases={case: structs.replace(result, verdict=Verdict.WRONG)})
     assert held_out.rejudged(wrong, floors) == wrong
 
 
@@ -97,7 +98,7 @@ def test_a_mutant_beyond_its_room_must_be_below_its_floor(kept: list[Run]) -> No
         (room * 1.01, Verdict.BELOW_FLOOR, False),
         (room * 0.99, Verdict.PASS, False),
     ):
-        other = replace(result, time_us=result.time_us * (1 + slowdown), verdict=verdict)
+        other = structs.replace(result, time_us=result.time_us * (1 + slowdown), verdict=verdict)
         (found,) = held_out.slowed(honest, replace(honest, cases={case: other}), rooms)
         assert found.missed is missed
         assert found.slowdown == pytest.approx(slowdown)

@@ -252,10 +252,16 @@ def changed_terms(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
     before, after = ({case: result for run in runs for case, result in run.cases.items()} for runs in (base, new))
     lines = []
     for term in TERMS:
-        both = [(case, getattr(before[case], term), getattr(after[case], term)) for case in before if case in after]
+        alike = [case for case in before if case in after and _same_meaning(term, before[case], after[case])]
+        both = [(case, getattr(before[case], term), getattr(after[case], term)) for case in alike]
         changes = [each for each in both if None not in each and each[1] != each[2]]
         if changes:
             case, *values = changes[0]
             old, now = (f"{each:.12g}" if isinstance(each, float) else str(each) for each in values)
             lines.append(f"{term} differ in {counted(len(changes), 'case')} ({case} first: {old} to {now})")
     return lines
+
+
+def _same_meaning(term: str, before: CaseResult, after: CaseResult) -> bool:
+    """Whether both runs mean the same by a term: a tolerance is of an element's bound since 0.3."""
+    return term != "tolerance" or (before.error_over_bound is None) == (after.error_over_bound is None)

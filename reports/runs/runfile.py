@@ -117,6 +117,9 @@ class Recorded(Struct, frozen=True):
     sm_clock_mhz: Number | None = None
     discarded: Number | None = None
     relative_error: Number | None = None
+    error_over_bound: Number | None = None
+    """The largest error of an element over its bound; not in runs before 0.3, judged by the largest element."""
+
     tolerance: Number | None = None
     bytes: Number | None = None
     flops: Number | None = None
@@ -373,9 +376,12 @@ def _wrong_figures(result: CaseResult) -> str | None:
         return None
     if fraction is not None and fraction > OVER_PEAK:
         return f"{fraction:.3g} of peak, which is impossible"
-    most = MOST_RELATIVE_ERROR if result.tolerance is None else result.tolerance
+    if result.error_over_bound is not None:
+        error, most = result.error_over_bound, 1.0
+    else:
+        most = MOST_RELATIVE_ERROR if result.tolerance is None else result.tolerance
     if error is not None and error > most:
-        return f"a relative error of {error:.3g} (at most {most:.3g}) without the verdict WRONG"
+        return f"an error of {error:.3g} (at most {most:.3g}) without the verdict WRONG"
     if result.verdict is Verdict.PASS and floor is not None and fraction is not None and fraction < floor - ROUNDING:
         return f"PASS at {fraction:.3g} of peak, below its floor of {floor:.3g}"
     return None

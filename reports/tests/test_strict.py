@@ -53,6 +53,7 @@ ABSURD = {
     "more than the peak": with_extra(peak_fraction=3.5),
     "an error beyond every tolerance": with_extra(relative_error=1e9),
     "an error beyond its tolerance": with_extra(relative_error=1e-3, tolerance=1e-6),
+    "an element beyond its bound": with_extra(relative_error=0.0, tolerance=1e-6, error_over_bound=1.5),
 }
 
 
