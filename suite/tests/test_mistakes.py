@@ -312,23 +312,26 @@ def test_the_identities_for_ab_have_no_code_and_no_contract_of_what_is_not_descr
     assert all(found[case]["code"] for case in found.keys() - unknown)
 
 
+ONE = (1, 1, 1)
+
+
 @pytest.mark.parametrize(
-    "made",
+    ("record", "given"),
     [
-        lambda: Launch((1, 1), (1, 1, 1)),
-        lambda: Launch((1, 1, 1), (1.0, 1, 1)),
-        lambda: Launch((1, 1, 1), (1, 1, 1), -1),
-        lambda: Scalar("x"),
-        lambda: Scalar(1 << 40),
-        lambda: Struct((1,), (("a", "int32"), ("b", "int32"))),
-        lambda: Work(-1),
-        lambda: Work(float("nan")),
-        lambda: Case("a", Stage("b", "", operation="memcpy"), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), "reference"),
+        (Launch, ((1, 1), ONE)),
+        (Launch, ((1.0, 1, 1), ONE)),
+        (Launch, (ONE, ONE, -1)),
+        (Scalar, ("x",)),
+        (Scalar, (1 << 40,)),
+        (Struct, ((1,), (("a", "int32"), ("b", "int32")))),
+        (Work, (-1,)),
+        (Work, (float("nan"),)),
+        (Case, ("a", Stage("b", "", operation="memcpy"), Launch(ONE, ONE), (), Work(0), "reference")),
     ],
 )
-def test_a_record_that_describes_nothing_that_can_run_is_refused(made):
+def test_a_record_that_describes_nothing_that_can_run_is_refused(record, given):
     with pytest.raises(ValueError, match=r"expected|a value|a struct"):
-        made()
+        record(*given)
 
 
 def test_only_what_ran_is_wrong():
