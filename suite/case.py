@@ -435,8 +435,8 @@ class Sized:
 class Family:
     """A folder of kernels/ and how its stages are put to work.
 
-    ``cases(scale)`` yields every case of every stage at that scale, in place of one that cannot be described a
-    RefusedCase. ``probes(case)`` yields small edge-size problems
+    ``cases(scale)`` yields every case of every stage at that scale; in place of one that cannot be described it may
+    yield a RefusedCase, which ``project.catalogue`` sorts out. ``probes(case)`` yields small edge-size problems
     that run the same build (same source, defines and block) through the same entry: they prove the case right
     where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
     pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
@@ -447,7 +447,7 @@ class Family:
     name: str
     summary: str
     stages: tuple[Stage, ...]
-    cases: Callable[[Scale], Iterator[Case | RefusedCase]] = field(repr=False)
+    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)

@@ -296,12 +296,12 @@ def kernel(
         taken = [size for size in usual if not isinstance(accepted(sized, size), str)]
         return tuple(taken) or tuple(_numbers(size) for size in chosen(sized).cases)
 
-    def cases(scale: Scale) -> Iterator[Case | RefusedCase]:
+    def cases(scale: Scale) -> Iterator[Case]:
         tier = Tier.GATE if scale is Scale.BENCH else Tier.FULL
         try:
             wanted = tuple(sizes) if scale is Scale.BENCH else tuple(small_sizes) or probed()[-1:]
         except Exception as error:
-            yield _refused(stage, sizes[0], error, called_at)
+            yield cast("Case", _refused(stage, sizes[0], error, called_at))
         else:
             yield from _each(partial(case, tier=tier), wanted, partial(_refused, stage, called_at=called_at))
 
@@ -316,7 +316,7 @@ def family(*kernels: Family, summary: str = "") -> Family:
     """The kernels of one folder as one family, in this order: the stages of a ladder, say."""
     members = {stage.name: each for each in kernels for stage in each.stages}
 
-    def cases(scale: Scale) -> Iterator[Case | RefusedCase]:
+    def cases(scale: Scale) -> Iterator[Case]:
         for each in kernels:
             yield from each.cases(scale)
 
@@ -344,13 +344,13 @@ def _refuse_contradictions(source: str, launches: Sequence[LaunchOf], *, shaped:
 
 def _each(
     make: Callable[[Size], Case], sizes: Sequence[Size], refused: Callable[[Size, Exception], RefusedCase]
-) -> Iterator[Case | RefusedCase]:
+) -> Iterator[Case]:
     """The case of each size, or what stands for it where it cannot be described."""
     for size in sizes:
         try:
-            made: Case | RefusedCase = make(size)
+            made = make(size)
         except Exception as error:
-            made = refused(size, error)
+            made = cast("Case", refused(size, error))
         yield made
 
 
