@@ -156,7 +156,7 @@ def test_a_faster_driver_does_not_mend_what_a_commit_did() -> None:
 def test_an_acceptance_holds_for_its_case_its_size_and_earlier_steps_alone(
     changed: dict[str, object], accepted: bool
 ) -> None:
-    word = structs.replace(Accepted(CASE, 3.0, "meant", date(2026, 11, 22)), **changed)  # type: ignore[arg-type]
+    word = structs.replace(Accepted(CASE, 3.0, "meant", date(2026, 11, 22)), **changed)
     (regression,) = open_regressions(find_changes(history(slowed(quiet(), 7, 20, 0.03))), [word])
     assert (regression.accepted is not None) == accepted
 
