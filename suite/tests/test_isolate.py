@@ -94,7 +94,7 @@ def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypat
 
 def test_a_folder_that_holds_more_than_the_strangers_files_is_refused(monkeypatch, capsys):
     monkeypatch.chdir(Path.home())
-    assert main(["check", "--isolate"]) == 3
+    assert main(["check", "--isolate"]) == 2
     assert "put what is to be checked in a folder of its own" in capsys.readouterr().err
 
 
