@@ -18,6 +18,8 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.toml import nearest
 
 Array = Any
+"""An array of the device's array module (NumPy or CuPy)."""
+
 NumberKind = Literal["float", "int", "uint", "bool", "complex"]
 
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import digests
-from peakgate.check.digests import Record, Recorded, disagreement, problem_key
+from peakgate.check.digests import Digests, ProblemDigests, disagreement, problem_key
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuDevice
 from peakgate.project.catalogue import families, kernel_name, problems
@@ -181,8 +181,11 @@ def test_a_record_is_written_in_order_a_line_a_problem(tmp_path):
     path = tmp_path / "digests.json"
     digests.write(
         path,
-        Record({"slug": "x"}, {"b": Recorded("2", ("s",)), "a": Recorded("1", ({"abs_sum": 1.0, "samples": [0.5]},))}),
+        Digests(
+            {"slug": "x"},
+            {"b": ProblemDigests("2", ("s",)), "a": ProblemDigests("1", ({"abs_sum": 1.0, "samples": [0.5]},))},
+        ),
     )
     lines = [line.strip() for line in path.read_text().splitlines() if '"problem"' in line]
     assert [line[:3] for line in lines] == ['"a"', '"b"']
-    assert digests.read(path).problems["a"] == Recorded("1", ({"abs_sum": 1.0, "samples": [0.5]},))
+    assert digests.read(path).problems["a"] == ProblemDigests("1", ({"abs_sum": 1.0, "samples": [0.5]},))

@@ -23,7 +23,7 @@ from typing import Any
 from peakgate import emulator
 from peakgate.case import Case
 from peakgate.check import digests, gpu_build, hunt, isolate, lane, picture, report, workers
-from peakgate.check.lane import BuildReport, Finding
+from peakgate.check.lane import BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
 from peakgate.common.selection import add_selection
@@ -70,7 +70,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
-    accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
+    accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
     builds = sorted(lane.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
     check = partial(lane.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, orders) for key, _ in builds]
@@ -81,7 +81,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
         for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
             if isinstance(answer, workers.Died):
                 key, cases = builds[number]
-                died = Finding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
+                died = LaunchFinding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
                 reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
             else:
                 reports.append(answer)
@@ -98,7 +98,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     *found, verdict = [*([no_nvrtc] if no_nvrtc else []), *report.lines(kernels, orders, wall_s)]
     lines = (*found, *said, verdict)
     unlisted = [defect.key for kernel in kernels for defect in kernel.defects if defect.key not in accepted]
-    offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.FILE))
+    offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
     for line in filter(None, (*found, *said, offer, verdict)):
         print(line)  # noqa: T201
     if chosen.html:
@@ -150,7 +150,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
 
 def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Hunt every mutant and hold the survivors to their list."""
-    reasons = waivers.read(config.current().baselines / waivers.FILE).survivors
+    reasons = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).survivors
     mutants, unused = hunt.targets(chosen.text)
     if not mutants:
         raise PeakgateError(
@@ -172,7 +172,7 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     said += [f"{result.mutant}: is no program: {result.invalid}" for result in hunted if result.invalid]
     for line in said:
         print(line)  # noqa: T201
-    where = config.near(config.current().baselines / waivers.FILE)
+    where = config.near(config.current().baselines / waivers.WAIVERS_FILE)
     how = f"to accept a survivor, copy its entry to {where} and fill in why:"
     if offer := waivers.listed_under(how, [hunt.entry(mutant) for mutant in alive if mutant.key not in reasons]):
         print(offer)  # noqa: T201

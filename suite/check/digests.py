@@ -33,34 +33,34 @@ _COMMENT_OR_TEXT = re.compile(r'//(?:[^\n\\]|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"
 _MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc", "compiler")
 
 
-class Samples(Struct, frozen=True):
+class SampledOutput(Struct, frozen=True):
     """An output that need not be equal bit by bit: the sum of its magnitudes, and some of its elements."""
 
     abs_sum: float
     samples: tuple[float, ...]
 
 
-Output = str | Samples
+Output = str | SampledOutput
 """A digest, or samples."""
 
 
-class Recorded(Struct, frozen=True):
+class ProblemDigests(Struct, frozen=True):
     """The outputs of one problem; ``problem`` is the key of what exactly was run."""
 
     problem: str
     outputs: tuple[Output, ...]
 
 
-class Record(Struct, frozen=True):
+class Digests(Struct, frozen=True):
     """The outputs of many problems, by case id, and the device they were taken on."""
 
     device: dict[str, Any]
-    problems: dict[str, Recorded]
+    problems: dict[str, ProblemDigests]
     peakgate_digests: Literal[2]
     """Before 2, comments and blanks of a kernel's source were part of a problem's key."""
 
 
-def record(device: Device, wanted: Sequence[Case]) -> Record:
+def record(device: Device, wanted: Sequence[Case]) -> Digests:
     """Run every problem the device takes and write down what comes out; PeakgateError where that is wrong."""
     runnable = [case for case in wanted if device.refusal(case) is None]
     device.prebuild(runnable)
@@ -72,11 +72,11 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
         result = check(device.xp, case, computed(device.xp, launchable), right)
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
-        problems[case.id] = Recorded(
+        problems[case.id] = ProblemDigests(
             problem_key(case), tuple(_described(case, output) for output in _outputs(launchable))
         )
     described = device.describe()
-    return Record({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
+    return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
 
 
 def problem_key(case: Case) -> str:
@@ -103,7 +103,7 @@ def _code(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str | None:
+def disagreement(case: Case, recorded: ProblemDigests, launchable: Launchable) -> str | None:
     """What differs between a record and the outputs of the same problem here, in words; None when they agree.
 
     Two results that are each within the case's tolerance of its reference differ by little more than twice that.
@@ -124,16 +124,16 @@ def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str 
     return None
 
 
-def write(path: Path, taken: Record) -> None:
+def write(path: Path, taken: Digests) -> None:
     """Save a record, whole or not at all."""
     head = {"peakgate_digests": taken.peakgate_digests, "device": taken.device}
     problems = {case: to_builtins(found) for case, found in sorted(taken.problems.items())}
     write_whole(path, a_line_each(head, "problems", problems))
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> Digests:
     """A saved record; PeakgateError where the file is not one."""
-    return records.read(path, Record, "record anew with --digests")
+    return records.read(path, Digests, "record anew with --digests")
 
 
 def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
@@ -141,7 +141,7 @@ def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
         named = f"{output.dtype.str}{output.shape}".encode()
         return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()
     wide = output.astype(np.float64)
-    return Samples(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in _sampled_at(output)))
+    return SampledOutput(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in _sampled_at(output)))
 
 
 def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from peakgate.build.cubin import BuildError, Cubin, Defines, cubin, installed_nvrtc
 from peakgate.case import Case, Scale, Stage, Tier
-from peakgate.check.lane import BuildKey, BuildReport, Finding
+from peakgate.check.lane import BuildKey, BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.selection import selector
 from peakgate.judge.launch import refusal
@@ -84,7 +84,8 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
         except BuildError as error:
             found.setdefault(name, BuildReport(name, 0, broken=f"does not build for {sm}: {error}"))
         findings = tuple(
-            Finding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}") for why in refusals(case, built)
+            LaunchFinding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}")
+            for why in refusals(case, built)
         )
         if findings:
             known = found.get(name, BuildReport(name, 0))

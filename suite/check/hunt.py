@@ -12,9 +12,9 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
-from peakgate.check.lane import DIED, Finding, builds, check_case, refused
+from peakgate.check.lane import DIED, LaunchFinding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
-from peakgate.check.workers import Died, Report
+from peakgate.check.workers import Died, TaskProgress
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
 from peakgate.edges import RefusedSize
@@ -23,7 +23,7 @@ from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
-ACCESS_BUDGET = 500_000_000
+MUTANT_ACCESS_BUDGET = 500_000_000
 """Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
 them with g++ and 100 to 200 with clang, which keeps more in memory."""
 
@@ -33,7 +33,7 @@ class Hunted:
     """A mutant and what caught it; None when it survived. ``invalid`` is why it is no program."""
 
     mutant: Mutant
-    caught_by: Finding | None = None
+    caught_by: LaunchFinding | None = None
     invalid: str | None = None
 
     @property
@@ -59,7 +59,7 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     return found, [] if text else [_relative(path) for path in files if path not in used]
 
 
-def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
+def hunt(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> Hunted:
     """Run all builds that include the mutated file, small problems first, up to the first finding; a task.
 
     PeakgateError when the file has been changed since it was searched for mutants.
@@ -79,7 +79,7 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
             for problem in problems:
                 report(problem.id)
                 try:
-                    launched = check_case(_within(kernels, problem), orders, access_budget=ACCESS_BUDGET)
+                    launched = check_case(_within(kernels, problem), orders, access_budget=MUTANT_ACCESS_BUDGET)
                 except RefusedSize:
                     continue
                 except KernelBuildError as error:
@@ -92,7 +92,7 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
 
 def died(mutant: Mutant, how: Died) -> Hunted:
     """A mutant that took its process with it: caught."""
-    return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
+    return Hunted(mutant, caught_by=LaunchFinding(how.at, 0, DIED, None, how.how))
 
 
 def entry(mutant: Mutant) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from peakgate.common.processes import run_in_group
 
-PROGRAM = "ncu"
+NCU = "ncu"
 
-SECTIONS = (
+NCU_SECTIONS = (
     *("SpeedOfLight", "LaunchStats", "Occupancy", "SchedulerStats", "WarpStateStats", "InstructionStats"),
     *("ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
 )
@@ -47,7 +47,7 @@ Counters = Mapping[str, float]
 
 def find() -> str | None:
     """The path of ncu; None where it is not on PATH."""
-    return shutil.which(PROGRAM)
+    return shutil.which(NCU)
 
 
 def command(program: str, target: Sequence[str], sections: Sequence[str], metrics: Sequence[str]) -> list[str]:
@@ -83,7 +83,7 @@ def profile(
     listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
     target = launches(journal, listed, index)
     problem = None
-    for sections, metrics in ((SECTIONS, METRICS), (SECTIONS, ()), ((), METRICS)):
+    for sections, metrics in ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS)):
         journal.unlink(missing_ok=True)
         problem = _run(command(program, target, sections, metrics), folder, environment, out, limit_s)
         rows = parse((out / "ncu.csv").read_text(encoding="utf-8", errors="replace"))

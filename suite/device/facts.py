@@ -13,7 +13,7 @@ from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 
 
 @dataclass(frozen=True, slots=True)
-class GpuFacts:
+class NvmlFacts:
     """One GPU: identity, software under it, clocks and limits. None where the driver does not report it."""
 
     name: str
@@ -39,7 +39,7 @@ class GpuFacts:
     mig: bool | None
 
 
-def read(index: int) -> tuple[GpuFacts, Peaks | None]:
+def read(index: int) -> tuple[NvmlFacts, Peaks | None]:
     """The facts of the GPU with this CUDA device index, and its theoretical peaks."""
     runtime = cupy.cuda.runtime
     cuda_driver = runtime.driverGetVersion()
@@ -54,7 +54,7 @@ def read(index: int) -> tuple[GpuFacts, Peaks | None]:
     generation = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(nvml))
     lanes = ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(nvml))
     capability = (properties["major"], properties["minor"])
-    facts = GpuFacts(
+    facts = NvmlFacts(
         name=name,
         slug=slug(name),
         uuid=pynvml.nvmlDeviceGetUUID(nvml),

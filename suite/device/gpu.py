@@ -20,7 +20,7 @@ from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFaul
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, load, own_processes
 from peakgate.device.stream import SampleStream
-from peakgate.judge.correctness import Bound, Largest
+from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.data import input_array
 from peakgate.measure.placement import random_offsets
 from peakgate.measure.sampling import SamplingPlan
@@ -181,7 +181,7 @@ class GpuDevice(Device):
     def disturbance(self) -> str | None:
         return disturbance(load(self.facts.index), self._own)
 
-    def compared(self, found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Largest | None:
+    def compared(self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
         return elements.compared(found, wanted, bound, magnitude)
 
     def memory_bytes(self) -> tuple[int, int] | None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""
 
-Launch = Callable[[], None]
-
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""
 
@@ -113,7 +111,7 @@ class GpuLaunchable:
         self._guarded.append(_guarded_array(position, buffer))
         return self._guarded[-1].array
 
-    def _bind(self, arrays: Mapping[int, Array]) -> Launch:
+    def _bind(self, arrays: Mapping[int, Array]) -> Callable[[], None]:
         """A launch on these arrays, by argument position."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
@@ -207,7 +205,7 @@ class GpuLaunchable:
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
-    def _moved(self) -> Launch | None:
+    def _moved(self) -> Callable[[], None] | None:
         """The same launch on the same data elsewhere in memory; None where it stays where it is.
 
         Textures and surfaces stay.

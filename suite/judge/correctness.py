@@ -33,7 +33,7 @@ Magnitude = Callable[[], Array | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedOutputs:
     """The OUT and INOUT buffers of a case as they must be, in argument order.
 
     ``magnitudes`` gives the magnitude of each; it is asked only where an element is off by more than |ref| allows.
@@ -48,7 +48,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ErrorBound:
     """How far an element may be off: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
 
     All zero asks for equal values. ``largest`` is the largest finite value of the output's type: a larger reference is
@@ -97,15 +97,15 @@ class Check:
         return self.mismatch is None
 
 
-Compared = Callable[[Array, Array, Bound, Array | None], Largest | None]
+Compared = Callable[[Array, Array, ErrorBound, Array | None], Largest | None]
 """A device's own way to the largest differences; None where it has none for these arrays."""
 
 
-def no_quick_way(_found: Array, _wanted: Array, _bound: Bound, _magnitude: Array | None) -> None:
+def no_quick_way(_found: Array, _wanted: Array, _bound: ErrorBound, _magnitude: Array | None) -> None:
     """What a device without a comparison of its own has."""
 
 
-def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> Bound:
+def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> ErrorBound:
     """The bound of an output of type ``found`` against a reference of type ``wanted``, both as NumPy names them.
 
     With ``atol`` or ``rtol`` it is ``atol + rtol * |ref|`` as in numpy.isclose. A reference that is no more precise
@@ -113,16 +113,16 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
     rounding: their bound is ``tolerance * max|ref|``, which ``check`` fills in.
     """
     if atol or rtol is not None:
-        return Bound(absolute=atol, relative=rtol or 0.0)
+        return ErrorBound(absolute=atol, relative=rtol or 0.0)
     limits = dtypes.limits(found)
     unit = limits.unit_roundoff
     if tolerance == 0 or unit == 0:
-        return Bound(tolerance=tolerance)
+        return ErrorBound(tolerance=tolerance)
     own = dtypes.limits(wanted).unit_roundoff
     doubled = 2.0 if own >= unit else 1.0
     # Of float32 and float64 a GPU may flush subnormal numbers to zero, of shorter types it keeps them.
     smallest = limits.smallest_normal if found in _FLUSHED else limits.smallest_step
-    return Bound(
+    return ErrorBound(
         doubled * smallest,
         unit + own,
         doubled * tolerance,
@@ -138,7 +138,7 @@ def unit_of_sums(dtype: str) -> float:
 
 
 def check(
-    xp: Any, case: Case, outputs: Sequence[Array], expected: Expected, compared: Compared = no_quick_way
+    xp: Any, case: Case, outputs: Sequence[Array], expected: ExpectedOutputs, compared: Compared = no_quick_way
 ) -> Check:
     """Compare every output with its reference, each by the tolerance of its own type.
 
@@ -168,7 +168,7 @@ def compare(
     xp: Any,
     found: Array,
     wanted: Array,
-    bound: Bound,
+    bound: ErrorBound,
     *,
     magnitude: Magnitude = lambda: None,
     compared: Compared = no_quick_way,
@@ -192,7 +192,7 @@ def compare(
     return by(weight)
 
 
-def _element_by_element(xp: Any, found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Check:
+def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Check:
     if found.dtype.kind == "c" or wanted.dtype.kind == "c":
         complex_type = f"complex{max(64, 8 * found.dtype.itemsize) if found.dtype.kind == 'c' else 128}"
         found, wanted = _as_parts(xp.asarray(found, complex_type)), _as_parts(xp.asarray(wanted, "complex128"))
@@ -238,7 +238,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: Bound, magn
 
 
 def _rows_compared(
-    xp: Any, found: Array, wanted: Array, bound: Bound, magnitude: Array | None
+    xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None
 ) -> tuple[Array, Array, Array, Array]:
     """Which elements are wrong, ``|out - ref| / bound`` with infinity for those, ``|ref|`` and ``|out - ref|``."""
     with np.errstate(all="ignore"):

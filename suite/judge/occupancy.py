@@ -33,7 +33,7 @@ an SM may belong to one block."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SmLimits:
     """What one SM of a compute capability holds.
 
     ``shared_per_block_bytes`` is the most a block may ask for after opting in, ``shared_unit_bytes`` the granularity
@@ -67,8 +67,8 @@ _TABLE: dict[Capability, tuple[int, int, int, int, int, int, int]] = {
     (12, 1): _ADA_ON,
 }
 
-LIMITS: dict[Capability, Limits] = {
-    capability: Limits(lanes, warps, blocks, sm_kib * KIB, block_kib * KIB, unit, reserved)
+LIMITS: dict[Capability, SmLimits] = {
+    capability: SmLimits(lanes, warps, blocks, sm_kib * KIB, block_kib * KIB, unit, reserved)
     for capability, (lanes, warps, blocks, sm_kib, block_kib, unit, reserved) in _TABLE.items()
 }
 
@@ -97,7 +97,7 @@ class BlockProposal:
     occupancy: Occupancy
 
 
-def limits_of(capability: Capability) -> Limits:
+def limits_of(capability: Capability) -> SmLimits:
     """The limits of a compute capability; PeakgateError names the known ones if it is not among them."""
     try:
         return LIMITS[capability]
@@ -186,7 +186,7 @@ def _blocks_by_registers(warps: int, registers: int) -> int:
     return warps_per_partition * SM_PARTITIONS // warps
 
 
-def _blocks_by_shared(shared: int, limits: Limits) -> int:
+def _blocks_by_shared(shared: int, limits: SmLimits) -> int:
     if shared > limits.shared_per_block_bytes:
         return 0
     allocated = _round_up(shared + limits.shared_reserved_bytes, limits.shared_unit_bytes)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import lane, report
-from peakgate.check.lane import BuildReport, Finding, builds, check_build, check_cases
+from peakgate.check.lane import BuildReport, LaunchFinding, builds, check_build, check_cases
 from peakgate.common.errors import PeakgateError
 from peakgate.verdict import ExitCode
 
@@ -132,12 +132,12 @@ def test_a_text_in_no_case_id_is_an_error_that_names_it():
         builds("no_such_kernel")
 
 
-RACE = partial(Finding, kind="shared race", where="k.cu:6", what="k.cu:6: shared race: ...")
+RACE = partial(LaunchFinding, kind="shared race", where="k.cu:6", what="k.cu:6: shared race: ...")
 
 
 def test_the_same_defect_in_many_launches_is_one_line():
     found = BuildReport("f.k", 3, 6, (RACE("f.k-1", 2), RACE("f.k-2", 0), RACE("f.k-3", 2)))
-    other = BuildReport("f.k", 1, 2, (Finding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
+    other = BuildReport("f.k", 1, 2, (LaunchFinding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
     (kernel,) = report.by_kernel([found, other], lambda kernel, place: "")
     assert [str(defect) for defect in kernel.defects] == [
         "f.k-1, threads in shuffled order 2: k.cu:6: shared race: ... (in 3 launches)",

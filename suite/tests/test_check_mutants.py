@@ -137,7 +137,7 @@ def test_a_barrier_that_nothing_needs_survives():
     (barrier,) = [mutant for mutant in found if "without" in mutant.change]
     result = hunt.hunt(barrier, (0, 2), report)
     assert result.survived
-    assert barrier.key in waivers.read(KERNELS.parent / "baselines" / waivers.FILE).survivors
+    assert barrier.key in waivers.read(KERNELS.parent / "baselines" / waivers.WAIVERS_FILE).survivors
 
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
@@ -231,4 +231,4 @@ def test_every_listed_survivor_is_a_mutant_of_a_kernel():
         for path in KERNELS.rglob("*.cu*")
         for mutant in mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
     }
-    assert waivers.read(KERNELS.parent / "baselines" / waivers.FILE).survivors.keys() - known == set()
+    assert waivers.read(KERNELS.parent / "baselines" / waivers.WAIVERS_FILE).survivors.keys() - known == set()
