@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 
 Array = Any
 """An array of the device's array module (NumPy or CuPy)."""

@@ -121,7 +121,7 @@ def slowdowns_read(folder: Path, data: bytes) -> int:
 
     def read() -> None:
         for mutant in mutants.read(path):
-            mutants.mutated(mutant.edits[0].old + " and more", mutant)
+            mutants.mutated(mutant.edit[0].old + " and more", mutant)
 
     return call(read).code
 

@@ -17,7 +17,7 @@ from peakgate.case import Case, Scale, Stage, Tier
 from peakgate.check.lane import BuildKey, BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.selection import selector
-from peakgate.judge.launch import refusal
+from peakgate.judge.occupancy import launch_refusal
 from peakgate.project import catalogue
 from peakgate.project.catalogue import kernel_name
 
@@ -104,7 +104,7 @@ def refusals(case: Case, built: Cubin | None) -> list[str]:
             compiler = {"registers": resources.registers, "static_shared_bytes": resources.static_shared_bytes}
         bound = None if built is None else built.bounds[at]
         with suppress(PeakgateError):  # a capability newer than the table: nothing is known of its limits
-            if why := refusal(capability_of(case), each.launch, bound=bound, **compiler):
+            if why := launch_refusal(capability_of(case), each.launch, bound=bound, **compiler):
                 found.append(f"{each.kernel}: {why}" if case.stage.more else why)
     return found
 

@@ -19,8 +19,7 @@ from peakgate import emulator
 from peakgate.build.sources import read_sources
 from peakgate.case import Case, RefusedCase, Scale, Sized
 from peakgate.check.workers import TaskProgress
-from peakgate.common.errors import PeakgateError
-from peakgate.common.places import described, raised_at
+from peakgate.common.errors import PeakgateError, described, raised_at
 from peakgate.common.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected

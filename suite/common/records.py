@@ -18,12 +18,12 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, inspect
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 
 Decoded = TypeVar("Decoded")
 
 LONGEST_TEXT = 20_000
-LARGEST_BYTES = 64 * 2**20
+LARGEST_FILE_BYTES = 64 * 2**20
 GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
 
@@ -85,11 +85,11 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
         return content
     unpacker = zlib.decompressobj(wbits=GZIP)
     try:
-        found = unpacker.decompress(content, LARGEST_BYTES)
+        found = unpacker.decompress(content, LARGEST_FILE_BYTES)
     except zlib.error as error:
         raise RecordError(f"{path}: not a gzip file ({error}); {remedy}") from None
     if not unpacker.eof or unpacker.unused_data:
-        raise RecordError(f"{path}: cut off, or more than {LARGEST_BYTES >> 20} MiB unpacked; {remedy}")
+        raise RecordError(f"{path}: cut off, or more than {LARGEST_FILE_BYTES >> 20} MiB unpacked; {remedy}")
     return found
 
 

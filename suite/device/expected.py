@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Reference
-from peakgate.common.errors import PeakgateError
-from peakgate.common.places import defined_at, described, raised_at
+from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
 from peakgate.edges import RefusedSize

@@ -21,8 +21,7 @@ from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, load, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.measure.data import input_array
-from peakgate.measure.placement import random_offsets
+from peakgate.measure.data import input_array, random_offsets
 from peakgate.measure.sampling import SamplingPlan
 
 _MEMORY_SHARE = 0.7

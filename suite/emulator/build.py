@@ -15,8 +15,8 @@ from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.sources import device_only, read_sources
-from peakgate.common.cache import CACHE_VARIABLE, cache_folder
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import CACHE_VARIABLE, cache_folder
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,

@@ -18,7 +18,6 @@ import numpy as np
 from peakgate import dtypes
 from peakgate.case import Array, Case
 from peakgate.common.text import counted
-from peakgate.judge.clusters import where_wrong
 
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
@@ -26,6 +25,8 @@ _ROWS_AT_A_TIME_BYTES = 1 << 29
 _FLUSHED = ("float32", "float64", "complex64", "complex128", "bfloat16")
 _SATURATING = ("float8_e4m3fn", "float8_e5m2")
 """Types whose conversions give the largest finite value for a larger number, as CUDA's do by default."""
+
+_AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 
 
 Magnitude = Callable[[], Array | None]
@@ -221,7 +222,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
     error = difference / (reference or 1.0) if math.isfinite(reference) else math.inf
     if not wrong:
         return Check(0.0 if bound.exact else error, min(ratio, 1.0), None)
-    said = _describe(found, wanted, worst, wrong, where_wrong(flags, wrong))
+    said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong))
     if bound.exact:
         return Check(math.inf, math.inf, said)
     size = abs(float(wanted[worst]))
@@ -283,3 +284,35 @@ def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, w
     at = ", ".join(map(str, index))
     one = f" [{at}] is {float(found[index]):.9g}, expected {float(wanted[index]):.9g}"
     return one if wrong == 1 else f": {wrong} of {found.size} elements are wrong, {where}; the worst{one}"
+
+
+def _where_wrong(flags: Sequence[np.ndarray[Any, Any]], wrong: int) -> str:
+    """The place of ``wrong`` elements in words, by the indices that occur along each axis: ``flags[axis][index]``.
+
+    "every element of row 7", "in the last 3 columns", "in rows 32 to 63 and columns 0 to 31".
+    """
+    names = _AXES.get(len(flags)) or tuple(f"index along axis {axis}" for axis in range(len(flags)))
+    places = [_along(name, each) for name, each in zip(names, flags, strict=True)]
+    described = " and ".join(place for place in places if place)
+    full = wrong == math.prod(int(each.sum()) for each in flags)
+    if not described:
+        return "all of them" if full else "spread over the whole output"
+    return f"all of {described}" if full else f"in {described}"
+
+
+def _along(name: str, flags: np.ndarray[Any, Any]) -> str:
+    """The indices along one axis; empty where they are spread over all of it."""
+    at, length = np.flatnonzero(flags), flags.size
+    first, last, count = int(at[0]), int(at[-1]), at.size
+    if count == 1:
+        return "" if length == 1 else f"{name} {first}"
+    steps = np.unique(np.diff(at))
+    if count == length or (steps.size > 1 and 4 * count > length):
+        return ""
+    if steps.size > 1:
+        return f"{count} {name}s between {first} and {last}"
+    if steps[0] > 1:
+        return f"every {steps[0]}th {name} from {first} to {last}"
+    if first == 0:
+        return f"the first {count} {name}s"
+    return f"the last {count} {name}s" if last == length - 1 else f"{name}s {first} to {last}"

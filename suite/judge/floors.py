@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
-from peakgate.common.toml import nearest
+from peakgate.common.text import counted, nearest
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

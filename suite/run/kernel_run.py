@@ -20,7 +20,7 @@ from peakgate.case import CASE_SCHEMA, Case, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 from peakgate.device.choose import open_device, opened
 from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
