@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from peakgate.build.cubin import cubin
 from peakgate.case import Case, Scale, Tier
-from peakgate.check.lane import check_case, schedules
+from peakgate.check.emulate import check_case, schedules
 from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue, config
 from peakgate.project.catalogue import problems

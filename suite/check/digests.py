@@ -73,7 +73,7 @@ def record(device: Device, wanted: Sequence[Case]) -> Digests:
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
         problems[case.id] = ProblemDigests(
-            problem_key(case), tuple(_described(case, output) for output in _outputs(launchable))
+            problem_key(case), tuple(described_output(case, output) for output in output_values(launchable))
         )
     described = device.describe()
     return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
@@ -103,27 +103,6 @@ def _code(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def disagreement(case: Case, recorded: ProblemDigests, launchable: Launchable) -> str | None:
-    """What differs between a record and the outputs of the same problem here, in words; None when they agree.
-
-    Two results that are each within the case's tolerance of its reference differ by little more than twice that.
-    """
-    for position, (there, output) in enumerate(zip(recorded.outputs, _outputs(launchable), strict=True)):
-        here = _described(case, output)
-        if isinstance(there, str) or isinstance(here, str):
-            if there != here:
-                return f"output {position} has the digest {here}, recorded is {there}"
-            continue
-        allowed = 2 * case.largest_tolerance * float(np.abs(output).max())
-        elements = zip(_sampled_at(output), here.samples, there.samples, strict=True)
-        for index, ours, theirs in elements:
-            if not abs(ours - theirs) <= allowed:  # also true for NaN
-                return f"output {position}, element {index} is {ours:.9g}, recorded is {theirs:.9g}"
-        if not abs(here.abs_sum - there.abs_sum) <= allowed * output.size:
-            return f"output {position} has magnitudes of {here.abs_sum:.9g} in all, recorded is {there.abs_sum:.9g}"
-    return None
-
-
 def write(path: Path, taken: Digests) -> None:
     """Save a record, whole or not at all."""
     head = {"peakgate_digests": taken.peakgate_digests, "device": taken.device}
@@ -136,20 +115,22 @@ def read(path: Path) -> Digests:
     return records.read(path, Digests, "record anew with --digests")
 
 
-def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
+def described_output(case: Case, output: np.ndarray[Any, Any]) -> Output:
+    """What is recorded of the values of one output."""
     if case.exact:
         named = f"{output.dtype.str}{output.shape}".encode()
         return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()
     wide = output.astype(np.float64)
-    return SampledOutput(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in _sampled_at(output)))
+    return SampledOutput(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in sampled_at(output)))
 
 
-def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
+def sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
+    """The flat indices of the elements that are recorded."""
     count = min(SAMPLES, output.size)
     return [int(index) for index in np.linspace(0, output.size - 1, count).round()]
 
 
-def _outputs(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
+def output_values(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
     """The outputs' values as NumPy arrays; the outputs may be CuPy's."""
     for output, buffer in zip(launchable.outputs, launchable.case.outputs, strict=True):
         array = output if isinstance(output, np.ndarray) else np.asarray(output.get())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from peakgate.build.cubin import BuildError, Cubin, Defines, cubin, installed_nvrtc
 from peakgate.case import Case, Scale, Stage, Tier
-from peakgate.check.lane import BuildKey, BuildReport, LaunchFinding
+from peakgate.check.emulate import BuildKey, BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.selection import selector
 from peakgate.judge.occupancy import launch_refusal

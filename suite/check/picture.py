@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.case import Case
-from peakgate.check.lane import builds
+from peakgate.check.emulate import builds
 from peakgate.check.workers import Task, TaskProgress
 from peakgate.common.files import write_whole
 from peakgate.device.cpu import CpuLaunchable

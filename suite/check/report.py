@@ -1,4 +1,4 @@
-"""What a run of the lane says: one line a defect, however many launches show it, and a record of it all."""
+"""The report of a check: one line a defect, however many launches show it, and a record of it all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from peakgate.check.lane import BuildReport, LaunchFinding
+from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.common.text import counted, one_line
 from peakgate.judge.waivers import DefectKey, Waiver, set_apart
 from peakgate.verdict import ExitCode

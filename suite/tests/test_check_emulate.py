@@ -1,4 +1,4 @@
-"""The lane finds what is wrong with a kernel, in whichever order of threads it shows, and says it once."""
+"""The check finds what is wrong with a kernel, in whichever order of threads it shows, and says it once."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
-from peakgate.check import lane, report
-from peakgate.check.lane import BuildReport, LaunchFinding, builds, check_build, check_cases
+from peakgate.check import emulate, report
+from peakgate.check.emulate import BuildReport, LaunchFinding, builds, check_build, check_cases
 from peakgate.common.errors import PeakgateError
 from peakgate.verdict import ExitCode
 
@@ -106,8 +106,8 @@ def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
 
 
 def test_the_first_order_is_ascending_and_the_others_are_always_the_same_shuffles():
-    assert lane.schedules(1) == (0,)
-    assert lane.schedules(3) == (0, 2, 3)
+    assert emulate.schedules(1) == (0,)
+    assert emulate.schedules(3) == (0, 2, 3)
 
 
 def test_every_build_of_a_stage_is_checked_on_its_probes_too():
