@@ -1,4 +1,4 @@
-"""Seven small projects of other kinds (projects/), used as a newcomer would, in git repositories of their own.
+"""Eight small projects of other kinds (projects/), used as a newcomer would, in git repositories of their own.
 
     python -m lab.newcomer.newcomer OUT [--device cpu] [--seconds 350] [PROJECT ...]
 

@@ -7,6 +7,7 @@ A session whose verdict file is one of those in $STAND_IN_SAVED does not run: it
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -70,8 +71,8 @@ def _session(session: str, given: list[str]) -> int:
 
 def _kept_of_one_gpu() -> list[str]:
     """The kept sessions of the GPU that was measured last: a self-test is of one GPU."""
-    kept = sorted(Path("baselines/nvidia-h200/runs").glob("*-gate.json"))
-    gpus = [json.loads(path.read_text(encoding="utf-8"))["machine_info"]["gpu"]["uuid"] for path in kept]
+    kept = sorted(Path("baselines/nvidia-h200/runs").glob("*-gate.json.gz"))
+    gpus = [json.loads(gzip.decompress(path.read_bytes()))["machine_info"]["gpu"]["uuid"] for path in kept]
     return [str(path) for path, gpu in zip(kept, gpus, strict=True) if gpu == gpus[-1]]
 
 

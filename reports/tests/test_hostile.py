@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from html.parser import HTMLParser
@@ -136,7 +137,8 @@ def test_floors(capsys: Captured) -> None:
 def test_keep(capsys: Captured) -> None:
     assert main(["keep", *runs(1)]) == 0
     (kept,) = Path("baselines/nvidia-h200/runs").iterdir()
-    before, after = (json.loads(Path(path).read_text(encoding="utf-8")) for path in (runs(1)[0], kept))
+    before = json.loads(Path(runs(1)[0]).read_text(encoding="utf-8"))
+    after = json.loads(gzip.decompress(kept.read_bytes()))
     assert [each["name"] for each in before["benchmarks"]] == [each["name"] for each in after["benchmarks"]]
     assert "\x1b" not in capsys.readouterr().out
 

@@ -152,7 +152,7 @@ H200 = "baselines/nvidia-h200"
 
 TAMPERED = {
     f"{H200}/floors.toml": 'schema = 1\ngpu = "nvidia-h200"\n',
-    f"{H200}/runs/20261120T173100-gate.json": "{}",
+    f"{H200}/runs/20261120T173100-gate.json.gz": "{}",
     ".github/verdict.py": "",
     "noxfile.py": "",
     "suite/verdict.py": "raise SystemExit(0)\n",
@@ -170,7 +170,7 @@ def test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases(
     assert (job[PROTECT].exit_code, job["Verdict"].exit_code) == (1, 1), said(job)
     listed = job[PROTECT].output
     assert "floor dropped: " in listed
-    assert "run edited: 20261120T173100-gate.json" in listed
+    assert "run edited: 20261120T173100-gate.json.gz" in listed
     assert all(f"for review: {path}" in listed for path in (".github/verdict.py", "noxfile.py", "suite/verdict.py"))
 
 

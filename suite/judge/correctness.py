@@ -22,6 +22,9 @@ from peakgate.common.text import counted
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
 
+_ON_HOST_ELEMENTS = 1 << 22
+"""So many are looked at one by one on the host."""
+
 _FLUSHED = ("float32", "float64", "complex64", "complex128", "bfloat16")
 _SATURATING = ("float8_e4m3fn", "float8_e5m2")
 """Types whose conversions give the largest finite value for a larger number, as CUDA's do by default."""
@@ -179,18 +182,20 @@ def compare(
         return Check(0.0, 0.0, None)
     if bound.tolerance and bound.exact:  # integers: the same absolute step everywhere
         bound = replace(bound, absolute=bound.tolerance * float(xp.abs(wanted).max()))
-
-    def by(weight: Array | None) -> Check:
+    weight = None
+    for weighted in (False, True) if bound.weighted else (False,):
+        if weighted and (weight := magnitude()) is None:
+            break
         quick = compared(found, wanted, bound, weight)
         if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
             return Check(error, quick.ratio, None)
-        return _element_by_element(xp, found, wanted, bound, weight)
-
-    result = by(None)
-    if result.right or not bound.weighted or (weight := magnitude()) is None:
-        return result
-    return by(weight)
+        if quick is None and (result := _element_by_element(xp, found, wanted, bound, weight)).right:
+            return result
+    if found.size <= _ON_HOST_ELEMENTS:  # where CuPy compiles what follows for seconds
+        weight = None if weight is None else _host(weight)
+        return _element_by_element(np, _host(found), _host(wanted), bound, weight)
+    return _element_by_element(xp, found, wanted, bound, weight)
 
 
 def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Check:
@@ -276,8 +281,8 @@ def _unravel(xp: Any, values: Array) -> tuple[int, ...]:
     return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(values), values.shape))
 
 
-def _host(flags: Array) -> np.ndarray[Any, Any]:
-    return flags if isinstance(flags, np.ndarray) else np.asarray(flags.get())
+def _host(array: Array) -> np.ndarray[Any, Any]:
+    return array if isinstance(array, np.ndarray) else np.asarray(array.get())
 
 
 def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, where: str) -> str:

@@ -23,8 +23,8 @@ and beside their limits in each."""
 _ENOUGH_BYTES = 4096
 
 
-def patterned(problems: Sequence[Case]) -> list[Case]:
-    """One of a build's problems once with each pattern in its open inputs, named as its variant.
+def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> list[Case]:
+    """One of a build's problems once with each of the patterns in its open inputs, named as its variant.
 
     It is the smallest with arguments of 4 KiB, or else the largest; empty where no problem has an open input, or all
     have saved results.
@@ -34,7 +34,7 @@ def patterned(problems: Sequence[Case]) -> list[Case]:
     ]
     enough = [problem for problem in free if problem.buffer_bytes >= _ENOUGH_BYTES]
     chosen = min(enough, key=_size, default=None) or max(free, key=_size, default=None)
-    return [] if chosen is None else [_filled(chosen, pattern) for pattern in PATTERNS]
+    return [] if chosen is None else [_filled(chosen, pattern) for pattern in patterns]
 
 
 def _size(case: Case) -> int:

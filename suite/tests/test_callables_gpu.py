@@ -377,7 +377,8 @@ def test_callables_of_every_framework_are_right_and_read_below_the_peak(project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {case["verdict"] for case in cases.values()} == {"NO_FLOOR"}, cases
     saved = json.loads((folder / "run.json").read_text())
-    infos = {entry["extra_info"]["stage"]: entry["extra_info"] for entry in saved["benchmarks"]}
+    by_case = {entry["extra_info"]["case"]: entry["extra_info"] for entry in saved["benchmarks"]}
+    infos = {case.rpartition(".")[2]: info for case, info in by_case.items()}
     assert len(infos) == len(cases)
     for name, info in infos.items():
         assert info["relative_error"] is not None, name

@@ -211,11 +211,11 @@ ENTRY = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (ENTRY.replace('"r"', '" "'), "survivor 1: reason is ' '; expected a text that is not empty"),
-        (ENTRY + 'why = "?"\n', "survivor 1: unknown key 'why'"),
-        (ENTRY + "occurrence = 0\n", "survivor 1: occurrence is 0"),
-        (ENTRY + ENTRY, "survivor 2: k.cu, 'c' is listed twice"),
-        (ENTRY.replace("survivor", "survivors"), "unknown key 'survivors'"),
+        (ENTRY.replace('"r"', '" "'), "survivor[0].reason"),
+        (ENTRY + 'why = "?"\n', "survivor[0].why"),
+        (ENTRY + "occurrence = 0\n", "survivor[0].occurrence"),
+        (ENTRY + ENTRY, "waivers.toml:6: survivor 2"),
+        (ENTRY.replace("survivor", "survivors"), "waivers.toml:1: survivors"),
         ("[[", "not TOML"),
     ],
 )

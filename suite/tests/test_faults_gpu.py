@@ -94,8 +94,8 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         ("traps", "cudaErrorLaunchFailure"),
         ("endless", "did not end within 5 s"),
         ("claims", "of peak, and nothing exceeds the peak"),
-        ("counts", "after timing: output 0"),
-        ("keeps", "after timing: output 0"),
+        ("counts", "output 0"),
+        ("keeps", "output 0"),
         ("huge", "GB are free"),
     ],
 )
