@@ -22,7 +22,7 @@ OUR_VERBOSITY = -1
 ENOUGH_CASES = 3
 """So many cases have to be done before the time left is worth printing."""
 
-StatusReport = tuple[str, str, str | tuple[str, dict[str, bool]]]
+Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
 class StatusLine:
@@ -61,7 +61,7 @@ class StatusLine:
         self._failed += report.failed
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_report_teststatus(self) -> Generator[None, StatusReport, StatusReport]:
+    def pytest_report_teststatus(self) -> Generator[None, Status, Status]:
         """Leave pytest nothing to print for a case while the line stands for it; its summary needs the words again."""
         category, letter, word = yield
         return (category, letter, word) if self._progress is None else (category, "", "")
