@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import SCHEMA
+from peakgate.case import CASE_SCHEMA
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.text import counted
@@ -113,7 +113,7 @@ def _document(
         "benchmarks": [_benchmark(measured, judged[measured.case], floors) for measured in timed],
         "datetime": taken.isoformat(),
         "version": None,
-        "peakgate_schema": SCHEMA,
+        "peakgate_schema": CASE_SCHEMA,
         "peakgate": {
             "device": "gpu",
             "tier": None,

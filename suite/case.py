@@ -20,11 +20,9 @@ import numpy as np
 from peakgate import dtypes
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import one_line
+from peakgate.dtypes import Array as Array  # noqa: PLC0414  (families import it from here)
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
-
-Array = Any
-"""An array of the device's array module (NumPy or CuPy)."""
 
 Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 """``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
@@ -44,7 +42,7 @@ left there; a function: ``data(xp, shape)``. An array holds values, which are ro
 that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.dtypes.read``)."""
 
 
-SCHEMA = 1
+CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; a change of meaning raises it."""
 
 EMULATOR_SLUG = "cpu-emulator"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 from peakgate.verdict import ExitCode
 
 VERBS = {

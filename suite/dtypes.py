@@ -15,9 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 
 Array = Any
+"""An array of the device's array module (NumPy or CuPy)."""
+
 NumberKind = Literal["float", "int", "uint", "bool", "complex"]
 
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}

@@ -19,7 +19,7 @@ from peakgate.case import Array, Case, Sized
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import one_line
 
-Numbers = tuple[int, ...]
+SizeNumbers = tuple[int, ...]
 
 MOST_BYTES, MOST_THREADS, MOST_FLOPS = 8 << 20, 1 << 18, 1 << 25
 """Larger problems are left out: each takes the emulator seconds."""
@@ -40,20 +40,20 @@ class RefusedSize(Exception):
 class Chosen:
     """The problems chosen, by their size, and why the family refuses others."""
 
-    cases: Mapping[Numbers, Case]
-    refused: Mapping[Numbers, str]
+    cases: Mapping[SizeNumbers, Case]
+    refused: Mapping[SizeNumbers, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """By number of a size: its tile, the step in which the family takes it (0: fixed), a whole number of tiles."""
 
-    tiles: Numbers
-    steps: Numbers
-    whole: Numbers
+    tiles: SizeNumbers
+    steps: SizeNumbers
+    whole: SizeNumbers
 
 
-def accepted(sized: Sized, numbers: Numbers) -> Case | str:
+def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
     """The problem of a size, or why there is none: what the family raises, nothing to launch, too large here."""
     try:
         case = sized.make(numbers)
@@ -67,8 +67,8 @@ def accepted(sized: Sized, numbers: Numbers) -> Case | str:
 def chosen(sized: Sized) -> Chosen:
     """Sizes one off every tile, in each number alone and in all at once, whole tiles, the least and a prime."""
     tiling = tiling_of(sized)
-    cases: dict[Numbers, Case] = {}
-    refused: dict[Numbers, str] = {}
+    cases: dict[SizeNumbers, Case] = {}
+    refused: dict[SizeNumbers, str] = {}
     for numbers in dict.fromkeys(_beside_tiles(sized, tiling)):
         case = accepted(sized, numbers)
         if isinstance(case, str):
@@ -80,7 +80,7 @@ def chosen(sized: Sized) -> Chosen:
 
 def searched(sized: Sized, seed: int) -> Iterator[Case]:
     """Sizes without end, drawn near multiples of the tiles, near powers of two and at random; each once."""
-    tiling, draw, seen = tiling_of(sized), np.random.default_rng(seed), set[Numbers]()
+    tiling, draw, seen = tiling_of(sized), np.random.default_rng(seed), set[SizeNumbers]()
     for _ in range(1 << 16):
         numbers = tuple(
             _drawn(draw, tile, step) if step else usual
@@ -113,13 +113,13 @@ def tiling_of(sized: Sized) -> Tiling:
     return Tiling(tiles, steps, whole)
 
 
-def _step(sized: Sized, usual: Numbers, at: int) -> int:
+def _step(sized: Sized, usual: SizeNumbers, at: int) -> int:
     """The least power of two that the family takes for a number; 0 where it takes none."""
     steps = (1 << exponent for exponent in range(_LARGEST_STEP.bit_length()))
     return next((step for step in steps if not isinstance(accepted(sized, _with(usual, at, step)), str)), 0)
 
 
-def _tile(sized: Sized, start: Numbers, at: int, step: int) -> int:
+def _tile(sized: Sized, start: SizeNumbers, at: int, step: int) -> int:
     """The largest multiple of ``step`` with the grid of the least one."""
 
     def grids(number: int) -> object:
@@ -140,13 +140,13 @@ def _tile(sized: Sized, start: Numbers, at: int, step: int) -> int:
     return below * step
 
 
-def _extent(sized: Sized, start: Numbers, step: int) -> int:
+def _extent(sized: Sized, start: SizeNumbers, step: int) -> int:
     case = accepted(sized, start)
     extent = 1 if isinstance(case, str) else max(max(each.launch.block) for each in case.launches)
     return -(-extent // step) * step
 
 
-def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[Numbers]:
+def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
     """Whole tiles, then each number alone off its tile, then all of them."""
     yield tiling.whole
     options = [
@@ -168,7 +168,7 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[Numbers]:
     yield from _beside_usual(sized.usual, tiling)
 
 
-def _beside_usual(usual: Numbers, tiling: Tiling) -> Iterator[Numbers]:
+def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:
     """Numbers that are measured, where these are small: a row's length, a filter's width."""
     for at, (number, step) in enumerate(zip(usual, tiling.steps, strict=True)):
         if step and len(usual) > 1 and number <= _LARGEST_STEP:
@@ -197,7 +197,7 @@ def _refusing(case: Case) -> Case:
 
 
 def _or_refuse(
-    reference: Callable[..., Sequence[Array]], written: Sequence[Numbers], xp: Any, inputs: Sequence[Array]
+    reference: Callable[..., Sequence[Array]], written: Sequence[SizeNumbers], xp: Any, inputs: Sequence[Array]
 ) -> Sequence[Array]:
     try:
         wanted = reference(xp, inputs)
@@ -217,5 +217,5 @@ def _prime_above(number: int) -> int:
     return next(n for n in count(max(number, 2) + 1) if all(n % of for of in range(2, int(n**0.5) + 1)))
 
 
-def _with(numbers: Numbers, at: int, number: int) -> Numbers:
+def _with(numbers: SizeNumbers, at: int, number: int) -> SizeNumbers:
     return (*numbers[:at], number, *numbers[at + 1 :])

@@ -46,7 +46,7 @@ from peakgate.case import (
     Tier,
     Work,
 )
-from peakgate.common.places import described, raised_at
+from peakgate.common.errors import described, raised_at
 from peakgate.common.text import counted
 from peakgate.edges import accepted, chosen
 from peakgate.judge.correctness import unit_of_sums

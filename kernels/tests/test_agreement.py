@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import digests
-from peakgate.check.digests import Record, Recorded, Samples, disagreement, problem_key
+from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuDevice
+from peakgate.device.interface import Launchable
 from peakgate.project.catalogue import families, kernel_name, problems
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/digests.json"))
@@ -48,6 +49,27 @@ def compared(path, kernel):
 
 def again(path):
     return f"on that GPU: nox -s check -- --device gpu --digests {path.relative_to(path.parents[2])}"
+
+
+def disagreement(case: Case, recorded: ProblemDigests, launchable: Launchable) -> str | None:
+    """What differs between a record and the outputs of the same problem here, in words; None when they agree.
+
+    Two results that are each within the case's tolerance of its reference differ by little more than twice that.
+    """
+    for position, (there, output) in enumerate(zip(recorded.outputs, digests.output_values(launchable), strict=True)):
+        here = digests.described_output(case, output)
+        if isinstance(there, str) or isinstance(here, str):
+            if there != here:
+                return f"output {position} has the digest {here}, recorded is {there}"
+            continue
+        allowed = 2 * case.largest_tolerance * float(np.abs(output).max())
+        elements = zip(digests.sampled_at(output), here.samples, there.samples, strict=True)
+        for index, ours, theirs in elements:
+            if not abs(ours - theirs) <= allowed:  # also true for NaN
+                return f"output {position}, element {index} is {ours:.9g}, recorded is {theirs:.9g}"
+        if not abs(here.abs_sum - there.abs_sum) <= allowed * output.size:
+            return f"output {position} has magnitudes of {here.abs_sum:.9g} in all, recorded is {there.abs_sum:.9g}"
+    return None
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -181,8 +203,12 @@ def test_a_record_is_written_in_order_a_line_a_problem(tmp_path):
     path = tmp_path / "digests.json"
     digests.write(
         path,
-        Record({"slug": "x"}, {"b": Recorded("2", ("s",)), "a": Recorded("1", (Samples(1.0, (0.5,)),))}, 2),
+        Digests(
+            {"slug": "x"},
+            {"b": ProblemDigests("2", ("s",)), "a": ProblemDigests("1", (SampledOutput(1.0, (0.5,)),))},
+            2,
+        ),
     )
     lines = [line.strip() for line in path.read_text().splitlines() if '"problem"' in line]
     assert [line[:3] for line in lines] == ['"a"', '"b"']
-    assert digests.read(path).problems["a"] == Recorded("1", (Samples(1.0, (0.5,)),))
+    assert digests.read(path).problems["a"] == ProblemDigests("1", (SampledOutput(1.0, (0.5,)),))

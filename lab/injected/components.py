@@ -33,7 +33,7 @@ from peakgate.case import Scale, Tier
 from peakgate.device import gpu
 from peakgate.device import stream as module
 from peakgate.device.stream import SampleStream
-from peakgate.measure.placement import random_offsets
+from peakgate.measure.data import random_offsets
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.project import catalogue
 

@@ -7,66 +7,52 @@ relative to the kernels folder, ``reason``, and ``[[mutant.edit]]`` with ``old``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.toml import TomlFile, read_toml
+from peakgate.common.records import Filled
 from peakgate.project.config import Project
 from peakgate.verdict import Verdict
 
 LIST = Path(__file__).with_name("slowdown-mutants.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     """``old`` occurs once in the file and becomes ``new``."""
 
-    old: str
+    old: Filled
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
+class Mutant(Struct, frozen=True, forbid_unknown_fields=True):
     """One mistake in one file, named relative to the project's kernels folder, and what it costs."""
 
-    name: str
-    file: str
-    reason: str
-    edits: tuple[Edit, ...]
+    name: Filled
+    file: Filled
+    reason: Filled
+    edit: Annotated[tuple[Edit, ...], Meta(min_length=1, description="a list of at least one edit")]
+
+
+class _MutantsFile(Struct, forbid_unknown_fields=True):
+    mutant: tuple[Mutant, ...]
 
 
 def read(path: Path) -> tuple[Mutant, ...]:
     """The listed mutants; a PeakgateError names the file and what is wrong with an entry."""
-    try:
-        listed = read_toml(path)
-    except FileNotFoundError:
-        raise PeakgateError(f"{path}: no such file; list slowdown mutants there") from None
-    listed.allow(listed.table, ("mutant",))
-    try:
-        found = tuple(_mutant(listed, **entry) for entry in listed.table["mutant"])
-    except (KeyError, TypeError) as error:
-        listed.refuse(
-            "mutant", f"{error}; expected [[mutant]] with name, file, reason and [[mutant.edit]] with old, new"
-        )
+    found = records.read(path, _MutantsFile, "correct that entry").mutant
+    for mutant in found:
+        if any(each.new == each.old for each in mutant.edit):
+            raise PeakgateError(f"{path}: mutant {mutant.name!r} changes nothing; let new be another text than old")
     for key, values in (("name", [mutant.name for mutant in found]), ("file", [mutant.file for mutant in found])):
         if twice := sorted({value for value in values if values.count(value) > 1}):
-            listed.refuse("mutant", f"{key} {twice[0]!r} is used twice; expected one mutant per {key}")
+            raise PeakgateError(f"{path}: {key} {twice[0]!r} is used twice; expected one mutant per {key}")
     return found
-
-
-def _mutant(listed: TomlFile, *, name: str, file: str, reason: str, edit: list[dict[str, str]]) -> Mutant:
-    edits = tuple(Edit(**each) for each in edit)
-    texts = [name, file, reason, *(each.old for each in edits)]
-    if not edits or not all(isinstance(text, str) and text.strip() for text in texts):
-        listed.refuse("mutant", f"mutant {name!r} lacks an edit, or one of its texts is empty; write them")
-    if any(not isinstance(each.new, str) or each.new == each.old for each in edits):
-        listed.refuse("mutant", f"mutant {name!r} changes nothing; let new be another text than old")
-    return Mutant(name, file, reason, edits)
 
 
 def apply(tree: Path, mutants: Iterable[Mutant], project: Project) -> None:
@@ -86,7 +72,7 @@ def apply(tree: Path, mutants: Iterable[Mutant], project: Project) -> None:
 
 def mutated(text: str, mutant: Mutant) -> str:
     """The file's text with the mutant in it; a PeakgateError where an old text does not occur exactly once."""
-    for edit in mutant.edits:
+    for edit in mutant.edit:
         if (count := text.count(edit.old)) != 1:
             line = edit.old.strip().split("\n", 1)[0]
             raise PeakgateError(

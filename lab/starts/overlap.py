@@ -50,9 +50,9 @@ device = GpuDevice(0); step("device facts")
 device.warm_up(); step("warm up: timing kernels, flush buffer, clock")
 room = cupy.empty(2 << 30, np.uint8); step("2 GiB allocated")
 room[:1 << 20].fill(0); cupy.cuda.Device(0).synchronize(); step("first kernel of CuPy")
-from peakgate.device import driver, preflight
-before = len(preflight.load(0).processes); driver.destroy_context(0); step("context destroyed")
-found["processes on the GPU before and after"] = 100 * before + len(preflight.load(0).processes)
+from peakgate.device import driver, nvml
+before = len(nvml.load(0).processes); driver.destroy_context(0); step("context destroyed")
+found["processes on the GPU before and after"] = 100 * before + len(nvml.load(0).processes)
 print(json.dumps(found)); sys.stdout.flush()
 import os; os._exit(0)
 """

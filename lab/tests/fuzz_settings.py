@@ -96,7 +96,7 @@ WAIVERS = "\n".join(
 
 
 def waivers_read(folder: Path, data: bytes) -> int:
-    path = folder / waivers.FILE
+    path = folder / waivers.WAIVERS_FILE
     path.write_bytes(data)
 
     def read() -> None:
@@ -121,7 +121,7 @@ def slowdowns_read(folder: Path, data: bytes) -> int:
 
     def read() -> None:
         for mutant in mutants.read(path):
-            mutants.mutated(mutant.edits[0].old + " and more", mutant)
+            mutants.mutated(mutant.edit[0].old + " and more", mutant)
 
     return call(read).code
 
@@ -213,7 +213,7 @@ def digests_read(folder: Path, data: bytes) -> int:
 
     def read() -> None:
         for recorded in digests.read(path).problems.values():
-            if not all(isinstance(output, str | digests.Samples) for output in recorded.outputs):
+            if not all(isinstance(output, str | digests.SampledOutput) for output in recorded.outputs):
                 raise Finding("an output that is neither a digest nor samples")
         digests.write(folder / "again.json", digests.read(path))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from peakgate.common.cache import cache_folder
+from peakgate.common.files import cache_folder
 from peakgate.common.processes import end_group
 from peakgate.project import config
 from peakgate.run import turn

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from peakgate import ncu
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import ask
 from peakgate.common.text import counted
-from peakgate.counters import ncu
 from peakgate.reports.explain.causes import Code, Finding, Side, findings
 
 MOST_CASES, LIMIT_S = 12, 300.0

@@ -24,9 +24,8 @@ from typing import Any
 
 import distributed
 from peakgate.common import records
-from peakgate.common.cache import CACHE_VARIABLE, CUPY_VARIABLE
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
 from peakgate.common.processes import end_group
 from peakgate.reports.ab.process import last_words
 from peakgate.reports.fleet import archive, place

@@ -47,7 +47,7 @@ LONGEST = timedelta(days=90)
 Day = Annotated[date, Meta(description="a date, e.g. 2026-12-31")]
 Value = Annotated[str, Meta(description="the exact value that `peakgate protect` prints")] | int | float | bool
 Percent = Annotated[
-    float, Meta(gt=0, le=records.LARGEST, description="the size in percent that `peakgate history` prints")
+    float, Meta(gt=0, le=records.LARGEST_FLOAT, description="the size in percent that `peakgate history` prints")
 ]
 
 

@@ -16,6 +16,7 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.records import Name, Number, Text
 from peakgate.common.text import counted
+from peakgate.judge.gate import OVER_PEAK
 from peakgate.verdict import FAULTY, Verdict
 
 IQR_IN_SDS = 1.349
@@ -33,7 +34,6 @@ UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 CLOCK_SKEW = timedelta(hours=1)
 """How far the clocks of the machine that measured and of this one may differ."""
 
-OVER_PEAK = 1.02
 MOST_RELATIVE_ERROR = 1.0
 """A larger error than the largest expected value is wrong under any tolerance."""
 

@@ -162,7 +162,7 @@ def test_a_packed_run_that_is_damaged_or_a_bomb_is_refused(
     tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = gzip.compress(json.dumps(document()).encode())
-    monkeypatch.setattr(records, "LARGEST_BYTES", 1_000_000)
+    monkeypatch.setattr(records, "LARGEST_FILE_BYTES", 1_000_000)
     path = tmp_path / "run.json.gz"
     path.write_bytes(
         {

@@ -21,9 +21,8 @@ from peakgate.build import headers
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Launch, Stage
 from peakgate.common import records
-from peakgate.common.cache import cache_folder
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import cache_folder, write_whole
 from peakgate.judge.occupancy import Occupancy, occupancy
 
 Defines = tuple[tuple[str, str], ...]

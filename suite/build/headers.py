@@ -220,7 +220,7 @@ def _once(name: str, text: str) -> str:
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 
 
-HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target")
+PROBED_HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target")
 """One of CUDA's own, and two of its C++ libraries: a folder that has it is the one for its like."""
 
 
@@ -237,7 +237,7 @@ def cuda_folders(major: int) -> tuple[Path, ...]:
     includes = [Path(root, wheel, "include") for root in roots for wheel in wheels]
     includes += [Path(toolkit, "include") for toolkit in toolkits if toolkit]
     folders = [part for include in includes for part in (include, include / "cccl")]
-    first = (next((folder for folder in folders if (folder / header).exists()), None) for header in HEADERS)
+    first = (next((folder for folder in folders if (folder / header).exists()), None) for header in PROBED_HEADERS)
     return tuple(dict.fromkeys(folder for folder in first if folder is not None))
 
 

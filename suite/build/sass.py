@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TOOLS = (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",)))
+DISASSEMBLERS = (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",)))
 """What disassembles, the first that is installed, with its option. Both are part of the CUDA toolkit."""
 
-LIMIT_S = 60.0
+DISASSEMBLY_LIMIT_S = 60.0
 
 _INSTRUCTION = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>[^;]+);")
 _LABEL = re.compile(r"^(?P<label>\.L_\w+):")
@@ -65,7 +65,7 @@ class Instruction:
 
 def tool() -> tuple[str, ...] | None:
     """The command line that disassembles the file put behind it; None where no disassembler is installed."""
-    found = ((_path(name), options) for name, options in TOOLS)
+    found = ((_path(name), options) for name, options in DISASSEMBLERS)
     return next(((path, *options) for path, options in found if path), None)
 
 
@@ -75,7 +75,9 @@ def disassemble(cubin: Path, entry: str) -> tuple[Instruction, ...] | None:
     if command is None:
         return None
     try:
-        done = subprocess.run([*command, str(cubin)], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        done = subprocess.run(
+            [*command, str(cubin)], capture_output=True, text=True, check=False, timeout=DISASSEMBLY_LIMIT_S
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse(done.stdout, entry) or None if done.returncode == 0 else None

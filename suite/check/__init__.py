@@ -1,1 +1,1 @@
-"""The lane without a GPU: every kernel in the checked emulator; whether its checks detect injected defects."""
+"""Kernels checked without a GPU, each in the emulator; whether its checks detect injected defects."""

@@ -22,8 +22,8 @@ from typing import Any
 
 from peakgate import emulator
 from peakgate.case import Case
-from peakgate.check import digests, gpu_build, hunt, isolate, lane, picture, report, workers
-from peakgate.check.lane import BuildReport, Finding
+from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, picture, report, workers
+from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
 from peakgate.common.selection import add_selection
@@ -62,7 +62,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         print(f"not checked: {error}")  # noqa: T201
         return leave_verdict(chosen.out / verdict_file, ExitCode.UNDECIDED, {"reason": str(error)})
     named = {"compiler": f"{compiler.name} {compiler.version}"}
-    orders = lane.schedules(chosen.schedules)
+    orders = emulate.schedules(chosen.schedules)
     start = time.perf_counter()
     code, found = (_mutants if chosen.mutants else _check)(chosen, orders, start)
     return leave_verdict(chosen.out / verdict_file, code, {**named, **found})
@@ -70,23 +70,23 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
     """Check the catalogue's kernels, or the one that is named."""
-    accepted, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
-    builds = sorted(lane.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
-    check = partial(lane.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
+    accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
+    builds = sorted(emulate.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
+    check = partial(emulate.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, orders) for key, _ in builds]
-    reports = lane.not_run(chosen.text, chosen.family)
+    reports = emulate.not_run(chosen.text, chosen.family)
     keys = {key for key, _ in builds}
     measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
     with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
         for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
             if isinstance(answer, workers.Died):
                 key, cases = builds[number]
-                died = Finding(answer.at, orders[0], lane.DIED, None, f"{lane.DIED}: {answer.how}")
+                died = LaunchFinding(answer.at, orders[0], emulate.DIED, None, f"{emulate.DIED}: {answer.how}")
                 reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
             else:
                 reports.append(answer)
         reports += gpu_build.reports(measured, building)
-    all_found = report.by_kernel(reports, partial(lane.text_at, chosen.text, chosen.family))
+    all_found = report.by_kernel(reports, partial(emulate.text_at, chosen.text, chosen.family))
     kernels = report.waived(all_found, accepted, today)
     said = waivers.complaints(
         accepted,
@@ -98,7 +98,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     *found, verdict = [*([no_nvrtc] if no_nvrtc else []), *report.lines(kernels, orders, wall_s)]
     lines = (*found, *said, verdict)
     unlisted = [defect.key for kernel in kernels for defect in kernel.defects if defect.key not in accepted]
-    offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.FILE))
+    offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
     for line in filter(None, (*found, *said, offer, verdict)):
         print(line)  # noqa: T201
     if chosen.html:
@@ -109,7 +109,7 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     return report.exit_code(kernels, said), described
 
 
-def _work_of(build: tuple[lane.BuildKey, Sequence[Case]]) -> int:
+def _work_of(build: tuple[emulate.BuildKey, Sequence[Case]]) -> int:
     """By the work that the families claim: the longest builds come first, so that no process is left with one."""
     return sum(case.work.bytes + case.work.flops for case in build[1])
 
@@ -130,7 +130,7 @@ def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -
         for each in [] if isinstance(found, workers.Died) else found:
             if (kernel, each.kind, each.where) not in known:
                 known.add((kernel, each.kind, each.where))
-                drawings.append(picture.drawing(kernel, each, partial(lane.text_at, chosen.text, chosen.family)))
+                drawings.append(picture.drawing(kernel, each, partial(emulate.text_at, chosen.text, chosen.family)))
     return drawings
 
 
@@ -149,9 +149,9 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
 
 
 def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
-    """Hunt every mutant and hold the survivors to their list."""
-    reasons = waivers.read(config.current().baselines / waivers.FILE).survivors
-    mutants, unused = hunt.targets(chosen.text)
+    """Run every mutant and hold the survivors to their list."""
+    reasons = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).survivors
+    mutants, unused = mutation_run.targets(chosen.text)
     if not mutants:
         raise PeakgateError(
             f"no barrier, guard or clamp to delete in the files of {config.near(config.current().kernels)}"
@@ -162,31 +162,33 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
         mutants = [mutant for mutant in mutants if mutant.key not in skipped]
         reasons = {key: reason for key, reason in reasons.items() if key not in skipped}
         print(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")  # noqa: T201
-    tasks = [partial(hunt.hunt, mutant, orders) for mutant in mutants]
-    hunted: list[hunt.Hunted] = []
+    tasks = [partial(mutation_run.run_mutant, mutant, orders) for mutant in mutants]
+    results: list[mutation_run.MutantResult] = []
     for number, answer in workers.run(tasks, chosen.jobs):
-        hunted.append(hunt.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
-    alive = [result.mutant for result in hunted if result.survived]
+        results.append(mutation_run.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
+    alive = [result.mutant for result in results if result.survived]
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
-    said = hunt.complaints(alive, [result.mutant for result in hunted if not result.survived], listed)
-    said += [f"{result.mutant}: is no program: {result.invalid}" for result in hunted if result.invalid]
+    said = mutation_run.complaints(alive, [result.mutant for result in results if not result.survived], listed)
+    said += [f"{result.mutant}: is no program: {result.invalid}" for result in results if result.invalid]
     for line in said:
         print(line)  # noqa: T201
-    where = config.near(config.current().baselines / waivers.FILE)
+    where = config.near(config.current().baselines / waivers.WAIVERS_FILE)
     how = f"to accept a survivor, copy its entry to {where} and fill in why:"
-    if offer := waivers.listed_under(how, [hunt.entry(mutant) for mutant in alive if mutant.key not in reasons]):
+    if offer := waivers.listed_under(
+        how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons]
+    ):
         print(offer)  # noqa: T201
     for file in unused:
         print(f"{file}: not mutated: no stage includes it")  # noqa: T201
     wall_s = time.perf_counter() - start
-    caught = sum(result.caught_by is not None for result in hunted)
+    caught = sum(result.caught_by is not None for result in results)
     explained = sum(mutant.key in reasons for mutant in alive)
     print(  # noqa: T201
         f"{counted(len(mutants), 'mutant')} of {counted(len({mutant.file for mutant in mutants}), 'file')}: "
         f"{caught} caught, {len(alive)} survived, {explained} of them with a reason ({wall_s:.0f} s)"
     )
     code = ExitCode.REGRESSION if said else ExitCode.OK
-    return code, {"complaints": said, **hunt.described(hunted, reasons, wall_s), "not_mutated": unused}
+    return code, {"complaints": said, **mutation_run.described(results, reasons, wall_s), "not_mutated": unused}
 
 
 def _digests(chosen: argparse.Namespace) -> ExitCode:

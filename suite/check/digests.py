@@ -33,34 +33,34 @@ _COMMENT_OR_TEXT = re.compile(r'//(?:[^\n\\]|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"
 _MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc", "compiler")
 
 
-class Samples(Struct, frozen=True):
+class SampledOutput(Struct, frozen=True):
     """An output that need not be equal bit by bit: the sum of its magnitudes, and some of its elements."""
 
     abs_sum: float
     samples: tuple[float, ...]
 
 
-Output = str | Samples
+Output = str | SampledOutput
 """A digest, or samples."""
 
 
-class Recorded(Struct, frozen=True):
+class ProblemDigests(Struct, frozen=True):
     """The outputs of one problem; ``problem`` is the key of what exactly was run."""
 
     problem: str
     outputs: tuple[Output, ...]
 
 
-class Record(Struct, frozen=True):
+class Digests(Struct, frozen=True):
     """The outputs of many problems, by case id, and the device they were taken on."""
 
     device: dict[str, Any]
-    problems: dict[str, Recorded]
+    problems: dict[str, ProblemDigests]
     peakgate_digests: Literal[2]
     """Before 2, comments and blanks of a kernel's source were part of a problem's key."""
 
 
-def record(device: Device, wanted: Sequence[Case]) -> Record:
+def record(device: Device, wanted: Sequence[Case]) -> Digests:
     """Run every problem the device takes and write down what comes out; PeakgateError where that is wrong."""
     runnable = [case for case in wanted if device.refusal(case) is None]
     device.prebuild(runnable)
@@ -72,11 +72,11 @@ def record(device: Device, wanted: Sequence[Case]) -> Record:
         result = check(device.xp, case, computed(device.xp, launchable), right)
         if result.mismatch is not None:
             raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
-        problems[case.id] = Recorded(
-            problem_key(case), tuple(_described(case, output) for output in _outputs(launchable))
+        problems[case.id] = ProblemDigests(
+            problem_key(case), tuple(described_output(case, output) for output in output_values(launchable))
         )
     described = device.describe()
-    return Record({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
+    return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
 
 
 def problem_key(case: Case) -> str:
@@ -103,53 +103,34 @@ def _code(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def disagreement(case: Case, recorded: Recorded, launchable: Launchable) -> str | None:
-    """What differs between a record and the outputs of the same problem here, in words; None when they agree.
-
-    Two results that are each within the case's tolerance of its reference differ by little more than twice that.
-    """
-    for position, (there, output) in enumerate(zip(recorded.outputs, _outputs(launchable), strict=True)):
-        here = _described(case, output)
-        if isinstance(there, str) or isinstance(here, str):
-            if there != here:
-                return f"output {position} has the digest {here}, recorded is {there}"
-            continue
-        allowed = 2 * case.largest_tolerance * float(np.abs(output).max())
-        elements = zip(_sampled_at(output), here.samples, there.samples, strict=True)
-        for index, ours, theirs in elements:
-            if not abs(ours - theirs) <= allowed:  # also true for NaN
-                return f"output {position}, element {index} is {ours:.9g}, recorded is {theirs:.9g}"
-        if not abs(here.abs_sum - there.abs_sum) <= allowed * output.size:
-            return f"output {position} has magnitudes of {here.abs_sum:.9g} in all, recorded is {there.abs_sum:.9g}"
-    return None
-
-
-def write(path: Path, taken: Record) -> None:
+def write(path: Path, taken: Digests) -> None:
     """Save a record, whole or not at all."""
     head = {"peakgate_digests": taken.peakgate_digests, "device": taken.device}
     problems = {case: to_builtins(found) for case, found in sorted(taken.problems.items())}
     write_whole(path, a_line_each(head, "problems", problems))
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> Digests:
     """A saved record; PeakgateError where the file is not one."""
-    return records.read(path, Record, "record anew with --digests")
+    return records.read(path, Digests, "record anew with --digests")
 
 
-def _described(case: Case, output: np.ndarray[Any, Any]) -> Output:
+def described_output(case: Case, output: np.ndarray[Any, Any]) -> Output:
+    """What is recorded of the values of one output."""
     if case.exact:
         named = f"{output.dtype.str}{output.shape}".encode()
         return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()
     wide = output.astype(np.float64)
-    return Samples(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in _sampled_at(output)))
+    return SampledOutput(float(np.abs(wide).sum()), tuple(float(wide.flat[index]) for index in sampled_at(output)))
 
 
-def _sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
+def sampled_at(output: np.ndarray[Any, Any]) -> list[int]:
+    """The flat indices of the elements that are recorded."""
     count = min(SAMPLES, output.size)
     return [int(index) for index in np.linspace(0, output.size - 1, count).round()]
 
 
-def _outputs(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
+def output_values(launchable: Launchable) -> Iterable[np.ndarray[Any, Any]]:
     """The outputs' values as NumPy arrays; the outputs may be CuPy's."""
     for output, buffer in zip(launchable.outputs, launchable.case.outputs, strict=True):
         array = output if isinstance(output, np.ndarray) else np.asarray(output.get())

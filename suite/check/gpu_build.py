@@ -14,10 +14,10 @@ from pathlib import Path
 
 from peakgate.build.cubin import BuildError, Cubin, Defines, cubin, installed_nvrtc
 from peakgate.case import Case, Scale, Stage, Tier
-from peakgate.check.lane import BuildKey, BuildReport, Finding
+from peakgate.check.emulate import BuildKey, BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.selection import selector
-from peakgate.judge.launch import refusal
+from peakgate.judge.occupancy import launch_refusal
 from peakgate.project import catalogue
 from peakgate.project.catalogue import kernel_name
 
@@ -84,7 +84,8 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
         except BuildError as error:
             found.setdefault(name, BuildReport(name, 0, broken=f"does not build for {sm}: {error}"))
         findings = tuple(
-            Finding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}") for why in refusals(case, built)
+            LaunchFinding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}")
+            for why in refusals(case, built)
         )
         if findings:
             known = found.get(name, BuildReport(name, 0))
@@ -103,7 +104,7 @@ def refusals(case: Case, built: Cubin | None) -> list[str]:
             compiler = {"registers": resources.registers, "static_shared_bytes": resources.static_shared_bytes}
         bound = None if built is None else built.bounds[at]
         with suppress(PeakgateError):  # a capability newer than the table: nothing is known of its limits
-            if why := refusal(capability_of(case), each.launch, bound=bound, **compiler):
+            if why := launch_refusal(capability_of(case), each.launch, bound=bound, **compiler):
                 found.append(f"{each.kernel}: {why}" if case.stage.more else why)
     return found
 

@@ -25,12 +25,12 @@ from peakgate.common.processes import end_group
 from peakgate.common.text import one_line
 from peakgate.verdict import ExitCode
 
-LIMIT_S = 900.0
+CHECK_LIMIT_S = 900.0
 """Of a whole check."""
 MOST_BYTES = 16 << 20
 """Of the verdict's file: a larger one is not read."""
 
-TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
+ISOLATION_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -86,7 +86,9 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
         process = _started(inner, Path(root), Path(scratch), folder)
         code = _printed(process, f"verdict: {scratch}")
         if code not in [each.value for each in ExitCode]:
-            raise CannotDecide(f"not checked: the isolated check ended with exit code {code}, or after {LIMIT_S:.0f} s")
+            raise CannotDecide(
+                f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s"
+            )
         found = _read(Path(scratch) / verdict_file)
         if found is not None:
             write_whole(out / verdict_file, found)
@@ -96,7 +98,7 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
 
 def _probe(root: Path, scratch: Path, folder: Path) -> None:
     """CannotDecide where an isolated process cannot be started."""
-    missing = [tool for tool in TOOLS if shutil.which(tool, path=PATH) is None]
+    missing = [tool for tool in ISOLATION_TOOLS if shutil.which(tool, path=PATH) is None]
     if missing:
         raise CannotDecide(
             f"--isolate needs {', '.join(missing)} of util-linux; install it, or check in a virtual machine"
@@ -144,7 +146,7 @@ def _printed(process: subprocess.Popen[bytes], but: str) -> int:
     It is ended, with all it started, after LIMIT_S seconds.
     """
     assert process.stdout is not None
-    limit = threading.Timer(LIMIT_S, end_group, (process,))
+    limit = threading.Timer(CHECK_LIMIT_S, end_group, (process,))
     limit.start()
     try:
         while line := process.stdout.readline(1 << 16):

@@ -1,4 +1,4 @@
-"""Mutants of a kernel: its text with one synchronisation or one guard taken away, to see whether the lane notices.
+"""Mutants of a kernel: its text with one synchronisation or one guard taken away, to see whether the check notices.
 
 - A barrier, a fence, or the commit or wait of an asynchronous copy is deleted; a barrier that votes keeps its value.
 - A comparison that guards is decided: true between ``&&`` and alone, false between ``||`` and where it alone decides

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.case import Case
-from peakgate.check.lane import builds
-from peakgate.check.workers import Report, Task
+from peakgate.check.emulate import builds
+from peakgate.check.workers import Task, TaskProgress
 from peakgate.common.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
-from peakgate.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace
+from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, SharedAccess, Trace
 from peakgate.emulator.defects import Triple
 
-COLUMNS = 32
+PICTURE_COLUMNS = 32
 """Elements in a picture, around the one that is raced for."""
 PHASES_BESIDE = 1
 MOST_ROWS = 24
@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(slots=True)
-class Row:
+class PictureRow:
     """Accesses of one line of source between two barriers: ``how`` is read, write, atomic or asynchronous copy."""
 
     phase: int
@@ -55,7 +55,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class RacePicture:
     """One race: ``columns`` are the elements shown, of ``element_bytes`` each, of the shared array ``array``.
 
     ``rows`` are in the order of the program. The barrier is missing in front of row ``missing_before``, None where both
@@ -70,23 +70,23 @@ class Picture:
     array: str
     element_bytes: int
     columns: range
-    rows: tuple[Row, ...]
+    rows: tuple[PictureRow, ...]
     missing_before: int | None
     left_out: int
 
 
-def tasks(text: str, family_file: Path | None, found: Sequence[tuple[str, int]]) -> list[Task[list[Picture]]]:
+def tasks(text: str, family_file: Path | None, found: Sequence[tuple[str, int]]) -> list[Task[list[RacePicture]]]:
     """For workers: the pictures of these cases' races, each with the order of threads in which it was seen."""
     return [partial(_pictures, text, family_file, case, order) for case, order in found]
 
 
-def _pictures(text: str, family_file: Path | None, case_id: str, order: int, report: Report) -> list[Picture]:
+def _pictures(text: str, family_file: Path | None, case_id: str, order: int, report: TaskProgress) -> list[RacePicture]:
     report(case_id)
     case = next(each for cases in builds(text, family_file).values() for each in cases if each.id == case_id)
     return list(pictures(case, order))
 
 
-def pictures(case: Case, order: int) -> Iterator[Picture]:
+def pictures(case: Case, order: int) -> Iterator[RacePicture]:
     """A picture of each race for shared memory that a launch of the case shows in this order of threads."""
     launchable = CpuLaunchable(case)
     drawn = set()
@@ -102,7 +102,7 @@ def pictures(case: Case, order: int) -> Iterator[Picture]:
             yield picture
 
 
-def _defects(launchable: CpuLaunchable, order: int) -> tuple[Defect, ...]:
+def _defects(launchable: CpuLaunchable, order: int) -> tuple[EmulatorDefect, ...]:
     try:
         launchable.run(order)
     except KernelFault as fault:
@@ -112,7 +112,9 @@ def _defects(launchable: CpuLaunchable, order: int) -> tuple[Defect, ...]:
     return ()
 
 
-def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], threads: Triple) -> Picture | None:
+def picture_of(
+    case_id: str, defect: EmulatorDefect, accesses: Sequence[SharedAccess], threads: Triple
+) -> RacePicture | None:
     """The picture of a race; None where the two accesses are not among those that were kept."""
     pair = _pair(defect, accesses, threads)
     if pair is None:
@@ -122,13 +124,13 @@ def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], t
     element = max(earlier.offset, later.offset) // size
     of_array = [each for each in accesses if each.array == later.array]
     most = max((each.offset + each.size - 1) // size for each in of_array)
-    first = max(0, min(element - COLUMNS // 2, most + 1 - COLUMNS))
-    columns = range(first, min(most + 1, first + COLUMNS))
-    rows: dict[tuple[int, str, str], Row] = {}
+    first = max(0, min(element - PICTURE_COLUMNS // 2, most + 1 - PICTURE_COLUMNS))
+    columns = range(first, min(most + 1, first + PICTURE_COLUMNS))
+    rows: dict[tuple[int, str, str], PictureRow] = {}
     for each in of_array:
         if abs(each.phase - later.phase) > PHASES_BESIDE:
             continue
-        row = rows.setdefault(_key(each), Row(*_key(each)))
+        row = rows.setdefault(_key(each), PictureRow(*_key(each)))
         for at in range(each.offset // size, (each.offset + each.size - 1) // size + 1):
             if at in columns:
                 cell = row.cells.setdefault(at, Cell())
@@ -138,7 +140,7 @@ def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], t
                     cell.marked.append(each.thread)
     shown, left_out = _shown([row for row in rows.values() if row.cells], pair)
     places = sorted((shown.index(rows[_key(earlier)]), shown.index(rows[_key(later)])))
-    return Picture(
+    return RacePicture(
         case_id,
         str(defect),
         defect.kind.words,
@@ -154,7 +156,7 @@ def picture_of(case_id: str, defect: Defect, accesses: Sequence[SharedAccess], t
 
 
 def _pair(
-    defect: Defect, accesses: Sequence[SharedAccess], threads: Triple
+    defect: EmulatorDefect, accesses: Sequence[SharedAccess], threads: Triple
 ) -> tuple[SharedAccess, SharedAccess] | None:
     """The two accesses that the defect names: the first such pair on one word between two barriers, in either order."""
     assert defect.other_thread is not None
@@ -184,7 +186,7 @@ def _key(access: SharedAccess) -> tuple[int, str, str]:
     return access.phase, access.line, "copy" if access.asynchronous else "atomic" if access.atomic else how
 
 
-def _shown(rows: Sequence[Row], pair: Sequence[SharedAccess]) -> tuple[list[Row], int]:
+def _shown(rows: Sequence[PictureRow], pair: Sequence[SharedAccess]) -> tuple[list[PictureRow], int]:
     """The rows in order of time, as many as there is room for: those between and around the two accesses."""
     ordered = sorted(rows, key=lambda row: row.phase)  # stable: in a phase as they came first
     if len(ordered) <= MOST_ROWS:
@@ -209,7 +211,7 @@ def write_page(path: Path, verdict: str, when: str, drawings: Sequence[Drawing],
     write_whole(path, page.render(verdict=verdict, when=when, drawings=drawings, lines=lines))
 
 
-def drawing(kernel: str, picture: Picture, text_at: Callable[[str, str], str]) -> Drawing:
+def drawing(kernel: str, picture: RacePicture, text_at: Callable[[str, str], str]) -> Drawing:
     """The places of all parts, in pixels; ``text_at(kernel, "file.cu:12")`` is the text of a line."""
     y, rows, barriers, missing = TOP, [], [], None
     for number, row in enumerate(picture.rows):
@@ -245,7 +247,7 @@ def drawing(kernel: str, picture: Picture, text_at: Callable[[str, str], str]) -
     }
 
 
-def _described(row: Row, picture: Picture) -> dict[str, Any]:
+def _described(row: PictureRow, picture: RacePicture) -> dict[str, Any]:
     cells = []
     for at in picture.columns:
         cell = row.cells.get(at)
@@ -261,12 +263,12 @@ def _described(row: Row, picture: Picture) -> dict[str, Any]:
     return {"line": row.line, "how": row.how, "cells": cells}
 
 
-def _title(cell: Cell, row: Row, at: int) -> str:
+def _title(cell: Cell, row: PictureRow, at: int) -> str:
     some = ", ".join(map(str, cell.threads[:12])) + (", …" if len(cell.threads) > 12 else "")
     return f"element {at}: {row.how} by thread {some}, {row.line}"
 
 
-def _x(picture: Picture, at: int) -> int:
+def _x(picture: RacePicture, at: int) -> int:
     return LEFT + CELL * (at - picture.columns.start)
 
 

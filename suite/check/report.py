@@ -1,4 +1,4 @@
-"""What a run of the lane says: one line a defect, however many launches show it, and a record of it all."""
+"""The report of a check: one line a defect, however many launches show it, and a record of it all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from peakgate.check.lane import BuildReport, Finding
+from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.common.text import counted, one_line
 from peakgate.judge.waivers import DefectKey, Waiver, set_apart
 from peakgate.verdict import ExitCode
@@ -19,11 +19,11 @@ SOME = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class RepeatedFinding:
     """The same complaint at the same line of a kernel: its first finding, and in how many launches it showed."""
 
     kernel: str
-    first: Finding
+    first: LaunchFinding
     launches: int
     line: str = ""
     """The text of the line, without indentation."""
@@ -50,10 +50,10 @@ class KernelReport:
     kernel: str
     problems: int
     launches: int
-    defects: tuple[Defect, ...]
+    defects: tuple[RepeatedFinding, ...]
     skipped: str | None
     broken: str | None
-    waived: tuple[tuple[Defect, Waiver], ...] = ()
+    waived: tuple[tuple[RepeatedFinding, Waiver], ...] = ()
     """The defects that the project accepts; they are not among ``defects``."""
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
@@ -140,12 +140,12 @@ def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: fl
     }
 
 
-def _described(defect: Defect) -> dict[str, Any]:
+def _described(defect: RepeatedFinding) -> dict[str, Any]:
     return {**asdict(defect.first), "launches": defect.launches, "sizes": defect.sizes}
 
 
 def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str]) -> KernelReport:
-    found: dict[tuple[str, str | None], list[Finding]] = {}
+    found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
     for build in builds:
         for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
             found.setdefault((finding.kind, finding.where), []).append(finding)
@@ -154,7 +154,7 @@ def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str
         problems=sum(build.problems for build in builds),
         launches=sum(build.launches for build in builds),
         defects=tuple(
-            Defect(
+            RepeatedFinding(
                 kernel,
                 findings[0],
                 len(findings),

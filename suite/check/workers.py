@@ -18,16 +18,16 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 _AT, _RETURNED, _RAISED = "at", "returned", "raised"
 """What a worker sends: where its task is, or how it ended, and the text, result or error."""
 
-Report = Callable[[str], None]
+TaskProgress = Callable[[str], None]
 """By which a task says what it is at, for the case that it does not come back."""
-Task = Callable[[Report], Result]
+Task = Callable[[TaskProgress], Answer]
 """Picklable, as is its result: a ``functools.partial`` of a module's function."""
 
 
@@ -40,7 +40,7 @@ class Died:
 
 
 @dataclass
-class _Worker(Generic[Result]):
+class _Worker(Generic[Answer]):
     """A process and what it is at: the number of its task, what that said last, when it must have ended."""
 
     process: BaseProcess
@@ -49,11 +49,11 @@ class _Worker(Generic[Result]):
     at: str = ""
     deadline: float = 0.0
 
-    def give(self, number: int, task: Task[Result], limit_s: float) -> None:
+    def give(self, number: int, task: Task[Answer], limit_s: float) -> None:
         self.number, self.at, self.deadline = number, "", time.monotonic() + limit_s
         self.connection.send(task)
 
-    def answer(self) -> Result | Died | None:
+    def answer(self) -> Answer | Died | None:
         """The result of the task; None while there is none yet."""
         try:
             message: tuple[str, Any] = self.connection.recv()
@@ -73,25 +73,25 @@ class _Worker(Generic[Result]):
         self.connection.close()
 
 
-def run(tasks: Sequence[Task[Result]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Result | Died]]:
+def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Answer | Died]]:
     """Run tasks in up to ``jobs`` processes; each task's number with its result, in the order in which they end.
 
     A task that takes longer than ``limit_s`` is ended and answered like one whose process died. What a task raises
     is raised here.
     """
     waiting = list(enumerate(tasks))[::-1]
-    idle: list[_Worker[Result]] = []
-    busy: dict[Connection, _Worker[Result]] = {}
+    idle: list[_Worker[Answer]] = []
+    busy: dict[Connection, _Worker[Answer]] = {}
     try:
         while waiting or busy:
             while waiting and len(busy) < jobs:
-                worker: _Worker[Result] = idle.pop() if idle else _start()
+                worker: _Worker[Answer] = idle.pop() if idle else _start()
                 worker.give(*waiting.pop(), limit_s)
                 busy[worker.connection] = worker
             until = min(worker.deadline for worker in busy.values())
             ready = wait(list(busy), max(0.0, until - time.monotonic()))
             for worker in list(busy.values()):
-                answer: Result | Died | None = None
+                answer: Answer | Died | None = None
                 if worker.connection in ready:
                     answer = worker.answer()
                 elif time.monotonic() >= worker.deadline:
@@ -109,7 +109,7 @@ def run(tasks: Sequence[Task[Result]], jobs: int, *, limit_s: float = 300) -> It
             worker.stop()
 
 
-def _start() -> _Worker[Result]:
+def _start() -> _Worker[Answer]:
     # Spawned, not forked: the parent may hold threads and locks.
     context = get_context("spawn")
     ours, theirs = context.Pipe()

@@ -1,1 +1,1 @@
-"""What every room uses: errors, files, TOML, progress."""
+"""What every room uses: errors, files, the reader of saved files, progress."""

@@ -1,8 +1,14 @@
-"""Errors a user can cause, each reported in one line."""
+"""Errors a user can cause, each reported in one line, and where in the user's Python they arose."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from peakgate.common.text import one_line
 from peakgate.verdict import ExitCode
@@ -28,3 +34,30 @@ def refused(error: PeakgateError) -> ExitCode:
     """Print a user's error as one line on stderr, whatever line breaks its message quotes, and return the exit code."""
     sys.stderr.write(one_line(" ".join(str(error).split())) + "\n")
     return error.exit_code
+
+
+def raised_at(error: BaseException, folder: Path | None) -> str:
+    """``file:line`` of the innermost frame of an error in a file of this folder, of a syntax error its own.
+
+    Empty where no frame is there.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno}" for frame in frames if Path(frame.filename).parent == folder]
+    return places[-1] if places else ""
+
+
+def defined_at(function: Callable[..., Any]) -> str:
+    """``file:line`` where a function of Python, or what it wraps, begins; empty for any other callable."""
+    function = inspect.unwrap(function)
+    while isinstance(function, partial):
+        function = inspect.unwrap(function.func)
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def described(error: BaseException) -> str:
+    """The type and the message of an error in one line."""
+    message = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"

@@ -1,4 +1,4 @@
-"""Write a file whole or not at all, and JSON so that its diffs can be read."""
+"""Write a file whole or not at all, JSON so that its diffs can be read; where all that can be made again is kept."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.verdict import ExitCode
+
+CACHE_VARIABLE = "PEAKGATE_CACHE"
+CUPY_VARIABLE = "CUPY_CACHE_DIR"
 
 _DEFAULT_MODE = 0o644
 
@@ -101,3 +104,16 @@ def _sync_folder(folder: Path) -> None:
 def _remove(scratch: Path | None) -> None:
     if scratch is not None:
         scratch.unlink(missing_ok=True)
+
+
+def cache_folder() -> Path:
+    """Cubins, what CuPy compiles, the emulator's builds.
+
+    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
+    """
+    return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
+
+
+def cupy_cache() -> Path:
+    """Where CuPy keeps what it compiles: in our folder, which CI keeps, unless ``$CUPY_CACHE_DIR`` names another."""
+    return Path(os.environ.get(CUPY_VARIABLE) or cache_folder() / "cupy")

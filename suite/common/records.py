@@ -18,26 +18,26 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, inspect
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 
-Record = TypeVar("Record")
+Decoded = TypeVar("Decoded")
 
 LONGEST_TEXT = 20_000
-LARGEST_BYTES = 64 * 2**20
+LARGEST_FILE_BYTES = 64 * 2**20
 GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
 
-LARGEST = 1.7976931348623157e308
+LARGEST_FLOAT = 1.7976931348623157e308
 
 Filled = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT, description=f"a text of at most {LONGEST_TEXT} letters")]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, description="a name")]
 Number = (
     Annotated[int, Meta(ge=0, le=2**63 - 1, description="a finite number from 0 up")]
-    | Annotated[float, Meta(ge=0, le=LARGEST, description="a finite number from 0 up")]
+    | Annotated[float, Meta(ge=0, le=LARGEST_FLOAT, description="a finite number from 0 up")]
 )
 Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from 0 up")]
-Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite number")]
+Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT, le=LARGEST_FLOAT, description="a finite number")]
 
 SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
 """Keys whose value says by which version a file is read: one of another version is reported before all else."""
@@ -60,7 +60,7 @@ class RecordError(PeakgateError):
         self.document, self.field = document, field
 
 
-def read(path: Path, kind: type[Record], remedy: str, *, absent: Record | None = None) -> Record:
+def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None = None) -> Decoded:
     """The record in a JSON or, by its suffix, TOML file, packed where it ends in ``.gz``.
 
     ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
@@ -85,15 +85,15 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
         return content
     unpacker = zlib.decompressobj(wbits=GZIP)
     try:
-        found = unpacker.decompress(content, LARGEST_BYTES)
+        found = unpacker.decompress(content, LARGEST_FILE_BYTES)
     except zlib.error as error:
         raise RecordError(f"{path}: not a gzip file ({error}); {remedy}") from None
     if not unpacker.eof or unpacker.unused_data:
-        raise RecordError(f"{path}: cut off, or more than {LARGEST_BYTES >> 20} MiB unpacked; {remedy}")
+        raise RecordError(f"{path}: cut off, or more than {LARGEST_FILE_BYTES >> 20} MiB unpacked; {remedy}")
     return found
 
 
-def decode(content: bytes, kind: type[Record], path: Path, remedy: str) -> Record:
+def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
     """As ``read``, of content that was read from ``path``, which errors name."""
     try:
         text = content.decode("utf-8" if path.suffix == ".toml" else "utf-8-sig")
@@ -102,7 +102,7 @@ def decode(content: bytes, kind: type[Record], path: Path, remedy: str) -> Recor
     if path.suffix == ".toml":
         return _converted(_toml(path, text, remedy), kind, path, remedy)
     try:
-        record: Record = _decoder(cast("Hashable", kind)).decode(text)
+        record: Decoded = _decoder(cast("Hashable", kind)).decode(text)
     except (ValueError, RecursionError):  # what it refuses, NaN in a field that no record has among it
         return _converted(_json(path, text, remedy), kind, path, remedy)
     return record
@@ -157,7 +157,7 @@ def _toml(path: Path, text: str, remedy: str) -> dict[str, Any]:
         raise RecordError(f"{path}: not TOML: {error}; {remedy}") from None
 
 
-def _converted(document: Any, kind: type[Record], path: Path, remedy: str) -> Record:
+def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
     try:
         return msgspec.convert(document, kind)
     except (ValueError, RecursionError) as error:
@@ -167,7 +167,7 @@ def _converted(document: Any, kind: type[Record], path: Path, remedy: str) -> Re
         raise RecordError(f"{where}: {field}{problem}; {remedy}", document, field) from None
 
 
-def _problem(document: Any, kind: type[Record], message: str) -> tuple[list[str | int], str]:
+def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str | int], str]:
     """The keys of the value that msgspec's ``message`` is about, and what is wrong with it."""
     at, known, label, keys = document, inspect.type_info(kind), "", list[str | int]()
     for name in SCHEMAS if isinstance(document, dict) else ():
@@ -193,7 +193,7 @@ def _problem(document: Any, kind: type[Record], message: str) -> tuple[list[str 
     return keys, f"{label} is {short(at)}, expected {expected}"
 
 
-def _culprit(document: Any, members: dict[str, Any], kind: type[Record], message: str) -> str:
+def _culprit(document: Any, members: dict[str, Any], kind: type[Decoded], message: str) -> str:
     """The key for which msgspec says ``[...]``: the one that gives the same message alone. The others are taken out."""
     whole = dict(members)
     for key, value in whole.items():

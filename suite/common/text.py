@@ -1,9 +1,11 @@
-"""Text from files and from other people's code, made safe to print."""
+"""Text for messages, and text from files and from other people's code made safe to print."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+from collections.abc import Collection
 
 COMMANDS = (
     "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
@@ -29,6 +31,12 @@ def counted(number: int, noun: str) -> str:
     """``1 case``, ``2 cases``, ``3 launches``."""
     plural = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """``, did you mean 'x'?`` where one of ``known`` is close to ``name``; else empty."""
+    close = difflib.get_close_matches(name, known, 1)
+    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def encodable(text: str) -> str:

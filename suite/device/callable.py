@@ -6,18 +6,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 from peakgate.case import Case
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
+from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, Unmeasurable
 from peakgate.device.stream import SampleStream, Trial
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
-
-if TYPE_CHECKING:
-    from peakgate.device.gpu import GpuDevice
 
 TRIAL_LIMIT_NS = 200_000_000
 """So long a trial blocks the GPU for calls that wait for the host."""

@@ -175,7 +175,7 @@ class CpuLaunchable:
         except emulator.KernelDefect as defect:
             raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
 
-    def _given(self, position: int) -> emulator.Given:
+    def _given(self, position: int) -> emulator.GivenArgument:
         argument, value = self.case.arguments[position], self._values[position]
         return emulator.TexelArray(value, argument) if isinstance(argument, TexelBuffer) else value
 

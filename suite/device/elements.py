@@ -14,13 +14,18 @@ from typing import Any
 import cupy
 import numpy as np
 from peakgate.case import Array
-from peakgate.judge.correctness import Bound, Largest
+from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.data import kept_bits, seed_offset
 
-SOURCE = Path(__file__).with_name("elements.cu")
+ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
 FILLED = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned int"}
-COMPARED = FILLED | {"int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short"}
+COMPARED_TYPES = FILLED | {
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+}
 """Types in C++ by their name in NumPy. Each value of those compared is a double too."""
 
 _THREADS, _MOST_BLOCKS = 256, 2048
@@ -39,7 +44,7 @@ def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
     return values
 
 
-def compared(found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Largest | None:
+def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
     """The largest differences of an output, for ``judge.correctness.compare``.
 
     None where the types are others than COMPARED, the type saturates, or the arrays are in no order that the kernel
@@ -48,11 +53,11 @@ def compared(found: Array, wanted: Array, bound: Bound, magnitude: Array | None)
     found, wanted = _readable(found), _readable(wanted)
     types = found.dtype.name, wanted.dtype.name
     order = _rows(wanted)
-    if not set(types) <= COMPARED.keys() or order is None or not found.flags.c_contiguous or not found.size:
+    if not set(types) <= COMPARED_TYPES.keys() or order is None or not found.flags.c_contiguous or not found.size:
         return None
     if bound.saturates:
         return None
-    compare = _function("compare", (("FOUND", COMPARED[types[0]]), ("WANTED", COMPARED[types[1]])))
+    compare = _function("compare", (("FOUND", COMPARED_TYPES[types[0]]), ("WANTED", COMPARED_TYPES[types[1]])))
     report = cupy.zeros(4, np.uint64)
     rows, columns, row_stride, column_stride = order
     sizes = np.uint64(rows), np.uint64(columns), np.int64(row_stride), np.int64(column_stride)
@@ -89,4 +94,4 @@ def _grid(count: int) -> Sequence[int]:
 @cache
 def _function(name: str, macros: tuple[tuple[str, Any], ...]) -> Any:
     options = tuple(f"-D{macro}={value}" for macro, value in macros)
-    return cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options).get_function(name)
+    return cupy.RawModule(code=ELEMENTS_SOURCE.read_text(encoding="utf-8"), options=options).get_function(name)

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Reference
-from peakgate.common.errors import PeakgateError
-from peakgate.common.places import defined_at, described, raised_at
+from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.text import counted
 from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
 from peakgate.edges import RefusedSize
-from peakgate.judge.correctness import Expected, unit_of_sums
+from peakgate.judge.correctness import ExpectedOutputs, unit_of_sums
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
 from peakgate.measure.data import saved_array
 
@@ -29,7 +28,7 @@ class ReferenceFault(KernelFault):
     """A reference kernel that did not end well; its cause is that kernel's own fault."""
 
 
-def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> Expected:
+def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> ExpectedOutputs:
     """The OUT and INOUT buffers as they must be after a run, and the magnitudes that their bounds need.
 
     A reference function gets its inputs in float64 (complex128), where the case allows rounding; where it asks for
@@ -44,7 +43,7 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
         return _of_function(xp, case, _values(xp, launchable.inputs, case.inputs), case.reference)
     if isinstance(case.reference, tuple):
         saved = [xp.asarray(array) for array in _saved(case, case.reference)]
-        return Expected(saved, _of_rows(xp, saved))
+        return ExpectedOutputs(saved, _of_rows(xp, saved))
     other = prepare(case.reference)
     other.poison = OTHER_POISON if case.exact else POISON
     try:
@@ -52,7 +51,7 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     except KernelFault as fault:
         raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
     outputs = computed(xp, other)
-    return Expected(outputs, _of_rows(xp, outputs))
+    return ExpectedOutputs(outputs, _of_rows(xp, outputs))
 
 
 def computed(xp: Any, launchable: Launchable) -> list[Array]:
@@ -69,7 +68,7 @@ def exact_inputs(inputs: Sequence[Array]) -> list[Array]:
     return [array.astype(_WIDE[array.dtype.kind]) if array.dtype.kind in _WIDE else array for array in inputs]
 
 
-def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Reference) -> Expected:
+def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Reference) -> ExpectedOutputs:
     def evaluated(given: Sequence[Array], function: Callable[..., Any] = reference) -> Any:
         try:
             return function(xp, given)
@@ -79,7 +78,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
             raise PeakgateError(_failing(case, given, error)) from error
 
     if case.exact:
-        return Expected(_fitting(case, evaluated(inputs)))
+        return ExpectedOutputs(_fitting(case, evaluated(inputs)))
     try:
         values = _fitting(case, evaluated(exact_inputs(inputs)))
     except MemoryError:  # in float64 they take up to four times the room
@@ -93,7 +92,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
         return estimated(xp, partial(reference, xp), exact_inputs(inputs), values, rounded)
 
-    return Expected(values, magnitudes)
+    return ExpectedOutputs(values, magnitudes)
 
 
 def _of_rows(xp: Any, values: Sequence[Array]) -> Callable[[], Sequence[Array | None]]:

@@ -15,14 +15,13 @@ import numpy as np
 from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
 from peakgate.case import Array, Buffer, Case, Scale, Stage
-from peakgate.device import ahead, driver, elements, facts, references
+from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Preflight, disturbance, load, own_processes
+from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
-from peakgate.judge.correctness import Bound, Largest
-from peakgate.measure.data import input_array
-from peakgate.measure.placement import random_offsets
+from peakgate.judge.correctness import ErrorBound, Largest
+from peakgate.measure.data import input_array, random_offsets
 from peakgate.measure.sampling import SamplingPlan
 
 _MEMORY_SHARE = 0.7
@@ -63,7 +62,7 @@ class GpuDevice(Device):
 
     def __init__(self, index: int, *, guarded: bool = True, later: bool = False) -> None:
         self.guarded = guarded
-        self._before: ahead.Before | None = None
+        self._before: warmup.Before | None = None
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
@@ -83,7 +82,7 @@ class GpuDevice(Device):
 
     def open(self) -> None:
         """Make the CUDA context; before, nothing is on the GPU."""
-        self._before = ahead.before(self.facts.index)
+        self._before = warmup.before(self.facts.index)
         cupy.cuda.Device(self.facts.index).use()
         cupy.cuda.runtime.free(0)
 
@@ -179,9 +178,9 @@ class GpuDevice(Device):
         return cubin(case.stage, case.defines, self.capability)
 
     def disturbance(self) -> str | None:
-        return disturbance(load(self.facts.index), self._own)
+        return disturbance(nvml.load(self.facts.index), self._own)
 
-    def compared(self, found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Largest | None:
+    def compared(self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
         return elements.compared(found, wanted, bound, magnitude)
 
     def memory_bytes(self) -> tuple[int, int] | None:
@@ -237,7 +236,7 @@ class GpuDevice(Device):
         references.end()
         stream = self.sample_stream(SamplingPlan().batch)
         assert self._before is not None
-        self._own = own_processes(self._before.load, load(self.facts.index), os.getpid())
+        self._own = own_processes(self._before.load, nvml.load(self.facts.index), os.getpid())
         for _ in range(400):
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
-from peakgate.judge.correctness import Bound, Largest
+from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
@@ -121,7 +121,7 @@ class Device(ABC):
         return None
 
     def compared(  # noqa: B027
-        self, found: Array, wanted: Array, bound: Bound, magnitude: Array | None
+        self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None
     ) -> Largest | None:
         """The largest differences of an output, in float64; None where this device has no quicker way than ``xp``."""
 

@@ -12,8 +12,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.device import driver
-from peakgate.device.preflight import IDLE, SLOWDOWNS, Preflight, ask, concerns, state
+from peakgate.device import driver, nvml
+from peakgate.device.preflight import IDLE, SLOWDOWNS, Preflight, concerns
 
 SOFT = ("power limit",)
 """Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
@@ -29,40 +29,30 @@ def gpus() -> list[dict[str, Any]]:
 
 
 def _of(uuid: str) -> dict[str, Any]:
-    import pynvml  # noqa: PLC0415  (a machine without a GPU need not have it)
-
-    pynvml.nvmlInit()
-    handle = ask(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    handle = nvml.handle_of(uuid)
     if handle is None:
         return {"unfit": ["NVML does not know this uuid: a MIG slice, or a GPU that fell off the bus"]}
-    remapped = ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
-    aggregate = pynvml.NVML_AGGREGATE_ECC
-    corrected, uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
-    power, limit = (
-        ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle)),
-        ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)),
-    )
-    seen = state(handle)
+    seen, known, worn = nvml.state(handle), nvml.properties(handle), nvml.health(handle)
+    rows = worn.remapped_rows
     facts = {
-        "serial": ask(lambda: pynvml.nvmlDeviceGetSerial(handle)),
-        "pci_bus_id": ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
-        "driver": ask(pynvml.nvmlSystemGetDriverVersion),
-        "vbios": ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
-        "ecc": None if ecc is None else bool(ecc[0]),
-        "ecc_corrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, corrected, aggregate)),
-        "ecc_uncorrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, aggregate)),
-        "remapped_rows_corrected": None if remapped is None else remapped[0],
-        "remapped_rows_uncorrected": None if remapped is None else remapped[1],
-        "remapping_pending": None if remapped is None else bool(remapped[2]),
-        "remapping_failed": None if remapped is None else bool(remapped[3]),
-        "pcie_generation": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
-        "pcie_generation_max": ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
-        "pcie_lanes": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
-        "pcie_lanes_max": ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        "serial": worn.serial,
+        "pci_bus_id": worn.pci_bus_id,
+        "driver": known.driver,
+        "vbios": known.vbios,
+        "ecc": known.ecc,
+        "ecc_corrected": worn.ecc_corrected,
+        "ecc_uncorrected": worn.ecc_uncorrected,
+        "remapped_rows_corrected": None if rows is None else rows[0],
+        "remapped_rows_uncorrected": None if rows is None else rows[1],
+        "remapping_pending": None if rows is None else bool(rows[2]),
+        "remapping_failed": None if rows is None else bool(rows[3]),
+        "pcie_generation": worn.pcie_generation,
+        "pcie_generation_max": known.pcie_generation_max,
+        "pcie_lanes": worn.pcie_lanes,
+        "pcie_lanes_max": known.pcie_lanes_max,
         "temperature_c": seen.temperature_c,
-        "power_w": None if power is None else power / 1e3,
-        "power_limit_w": None if limit is None else limit / 1e3,
+        "power_w": worn.power_w,
+        "power_limit_w": known.power_limit_w,
     }
     return {name: _text(value) for name, value in facts.items()} | {
         "unfit": unfit(seen, facts),

@@ -4,30 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import cupy
 import numpy as np
-from peakgate.build.cubin import Resources
+from peakgate.build.cubin import Cubin, Resources
 from peakgate.case import Array, Buffer, Case, Role, value_of
 from peakgate.device import operations
+from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import POISON, DeviceLost, KernelFault
+from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 from peakgate.texels import TexelBuffer
 
-if TYPE_CHECKING:
-    from peakgate.device.gpu import GpuDevice
-
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""
-
-Launch = Callable[[], None]
 
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""
 
 _FILL = 0xA5
+
+
+class LaunchDevice(Protocol):
+    """What a case needs of the GPU that it is launched on (``device.gpu.GpuDevice``)."""
+
+    guarded: bool
+    lost: str | None
+    facts: NvmlFacts
+
+    def build(self, case: Case) -> Cubin: ...
+
+    def functions(self, built: Cubin, case: Case) -> list[Any]: ...
+
+    def input(self, buffer: Buffer, seed: int) -> Array: ...
+
+    def constants(self, case: Case) -> list[Array]: ...
+
+    def places(self, buffers: Sequence[Buffer]) -> list[Array] | None: ...
+
+    def sample_stream(self, batch: int) -> SampleStream: ...
+
+    def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +82,7 @@ def _guarded_array(position: int, buffer: Buffer) -> GuardedArray:
 class GpuLaunchable:
     """One case on the GPU: its function loaded, its arguments in device memory."""
 
-    def __init__(self, device: GpuDevice, case: Case, seed: int = 0) -> None:
+    def __init__(self, device: LaunchDevice, case: Case, seed: int = 0) -> None:
         self.case = case
         self._seed = seed
         self._device = device
@@ -113,7 +132,7 @@ class GpuLaunchable:
         self._guarded.append(_guarded_array(position, buffer))
         return self._guarded[-1].array
 
-    def _bind(self, arrays: Mapping[int, Array]) -> Launch:
+    def _bind(self, arrays: Mapping[int, Array]) -> Callable[[], None]:
         """A launch on these arrays, by argument position."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
@@ -207,7 +226,7 @@ class GpuLaunchable:
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
-    def _moved(self) -> Launch | None:
+    def _moved(self) -> Callable[[], None] | None:
         """The same launch on the same data elsewhere in memory; None where it stays where it is.
 
         Textures and surfaces stay.

@@ -1,15 +1,10 @@
-"""Is the GPU fit to be measured? Its state by NVML, without a CUDA context, and what of that is a concern."""
+"""Is the GPU fit to be measured? What of its state (``nvml.state``) is a concern. Pure."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 from peakgate.common.text import counted
-from peakgate.device import driver
 
 HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
@@ -105,53 +100,3 @@ def concerns(seen: Preflight) -> list[str]:
     if seen.mig:
         found.append("MIG is on: this run sees a slice of the GPU, the peaks are those of the whole")
     return found
-
-
-def ask(question: Callable[[], Any]) -> Any:
-    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
-    import pynvml  # noqa: PLC0415  (a machine without a GPU need not have it)
-
-    try:
-        return question()
-    except pynvml.NVMLError:
-        return None
-
-
-@cache
-def handle(index: int) -> Any:
-    """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
-    import pynvml  # noqa: PLC0415  (as above)
-
-    pynvml.nvmlInit()
-    return pynvml.nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
-
-
-def load(index: int) -> Load:
-    """Who computes on the GPU with this CUDA index and what slows its clocks, now; two cheap questions to NVML."""
-    import pynvml  # noqa: PLC0415  (as above)
-
-    nvml = handle(index)
-    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(nvml)) or []
-    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(nvml))
-    return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
-
-
-def state(handle: Any) -> Preflight:
-    """The state of a GPU now, by NVML's handle; reads, changes nothing."""
-    import pynvml  # noqa: PLC0415  (as above)
-
-    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    default = ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
-    uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
-    return Preflight(
-        other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
-        throttle_reasons=() if bits is None else reasons(bits),
-        power_limit_w=None if limit is None else limit / 1e3,
-        default_power_limit_w=None if default is None else default / 1e3,
-        temperature_c=ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-        uncorrected_ecc_errors=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile)),
-        mig=None if mig is None else bool(mig[0]),
-    )

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 from peakgate import dtypes
 from peakgate.case import Buffer, Case, Role, Scale
-from peakgate.common.cache import cupy_cache
-from peakgate.common.files import write_whole
+from peakgate.common.files import cupy_cache, write_whole
 from peakgate.common.processes import end_group, end_with_parent
 from peakgate.project import catalogue
 

@@ -1,9 +1,9 @@
 """Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
 
-from peakgate.emulator.arguments import Given, TexelArray
+from peakgate.emulator.arguments import GivenArgument, TexelArray
 from peakgate.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
 from peakgate.emulator.compiler import Compiler, KernelBuildError, available_compilers, find_compiler
-from peakgate.emulator.defects import Defect, DefectKind, KernelDefect
+from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect
 from peakgate.emulator.launch import ACCESS_BUDGET, MAX_COOPERATIVE_THREADS, EmulatedKernel, load
 from peakgate.emulator.trace import SharedAccess, Trace
 
@@ -13,10 +13,10 @@ __all__ = [
     "MAX_COOPERATIVE_THREADS",
     "BuildOptions",
     "Compiler",
-    "Defect",
     "DefectKind",
     "EmulatedKernel",
-    "Given",
+    "EmulatorDefect",
+    "GivenArgument",
     "KernelBuildError",
     "KernelDefect",
     "SharedAccess",

@@ -11,7 +11,7 @@ import numpy as np
 from peakgate import dtypes, texels
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
-from peakgate.emulator.structures import Buffer, Parameter, Texture
+from peakgate.emulator.structures import BufferStructure, Parameter, TextureStructure
 
 MAX_ARGUMENTS = 64
 
@@ -24,7 +24,7 @@ class TexelArray:
     described: texels.TexelBuffer
 
 
-Given = np.ndarray[Any, Any] | np.generic | bytes | TexelArray
+GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray
 """An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes; for a
 texture or surface object an array and how it is seen."""
 
@@ -39,18 +39,18 @@ class Arguments:
     An array given twice is one buffer. Raises PeakgateError if the arguments do not fit the parameters.
     """
 
-    def __init__(self, kernel: str, parameters: Sequence[Parameter], given: Sequence[Given]) -> None:
+    def __init__(self, kernel: str, parameters: Sequence[Parameter], given: Sequence[GivenArgument]) -> None:
         if len(given) != len(parameters):
             raise PeakgateError(f"{kernel}: {counted(len(given), 'argument')} given, expected {len(parameters)}")
         if len(given) > MAX_ARGUMENTS:
             raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}")
-        self.buffers = (Buffer * (len(given) + 1))()
+        self.buffers = (BufferStructure * (len(given) + 1))()
         self.buffer_count = 0
         self.pointers = (ctypes.c_void_p * (len(given) + 1))()
-        self.textures = (Texture * (len(given) + 1))()
+        self.textures = (TextureStructure * (len(given) + 1))()
         self.texture_count = 0
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
-        self._by_place: dict[int, Buffer] = {}
+        self._by_place: dict[int, BufferStructure] = {}
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
             if isinstance(value, TexelArray):
@@ -103,7 +103,7 @@ class Arguments:
         self.texture_count += 1
         return self._scalar(where, np.uint64(described_at), parameter)
 
-    def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> Buffer:
+    def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
         """The buffer of an array; the same one where it was given before."""
         if not value.flags.c_contiguous:
             raise PeakgateError(f"{where}: array of strides {value.strides} given, expected a C-contiguous one")
@@ -139,7 +139,7 @@ class Arguments:
         return ctypes.addressof(stored)
 
 
-def _describe(texture: Texture, given: TexelArray, buffer: Buffer) -> int:
+def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStructure) -> int:
     """Describe the object whose texels are in ``buffer``; its address, which is the kernel's argument."""
     how, extent, dtype = given.described.seen_as, given.described.texels, given.array.dtype
     texture.buffer = ctypes.pointer(buffer)

@@ -15,8 +15,8 @@ from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.sources import device_only, read_sources
-from peakgate.common.cache import CACHE_VARIABLE, cache_folder
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import CACHE_VARIABLE, cache_folder
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,
@@ -33,13 +33,13 @@ from peakgate.emulator.compiler import (
 from peakgate.emulator.ptx import translated
 from peakgate.emulator.symbols import symbols_of
 
-HERE = Path(__file__).parent
-HEADERS = (*sorted(path.name for path in HERE.glob("cuda_*.h")), "runtime_api.h")
+RUNTIME_FOLDER = Path(__file__).parent
+RUNTIME_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
 _TEXTURES = re.compile(
     r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
 )
 """What only ``cuda_textures.h`` declares: few kernels need it, and it would cost each a hundredth of a second."""
-RUNTIME_SOURCES = tuple(sorted(path.name for path in HERE.glob("*.cpp")))
+RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
 DEFAULT_CAPABILITY = (9, 0)
@@ -111,7 +111,7 @@ def build_kernel(
             flags,
             macros,
             runtime.name,
-            _own_digest((*HEADERS, "ptx.py", "ptx_instructions.py")),
+            _own_digest((*RUNTIME_HEADERS, "ptx.py", "ptx_instructions.py")),
             stand_ins.name,
             texts,
         )
@@ -122,13 +122,13 @@ def build_kernel(
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
         compiled = device_only(files, cache_folder() / "sources", translated)
-        included = [HERE / "cuda_cpu.h", stand_ins / headers.PRELUDE]
+        included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         if any(_TEXTURES.search(file.text) for file in files):
-            included.append(HERE / "cuda_textures.h")
+            included.append(RUNTIME_FOLDER / "cuda_textures.h")
         wrapper.write_text(_wrapper(compiled, included, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
         # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
-        searched = [f"-I{folder}" for folder in (*folders, stand_ins, HERE)]
+        searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
         searched += [] if compiled == source else [f"-iquote{source.parent}"]
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
@@ -181,7 +181,7 @@ def build_runtime(compiler: Compiler) -> Path:
     with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
         objects = [Path(scratch, f"{name}.o") for name in RUNTIME_SOURCES]
         for name, built in zip(RUNTIME_SOURCES, objects, strict=True):
-            must_run((*compiler.command, *flags, "-c", HERE / name, "-o", built))
+            must_run((*compiler.command, *flags, "-c", RUNTIME_FOLDER / name, "-o", built))
         link(objects, library, scratch, compiler)
     return library
 
@@ -269,7 +269,7 @@ def _dynamic_shared(names: Sequence[str]) -> str:
         for name in names
     )
     return (
-        f'#include "{HERE / "runtime_api.h"}"\n'
+        f'#include "{RUNTIME_FOLDER / "runtime_api.h"}"\n'
         'extern "C" {\n'
         "alignas(1024) thread_local char peakgate_dynamic[PEAKGATE_MAX_DYNAMIC_SHARED];\n"
         f"{aliases}}}\n"
@@ -279,7 +279,7 @@ def _dynamic_shared(names: Sequence[str]) -> str:
 
 @lru_cache
 def _own_digest(names: tuple[str, ...]) -> str:
-    return _digest([(HERE / name).read_text(encoding="utf-8") for name in names])
+    return _digest([(RUNTIME_FOLDER / name).read_text(encoding="utf-8") for name in names])
 
 
 def _digest(parts: object) -> str:

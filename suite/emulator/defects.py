@@ -41,7 +41,7 @@ _READ_LAST, _WRITE_LAST = "read after write", "write after read"
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class EmulatorDefect:
     """One defect, at its first occurrence.
 
     ``location`` and ``other_location`` are ``file.cu:12``, None where unknown (an output that nobody wrote has no
@@ -95,7 +95,7 @@ class Defect:
         return f"a barrier is missing between {self.other_location} and {self.location}"
 
 
-def in_reading_order(found: Sequence[Defect]) -> tuple[Defect, ...]:
+def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, ...]:
     """The defects of one launch: of two lines that race both ways the read after write first, early reads last.
 
     A missing barrier shows as a race and an early read; the race says where the other side is.
@@ -105,7 +105,7 @@ def in_reading_order(found: Sequence[Defect]) -> tuple[Defect, ...]:
     both = after_write & after_read
     marked = [replace(each, both_ways=each.written_and_read in both) for each in found]
 
-    def place(defect: Defect) -> int:
+    def place(defect: EmulatorDefect) -> int:
         if defect.kind is DefectKind.UNINITIALISED_SHARED:
             return 2
         return int(defect.both_ways and defect.message.startswith(_WRITE_LAST))
@@ -119,7 +119,7 @@ class KernelDefect(Exception):
     ``defects`` has all that was seen, ``kind`` is that of the first.
     """
 
-    def __init__(self, defects: tuple[Defect, ...]) -> None:
+    def __init__(self, defects: tuple[EmulatorDefect, ...]) -> None:
         first = defects[0]
         more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
         super().__init__(f"{first}{more}")

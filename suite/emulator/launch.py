@@ -10,11 +10,11 @@ from typing import Any, Unpack
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.emulator.arguments import Arguments, Given
+from peakgate.emulator.arguments import Arguments, GivenArgument
 from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
-from peakgate.emulator.defects import Defect, DefectKind, KernelDefect, Triple, in_reading_order
-from peakgate.emulator.structures import Launch, Parameter, Report
+from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Triple, in_reading_order
+from peakgate.emulator.structures import LaunchStructure, Parameter, ReportStructure
 from peakgate.emulator.symbols import lines_of, symbols_of
 from peakgate.emulator.trace import Trace
 
@@ -75,7 +75,7 @@ class EmulatedKernel:
         self,
         grid: Triple,
         block: Triple,
-        arguments: Sequence[Given],
+        arguments: Sequence[GivenArgument],
         *,
         shared_bytes: int = 0,
         schedule: int = 0,
@@ -111,7 +111,7 @@ class EmulatedKernel:
         bound.report_nonfinite(nonfinite or {})
         for name, values in (constants or {}).items():
             self._set(name, values)
-        request = Launch(
+        request = LaunchStructure(
             grid=grid,
             block=block,
             call=_address(self._image.peakgate_call),
@@ -173,8 +173,8 @@ class EmulatedKernel:
                 f"{self.name}: {shared_bytes} bytes of dynamic shared memory given, expected 0 to {MAX_SHARED_BYTES}"
             )
 
-    def _reports(self) -> tuple[Defect, ...]:
-        first = ctypes.POINTER(Report)()
+    def _reports(self) -> tuple[EmulatorDefect, ...]:
+        first = ctypes.POINTER(ReportStructure)()
         count = self._image.peakgate_reports(ctypes.byref(first))
         reports = first[:count]
         lines = lines_of(
@@ -184,7 +184,7 @@ class EmulatedKernel:
             if report.kind == NOT_EMULATED:
                 raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{NEEDS_TWIN}")
         defects = [
-            Defect(
+            EmulatorDefect(
                 kind=DefectKind(report.kind),
                 message=report.message.decode(errors="replace"),
                 location=lines.get(report.address),
@@ -199,12 +199,12 @@ class EmulatedKernel:
         return in_reading_order(defects)
 
 
-def _unwritten(place: int, size: int, count: int, first: int) -> Defect:
+def _unwritten(place: int, size: int, count: int, first: int) -> EmulatorDefect:
     message = f"no thread wrote to argument {place}, which is an output"
     if count < size:
         message += f": {count} of its {size} bytes, byte {first} first"
     nobody = (0, 0, 0)
-    return Defect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, 1)
+    return EmulatorDefect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, 1)
 
 
 def _address(function: Any) -> int | None:

@@ -28,7 +28,7 @@ class Parameter(ctypes.Structure):
     )
 
 
-class Report(ctypes.Structure):
+class ReportStructure(ctypes.Structure):
     """``Report`` of runtime.h."""
 
     _fields_ = (
@@ -44,7 +44,7 @@ class Report(ctypes.Structure):
     )
 
 
-class Buffer(ctypes.Structure):
+class BufferStructure(ctypes.Structure):
     """``Buffer`` of runtime.h."""
 
     _fields_ = (
@@ -61,11 +61,11 @@ class Buffer(ctypes.Structure):
     )
 
 
-class Texture(ctypes.Structure):
+class TextureStructure(ctypes.Structure):
     """``Texture`` of runtime.h."""
 
     _fields_ = (
-        ("buffer", ctypes.POINTER(Buffer)),
+        ("buffer", ctypes.POINTER(BufferStructure)),
         ("dimensions", ctypes.c_int32),
         ("size", ctypes.c_int32 * 3),
         ("layers", ctypes.c_int32),
@@ -80,7 +80,7 @@ class Texture(ctypes.Structure):
     )
 
 
-class Launch(ctypes.Structure):
+class LaunchStructure(ctypes.Structure):
     """``Launch`` of runtime.h."""
 
     _fields_ = (

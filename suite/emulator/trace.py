@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from peakgate.emulator.defects import Triple
-from peakgate.emulator.structures import Launch
+from peakgate.emulator.structures import LaunchStructure
 from peakgate.emulator.symbols import lines_of, symbols_of
 
 _ROOM = 1 << 20
@@ -49,7 +49,7 @@ class Trace:
         self._count = ctypes.c_uint64()
         self._library = Path()
 
-    def begin(self, request: Launch, library: Path) -> None:
+    def begin(self, request: LaunchStructure, library: Path) -> None:
         """Have a launch write to this trace, which forgets an earlier one."""
         self._count.value, self._library = 0, library
         self.threads = tuple(request.block)

@@ -18,7 +18,6 @@ import numpy as np
 from peakgate import dtypes
 from peakgate.case import Array, Case
 from peakgate.common.text import counted
-from peakgate.judge.clusters import where_wrong
 
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
@@ -30,13 +29,15 @@ _FLUSHED = ("float32", "float64", "complex64", "complex128", "bfloat16")
 _SATURATING = ("float8_e4m3fn", "float8_e5m2")
 """Types whose conversions give the largest finite value for a larger number, as CUDA's do by default."""
 
+_AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
+
 
 Magnitude = Callable[[], Array | None]
 """How large what was summed into each element is, broadcastable to the output; None where |ref| says all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedOutputs:
     """The OUT and INOUT buffers of a case as they must be, in argument order.
 
     ``magnitudes`` gives the magnitude of each; it is asked only where an element is off by more than |ref| allows.
@@ -51,7 +52,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ErrorBound:
     """How far an element may be off: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
 
     All zero asks for equal values. ``largest`` is the largest finite value of the output's type: a larger reference is
@@ -100,15 +101,15 @@ class Check:
         return self.mismatch is None
 
 
-Compared = Callable[[Array, Array, Bound, Array | None], Largest | None]
+Compared = Callable[[Array, Array, ErrorBound, Array | None], Largest | None]
 """A device's own way to the largest differences; None where it has none for these arrays."""
 
 
-def no_quick_way(_found: Array, _wanted: Array, _bound: Bound, _magnitude: Array | None) -> None:
+def no_quick_way(_found: Array, _wanted: Array, _bound: ErrorBound, _magnitude: Array | None) -> None:
     """What a device without a comparison of its own has."""
 
 
-def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> Bound:
+def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> ErrorBound:
     """The bound of an output of type ``found`` against a reference of type ``wanted``, both as NumPy names them.
 
     With ``atol`` or ``rtol`` it is ``atol + rtol * |ref|`` as in numpy.isclose. A reference that is no more precise
@@ -116,16 +117,16 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
     rounding: their bound is ``tolerance * max|ref|``, which ``check`` fills in.
     """
     if atol or rtol is not None:
-        return Bound(absolute=atol, relative=rtol or 0.0)
+        return ErrorBound(absolute=atol, relative=rtol or 0.0)
     limits = dtypes.limits(found)
     unit = limits.unit_roundoff
     if tolerance == 0 or unit == 0:
-        return Bound(tolerance=tolerance)
+        return ErrorBound(tolerance=tolerance)
     own = dtypes.limits(wanted).unit_roundoff
     doubled = 2.0 if own >= unit else 1.0
     # Of float32 and float64 a GPU may flush subnormal numbers to zero, of shorter types it keeps them.
     smallest = limits.smallest_normal if found in _FLUSHED else limits.smallest_step
-    return Bound(
+    return ErrorBound(
         doubled * smallest,
         unit + own,
         doubled * tolerance,
@@ -141,7 +142,7 @@ def unit_of_sums(dtype: str) -> float:
 
 
 def check(
-    xp: Any, case: Case, outputs: Sequence[Array], expected: Expected, compared: Compared = no_quick_way
+    xp: Any, case: Case, outputs: Sequence[Array], expected: ExpectedOutputs, compared: Compared = no_quick_way
 ) -> Check:
     """Compare every output with its reference, each by the tolerance of its own type.
 
@@ -171,7 +172,7 @@ def compare(
     xp: Any,
     found: Array,
     wanted: Array,
-    bound: Bound,
+    bound: ErrorBound,
     *,
     magnitude: Magnitude = lambda: None,
     compared: Compared = no_quick_way,
@@ -197,7 +198,7 @@ def compare(
     return _element_by_element(xp, found, wanted, bound, weight)
 
 
-def _element_by_element(xp: Any, found: Array, wanted: Array, bound: Bound, magnitude: Array | None) -> Check:
+def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Check:
     if found.dtype.kind == "c" or wanted.dtype.kind == "c":
         complex_type = f"complex{max(64, 8 * found.dtype.itemsize) if found.dtype.kind == 'c' else 128}"
         found, wanted = _as_parts(xp.asarray(found, complex_type)), _as_parts(xp.asarray(wanted, "complex128"))
@@ -226,7 +227,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: Bound, magn
     error = difference / (reference or 1.0) if math.isfinite(reference) else math.inf
     if not wrong:
         return Check(0.0 if bound.exact else error, min(ratio, 1.0), None)
-    said = _describe(found, wanted, worst, wrong, where_wrong(flags, wrong))
+    said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong))
     if bound.exact:
         return Check(math.inf, math.inf, said)
     size = abs(float(wanted[worst]))
@@ -243,7 +244,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: Bound, magn
 
 
 def _rows_compared(
-    xp: Any, found: Array, wanted: Array, bound: Bound, magnitude: Array | None
+    xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None
 ) -> tuple[Array, Array, Array, Array]:
     """Which elements are wrong, ``|out - ref| / bound`` with infinity for those, ``|ref|`` and ``|out - ref|``."""
     with np.errstate(all="ignore"):
@@ -288,3 +289,35 @@ def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, w
     at = ", ".join(map(str, index))
     one = f" [{at}] is {float(found[index]):.9g}, expected {float(wanted[index]):.9g}"
     return one if wrong == 1 else f": {wrong} of {found.size} elements are wrong, {where}; the worst{one}"
+
+
+def _where_wrong(flags: Sequence[np.ndarray[Any, Any]], wrong: int) -> str:
+    """The place of ``wrong`` elements in words, by the indices that occur along each axis: ``flags[axis][index]``.
+
+    "every element of row 7", "in the last 3 columns", "in rows 32 to 63 and columns 0 to 31".
+    """
+    names = _AXES.get(len(flags)) or tuple(f"index along axis {axis}" for axis in range(len(flags)))
+    places = [_along(name, each) for name, each in zip(names, flags, strict=True)]
+    described = " and ".join(place for place in places if place)
+    full = wrong == math.prod(int(each.sum()) for each in flags)
+    if not described:
+        return "all of them" if full else "spread over the whole output"
+    return f"all of {described}" if full else f"in {described}"
+
+
+def _along(name: str, flags: np.ndarray[Any, Any]) -> str:
+    """The indices along one axis; empty where they are spread over all of it."""
+    at, length = np.flatnonzero(flags), flags.size
+    first, last, count = int(at[0]), int(at[-1]), at.size
+    if count == 1:
+        return "" if length == 1 else f"{name} {first}"
+    steps = np.unique(np.diff(at))
+    if count == length or (steps.size > 1 and 4 * count > length):
+        return ""
+    if steps.size > 1:
+        return f"{count} {name}s between {first} and {last}"
+    if steps[0] > 1:
+        return f"every {steps[0]}th {name} from {first} to {last}"
+    if first == 0:
+        return f"the first {count} {name}s"
+    return f"the last {count} {name}s" if last == length - 1 else f"{name}s {first} to {last}"

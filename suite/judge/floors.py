@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
-from peakgate.common.toml import nearest
+from peakgate.common.text import counted, nearest
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-SCHEMA = 1
+FLOORS_SCHEMA = 1
 _FLOOR = "a fraction of peak above 0 and up to 1, behind the whole case id in quotation marks"
 Floor = Annotated[float, Meta(gt=0, le=1, description=_FLOOR)]
 IMPORTED = re.compile(r"\.(?:nvbench|google-benchmark)(?:-|$)")
@@ -132,7 +131,7 @@ def _new_document(gpu: str) -> TOMLDocument:
 
     document = tomlkit.document()
     document.add(tomlkit.comment("Least fraction of peak each case may reach. People own this file, tools propose."))
-    document.add("schema", tomlkit.item(SCHEMA))
+    document.add("schema", tomlkit.item(FLOORS_SCHEMA))
     document.add("gpu", tomlkit.item(gpu))
     document.add(tomlkit.nl())
     return document

@@ -11,7 +11,7 @@ from peakgate.judge.occupancy import LIMITS
 from peakgate.measure.sampling import Samples
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-Bound = Literal["memory", "compute", "link"]
+Bottleneck = Literal["memory", "compute", "link"]
 PCIE_GBS_PER_LANE = {
     1: 0.25,
     2: 0.5,
@@ -36,7 +36,7 @@ class Metrics:
     gbs: float
     tflops: float
     peak_fraction: float | None
-    bound: Bound | None
+    bound: Bottleneck | None
     roof_fraction: float | None
     roof: str | None
 
@@ -50,7 +50,7 @@ def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[st
     gbs = case.work.bytes / time_us / 1e3
     tflops = case.work.flops / time_us / 1e6
     peak_fraction: float | None = None
-    bound: Bound | None = None
+    bound: Bottleneck | None = None
     least = peaks.least_time_us(case.work, case.roof) if peaks is not None and case.work.claimed else None
     if least is not None:
         peak_fraction, bound = least[0] / time_us, least[1]
@@ -91,7 +91,7 @@ class Peaks:
     derivation: str
     link_gbs: float | None = None
 
-    def least_time_us(self, work: Work, roof: str) -> tuple[float, Bound] | None:
+    def least_time_us(self, work: Work, roof: str) -> tuple[float, Bottleneck] | None:
         """The shortest time the work can take and the peak that sets it (the roofline model).
 
         A case whose roof is the host link is bound by that alone; None when its rate is unknown.

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel fit on one SM, and which limit stops the next one: a calculator that needs no GPU.
+"""Whether CUDA takes a launch, how many blocks fit on one SM and which limit stops the next one; needs no GPU.
 
 The limits per compute capability are those of the CUDA C++ Programming Guide, table "Technical Specifications per
 Compute Capability"; the allocation rules (granularity of registers and shared memory, four register partitions a SM)
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from peakgate.case import Launch
 from peakgate.common.errors import PeakgateError
 
 Capability = tuple[int, int]
@@ -22,6 +23,8 @@ SharedBytes = int | Callable[[int], int]
 KIB = 1024
 WARP_THREADS = 32
 THREADS_PER_BLOCK_MAX = 1024
+GRID_MAX = (2**31 - 1, 65535, 65535)
+BLOCK_MAX = (1024, 1024, 64)
 REGISTERS_PER_THREAD_MAX = 255
 REGISTER_UNIT = 256
 """Registers are handed to a warp in multiples of this."""
@@ -33,7 +36,7 @@ an SM may belong to one block."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SmLimits:
     """What one SM of a compute capability holds.
 
     ``shared_per_block_bytes`` is the most a block may ask for after opting in, ``shared_unit_bytes`` the granularity
@@ -67,8 +70,8 @@ _TABLE: dict[Capability, tuple[int, int, int, int, int, int, int]] = {
     (12, 1): _ADA_ON,
 }
 
-LIMITS: dict[Capability, Limits] = {
-    capability: Limits(lanes, warps, blocks, sm_kib * KIB, block_kib * KIB, unit, reserved)
+LIMITS: dict[Capability, SmLimits] = {
+    capability: SmLimits(lanes, warps, blocks, sm_kib * KIB, block_kib * KIB, unit, reserved)
     for capability, (lanes, warps, blocks, sm_kib, block_kib, unit, reserved) in _TABLE.items()
 }
 
@@ -97,7 +100,7 @@ class BlockProposal:
     occupancy: Occupancy
 
 
-def limits_of(capability: Capability) -> Limits:
+def limits_of(capability: Capability) -> SmLimits:
     """The limits of a compute capability; PeakgateError names the known ones if it is not among them."""
     try:
         return LIMITS[capability]
@@ -179,6 +182,39 @@ def max_potential_block_size(
     return best
 
 
+def launch_refusal(
+    capability: Capability,
+    launch: Launch,
+    *,
+    registers: int = 0,
+    static_shared_bytes: int = 0,
+    bound: int | None = None,
+) -> str | None:
+    """Why a GPU of this compute capability refuses a launch; None where it takes it.
+
+    ``registers`` per thread, ``static_shared_bytes`` per block and ``bound``, the most threads that the kernel's
+    ``__launch_bounds__`` allow, are the compiler's; without them only the launch itself is judged. PeakgateError for a
+    capability that is not in the table.
+    """
+    threads = launch.threads_per_block
+    for name, extents, most in (("grid", launch.grid, GRID_MAX), ("block", launch.block, BLOCK_MAX)):
+        if any(extent > limit for extent, limit in zip(extents, most, strict=True)):
+            return f"a {name} of {_times(extents)}, at most {_times(most)} are allowed"
+    if threads > THREADS_PER_BLOCK_MAX:
+        return f"{threads} threads per block, at most {THREADS_PER_BLOCK_MAX} are allowed"
+    if bound is not None and threads > bound:
+        return f"{threads} threads per block, its __launch_bounds__ allow {bound}"
+    shared_bytes, most_bytes = static_shared_bytes + launch.shared_bytes, limits_of(capability).shared_per_block_bytes
+    if shared_bytes > most_bytes:
+        return (
+            f"{static_shared_bytes} bytes of static and {launch.shared_bytes} of dynamic shared memory per block, "
+            f"at most {most_bytes} are allowed"
+        )
+    if not occupancy(capability, threads, registers, static_shared_bytes, launch.shared_bytes).blocks_per_sm:
+        return f"{threads} threads per block with {registers} registers each, an SM has too few registers"
+    return None
+
+
 def _blocks_by_registers(warps: int, registers: int) -> int:
     if registers > REGISTERS_PER_THREAD_MAX:
         return 0
@@ -186,7 +222,7 @@ def _blocks_by_registers(warps: int, registers: int) -> int:
     return warps_per_partition * SM_PARTITIONS // warps
 
 
-def _blocks_by_shared(shared: int, limits: Limits) -> int:
+def _blocks_by_shared(shared: int, limits: SmLimits) -> int:
     if shared > limits.shared_per_block_bytes:
         return 0
     allocated = _round_up(shared + limits.shared_reserved_bytes, limits.shared_unit_bytes)
@@ -199,3 +235,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 def _round_up(value: int, unit: int) -> int:
     return _ceil_div(value, unit) * unit
+
+
+def _times(extents: tuple[int, ...]) -> str:
+    return " x ".join(map(str, extents))

@@ -37,7 +37,7 @@ from peakgate.common.records import Filled
 
 Found = TypeVar("Found")
 
-FILE = "waivers.toml"
+WAIVERS_FILE = "waivers.toml"
 
 SurvivorKey = tuple[str, str, str, int]
 """File under kernels/, text of the line, the change, and which of the changes that read the same."""
@@ -158,9 +158,11 @@ def complaints(
         if not looked_at(key):
             continue
         if key not in found:
-            said.append(f"{FILE}: {key}: accepted, but there is no such defect any more; delete the entry")
+            said.append(f"{WAIVERS_FILE}: {key}: accepted, but there is no such defect any more; delete the entry")
         elif today > waiver.expires:
-            said.append(f"{FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day")
+            said.append(
+                f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day"
+            )
     return said
 
 

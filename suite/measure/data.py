@@ -1,7 +1,11 @@
-"""Input data that is random enough to betray a wrong index and the same on every device.
+"""Input data, random enough to betray a wrong index and the same on every device, and where in memory arrays are.
 
 A value depends on its position and the seed alone (a counter-based generator), so the emulator and the GPU start
 from equal bits without copying anything between machines.
+
+How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured in
+lab/placement/placement.csv). One placement a process makes that luck part of the result, and a commit that
+allocates one array more or less moves every array behind it. New offsets for every batch of samples average it out.
 """
 
 from __future__ import annotations
@@ -9,14 +13,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Role
-from peakgate.common.errors import PeakgateError
-from peakgate.common.places import defined_at, described, raised_at
+from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
+
+PAGE_BYTES = 2 << 20
+"""CUDA maps device memory in pages of this size, and begins an allocation at least as large on one."""
+
+SMALL_ALIGNMENT_BYTES = 512
+"""A smaller array begins where CuPy's pool would begin it."""
 
 _MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 """How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
@@ -187,3 +197,27 @@ def _choices(dtype: str) -> np.ndarray[Any, Any]:
     one = int(dtypes.encoded(np, np.ones(1), dtype)[0])
     magnitudes = np.arange(_CHOICES) % one
     return np.where(np.arange(_CHOICES) < _CHOICES // 2, magnitudes, magnitudes | 0x80).astype("uint8")
+
+
+def alignment_bytes(size_bytes: int) -> int:
+    """The boundary an array of this size begins on."""
+    return PAGE_BYTES if size_bytes >= PAGE_BYTES else SMALL_ALIGNMENT_BYTES
+
+
+def random_offsets(sizes_bytes: Sequence[int], room_bytes: int, rng: np.random.Generator) -> list[int] | None:
+    """An offset for each array: random order, random gaps, aligned, none overlapping another.
+
+    None when they would fill more than half of the room: there would be little choice, and arrays so large are on all
+    channels evenly anyway.
+    """
+    needed = [size + alignment_bytes(size) for size in sizes_bytes]
+    if 2 * sum(needed) > room_bytes:
+        return None
+    order = [int(index) for index in rng.permutation(len(needed))]
+    gaps = np.sort(rng.integers(0, room_bytes - sum(needed) + 1, len(needed)))
+    packed = accumulate((needed[index] for index in order), initial=0)
+    offsets = dict.fromkeys(order, 0)
+    for index, before, gap in zip(order, packed, gaps, strict=False):
+        unit = alignment_bytes(sizes_bytes[index])
+        offsets[index] = -(-(before + int(gap)) // unit) * unit
+    return [offsets[index] for index in range(len(needed))]

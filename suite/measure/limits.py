@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a supervisor reads limits and does without NumPy, which tak
 HOST_LIMIT_S = 120.0
 """For what runs on the host or is trusted: one case's build and input data, its reference, the comparison."""
 
-START_LIMIT_S = 300.0
+PROCESS_START_LIMIT_S = 300.0
 """For a process to import everything and to open the device."""
 
 BASE_S, SLACK = 5.0, 10.0

@@ -12,9 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from peakgate.case import Case, Family, RefusedCase, Scale, Sized, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.common.places import defined_at, raised_at
-from peakgate.common.places import described as described_error
+from peakgate.common.errors import PeakgateError, defined_at, raised_at
+from peakgate.common.errors import described as described_error
 from peakgate.common.selection import selector
 from peakgate.project import config
 from peakgate.project.config import Project

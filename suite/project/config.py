@@ -33,7 +33,7 @@ from peakgate.common.errors import PeakgateError
 Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 
-Folder = Annotated[str, Meta(min_length=1, description="a folder, as text")]
+FolderName = Annotated[str, Meta(min_length=1, description="a folder, as text")]
 Texts = Annotated[tuple[str, ...], Meta(description='a list of texts, ["..."]')]
 
 
@@ -43,13 +43,13 @@ class Requirement(Struct):
     requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
 
 
-class Settings(Requirement, forbid_unknown_fields=True):
+class ProjectSettings(Requirement, forbid_unknown_fields=True):
     """The table ``[tool.peakgate]``, or ``peakgate.toml``."""
 
-    kernels: Folder | None = None
+    kernels: FolderName | None = None
     benchmarks: Texts = ()
-    baselines: Folder = "baselines"
-    out: Folder = ".peakgate/out"
+    baselines: FolderName = "baselines"
+    out: FolderName = ".peakgate/out"
     include: Texts = ()
     options: Texts = ()
     pythonpath: Texts = ()
@@ -100,7 +100,7 @@ def near(path: Path) -> Path:
 def current() -> Project:
     """The project of the working directory; without one, the defaults with the working directory as the root."""
     here = Path.cwd()
-    return find(here) or _project(here, None, Settings())
+    return find(here) or _project(here, None, ProjectSettings())
 
 
 def required() -> Project:
@@ -139,14 +139,14 @@ def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG0
         if asked is None:
             return None
         _check_version(path, asked.requires)
-        settings = records.read(path, _Pyproject[Settings], remedy).tool.peakgate or Settings()
+        settings = records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
     else:
         _check_version(path, records.read(path, Requirement, remedy).requires)
-        settings = records.read(path, Settings, remedy)
+        settings = records.read(path, ProjectSettings, remedy)
     return _project(path.parent, path, settings)
 
 
-def _project(root: Path, path: Path | None, settings: Settings) -> Project:
+def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Project:
     def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
         return tuple(root / name for name in names)
 

@@ -14,10 +14,10 @@ from peakgate.common.files import write_whole
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
-TEMPLATES = Path(__file__).with_name("templates")
+PROJECT_TEMPLATES = Path(__file__).with_name("templates")
 KERNEL = ("scale/family.py", "scale/scale.cu")
 BENCHMARK = "bench_scale.py"
-SETTINGS = """[tool.peakgate]
+SETTINGS_TEXT = """[tool.peakgate]
 kernels = "kernels"            # a folder per family
 benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchmark
 baselines = "baselines"        # floors and reference runs
@@ -64,7 +64,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
         return []
     path = root / config.PYPROJECT
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    settings = SETTINGS.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
+    settings = SETTINGS_TEXT.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
     write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
 
@@ -85,7 +85,7 @@ def _examples(root: Path) -> list[str]:
     if project.benchmarks and not project.benchmarks[0].exists():
         wanted[project.benchmarks[0] / BENCHMARK] = BENCHMARK
     for path, name in wanted.items():
-        write_whole(path, (TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
+        write_whole(path, (PROJECT_TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
     return [str(path.relative_to(root)) for path in wanted]
 
 
@@ -93,7 +93,7 @@ def _workflow(root: Path, name: str, address: str) -> list[str]:
     path = root / WORKFLOWS[name]
     if path.exists():
         return []
-    write_whole(path, (TEMPLATES / f"{name}.yml").read_text(encoding="utf-8").replace("@PEAKGATE@", address))
+    write_whole(path, (PROJECT_TEMPLATES / f"{name}.yml").read_text(encoding="utf-8").replace("@PEAKGATE@", address))
     return [WORKFLOWS[name]]
 
 

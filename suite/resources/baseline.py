@@ -20,7 +20,7 @@ def read(path: Path) -> Survey:
     """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
     found = records.read(path, Baseline, f"write it anew with `peakgate resources --baseline {path} --update`")
     usage = {
-        Target(kernel, int(name.removeprefix("sm_"))): line.usage
+        BuildTarget(kernel, int(name.removeprefix("sm_"))): line.usage
         for kernel, by_architecture in found.kernels.items()
         for name, line in by_architecture.items()
     }
@@ -49,7 +49,7 @@ def _line(usage: Usage) -> dict[str, Any]:
     return asdict(usage.resources) | {"occupancy": occupancy}
 
 
-class Target(NamedTuple):
+class BuildTarget(NamedTuple):
     """One kernel build, ``family.stage`` or ``family.stage+NAME=VALUE+...``, for one architecture.
 
     ``sm`` is the compute capability as compilers write it: 90 for 9.0, 120 for 12.0.
@@ -60,7 +60,7 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Occupancy:
+class TheoreticalOccupancy:
     """Theoretical occupancy, 0 to 1, to four digits, and the limits that allow no further block, ``warps+shared``."""
 
     fraction: float
@@ -72,10 +72,10 @@ class Usage:
     """What one build takes on one architecture; ``occupancy`` by block, ``256`` or ``32x8``."""
 
     resources: Resources
-    occupancy: Mapping[str, Occupancy]
+    occupancy: Mapping[str, TheoreticalOccupancy]
 
 
-class Line(Struct):
+class BaselineLine(Struct):
     """One build on one architecture as the file has it."""
 
     registers: Whole
@@ -87,7 +87,7 @@ class Line(Struct):
     @property
     def usage(self) -> Usage:
         resources = Resources(self.registers, self.stack_bytes, self.spill_bytes, self.static_shared_bytes)
-        return Usage(resources, {block: Occupancy(*filled) for block, filled in self.occupancy.items()})
+        return Usage(resources, {block: TheoreticalOccupancy(*filled) for block, filled in self.occupancy.items()})
 
 
 class Baseline(Struct):
@@ -96,7 +96,7 @@ class Baseline(Struct):
     schema: Literal[1]
     nvrtc: str
     options: tuple[str, ...]
-    kernels: dict[str, dict[Annotated[str, Meta(pattern=r"^sm_[0-9]{1,4}\Z")], Line]]
+    kernels: dict[str, dict[Annotated[str, Meta(pattern=r"^sm_[0-9]{1,4}\Z")], BaselineLine]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ class Survey:
 
     nvrtc: str
     options: tuple[str, ...]
-    usage: Mapping[Target, Usage]
-    broken: Mapping[Target, str]
+    usage: Mapping[BuildTarget, Usage]
+    broken: Mapping[BuildTarget, str]
 
     def without(self, kernels: Collection[str], architectures: Collection[int] = ()) -> Survey:
         """The survey less these kernel builds and these architectures."""
 
-        def stays(target: Target) -> bool:
+        def stays(target: BuildTarget) -> bool:
             return target.kernel not in kernels and target.sm not in architectures
 
         usage = {target: usage for target, usage in self.usage.items() if stays(target)}

@@ -21,14 +21,22 @@ from peakgate.common.selection import add_selection, selector
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
-from peakgate.resources.baseline import Survey, Target, Usage
-from peakgate.resources.compare import REGRESSIONS, Finding, compare, differing, exit_code, incomparable, varying
+from peakgate.resources.baseline import BuildTarget, Survey, Usage
+from peakgate.resources.compare import (
+    RESOURCE_REGRESSIONS,
+    ResourceFinding,
+    compare,
+    differing,
+    exit_code,
+    incomparable,
+    varying,
+)
 from peakgate.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
 from peakgate.verdict import ExitCode
 
 BASELINE = "resources.json"
-VERDICT_FILE = "resources.json"
-ATTEMPTS = 5
+RESOURCES_FILE = "resources.json"
+COMPILATIONS = 5
 MOST_BY_LUCK = 12
 
 
@@ -79,10 +87,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         "incomparable": reason,
         "findings": [asdict(finding) for finding in findings],
     }
-    return leave_verdict(chosen.out / VERDICT_FILE, code, found)
+    return leave_verdict(chosen.out / RESOURCES_FILE, code, found)
 
 
-def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[Target, tuple[Usage, Usage]]:
+def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[BuildTarget, tuple[Usage, Usage]]:
     """What differs from the baseline by the compiler's luck alone: the baseline's usage, and the one that differs.
 
     What differs is compiled again until it comes out as the baseline has it, ATTEMPTS times at most. Where very much
@@ -95,7 +103,7 @@ def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[
     return {
         target: (before.usage[target], current.usage[target])
         for target in differ
-        if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(ATTEMPTS))
+        if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(COMPILATIONS))
     }
 
 
@@ -109,10 +117,10 @@ def _run_by(cases: Sequence[Case], text: str, every: Sequence[Build]) -> list[Bu
     return [made for made in every if made.kernel in kernels]
 
 
-def summary(current: Survey, findings: Sequence[Finding], wall_s: float) -> str:
+def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float) -> str:
     """One line: how much was compiled and what came of it."""
     kernels = {target.kernel for target in (*current.usage, *current.broken)}
-    regressions = sum(finding.kind in REGRESSIONS for finding in findings)
+    regressions = sum(finding.kind in RESOURCE_REGRESSIONS for finding in findings)
     builds, count = counted(len(kernels), "kernel build"), len(current.usage) + len(current.broken)
     return (
         f"{builds}, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
@@ -159,7 +167,7 @@ def _baseline(path: Path, *, anew: bool) -> Survey | None:
         return None
 
 
-def _update(path: Path, current: Survey, others: Mapping[Target, Usage], reason: str | None) -> ExitCode:
+def _update(path: Path, current: Survey, others: Mapping[BuildTarget, Usage], reason: str | None) -> ExitCode:
     """Write the baseline, with what ``others`` has; not while a build does not compile, for its line would be lost.
 
     Nor where it would be of two compilers, for which ``reason`` stands.

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from peakgate.build.cubin import Resources
 from peakgate.common.text import one_line
-from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
+from peakgate.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage
 from peakgate.verdict import ExitCode
 
 
-class Kind(StrEnum):
+class ResourceChange(StrEnum):
     """What a finding says, the gravest first."""
 
     NOT_COMPILING = "NOT_COMPILING"
@@ -24,9 +24,11 @@ class Kind(StrEnum):
     REMOVED = "REMOVED"
 
 
-REGRESSIONS = frozenset({Kind.NOT_COMPILING, Kind.NEW_SPILLS, Kind.LOST_OCCUPANCY})
+RESOURCE_REGRESSIONS = frozenset(
+    {ResourceChange.NOT_COMPILING, ResourceChange.NEW_SPILLS, ResourceChange.LOST_OCCUPANCY}
+)
 
-_ORDER = list(Kind)
+_ORDER = list(ResourceChange)
 _NAMES = {
     "registers": "registers",
     "spill_bytes": "spilled bytes",
@@ -36,10 +38,10 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ResourceFinding:
     """One thing to say of one kernel build, on every architecture it is equally true of."""
 
-    kind: Kind
+    kind: ResourceChange
     kernel: str
     architectures: tuple[int, ...]
     text: str
@@ -49,37 +51,37 @@ class Finding:
         return one_line(f"{self.kernel} on {where}: {self.kind.value}, {self.text}")
 
 
-def compare(baseline: Survey, current: Survey) -> list[Finding]:
+def compare(baseline: Survey, current: Survey) -> list[ResourceFinding]:
     """Every difference, the gravest first.
 
     A build that does not compile is a regression whether or not the baseline knows it; so are spilled bytes above the
     baseline's (a new build's are 0) and occupancy below it at any block. Other differences
     are reported and never fail.
     """
-    found = [(Kind.NOT_COMPILING, target, message) for target, message in current.broken.items()]
+    found = [(ResourceChange.NOT_COMPILING, target, message) for target, message in current.broken.items()]
     for target, usage in current.usage.items():
         before = baseline.usage.get(target)
         reported = _new(usage) if before is None else _moved(before, usage)
         if reported is not None:
             found.append((reported[0], target, reported[1]))
     gone = baseline.usage.keys() - current.usage.keys() - current.broken.keys()
-    found += [(Kind.REMOVED, target, "in the baseline, no longer built") for target in gone]
+    found += [(ResourceChange.REMOVED, target, "in the baseline, no longer built") for target in gone]
     return _merged(found)
 
 
-def differing(baseline: Survey, current: Survey) -> list[Target]:
+def differing(baseline: Survey, current: Survey) -> list[BuildTarget]:
     """What compiles on both sides and takes something else."""
     return [target for target, usage in current.usage.items() if baseline.usage.get(target, usage) != usage]
 
 
-def varying(seen: Mapping[Target, tuple[Usage, Usage]]) -> list[Finding]:
+def varying(seen: Mapping[BuildTarget, tuple[Usage, Usage]]) -> list[ResourceFinding]:
     """What the compiler gives differently from call to call, (the baseline's, the other): reported and never failed."""
     found = []
     for target, (before, other) in seen.items():
         moved = _moved(before, other)
         if moved is not None:
             text = f"the compiler gives the same source what the baseline has in one build, in another {moved[1]}"
-            found.append((Kind.VARIES, target, text))
+            found.append((ResourceChange.VARIES, target, text))
     return _merged(found)
 
 
@@ -98,36 +100,41 @@ def incomparable(baseline: Survey, current: Survey) -> str | None:
     return None
 
 
-def exit_code(baseline: Survey, current: Survey, findings: Iterable[Finding]) -> ExitCode:
+def exit_code(baseline: Survey, current: Survey, findings: Iterable[ResourceFinding]) -> ExitCode:
     """UNDECIDED when the two cannot be compared, else REGRESSION when a finding is one."""
     if incomparable(baseline, current):
         return ExitCode.UNDECIDED
-    return ExitCode.REGRESSION if any(finding.kind in REGRESSIONS for finding in findings) else ExitCode.OK
+    return ExitCode.REGRESSION if any(finding.kind in RESOURCE_REGRESSIONS for finding in findings) else ExitCode.OK
 
 
-def _new(usage: Usage) -> tuple[Kind, str]:
+def _new(usage: Usage) -> tuple[ResourceChange, str]:
     if usage.resources.spill_bytes:
-        return Kind.NEW_SPILLS, f"not in the baseline and spills {usage.resources.spill_bytes} bytes per thread"
-    return Kind.NEW, "not in the baseline"
+        return (
+            ResourceChange.NEW_SPILLS,
+            f"not in the baseline and spills {usage.resources.spill_bytes} bytes per thread",
+        )
+    return ResourceChange.NEW, "not in the baseline"
 
 
-def _moved(before: Usage, after: Usage) -> tuple[Kind, str] | None:
+def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
     """The gravest kind of difference and all differences in words; None where there is none."""
-    kinds, parts = [Kind.CHANGED], []
+    kinds, parts = [ResourceChange.CHANGED], []
     for field in fields(Resources):
         old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)
         if old != new:
             parts.append(f"{_NAMES[field.name]} {old} -> {new}")
     if after.resources.spill_bytes > before.resources.spill_bytes:
-        kinds.append(Kind.NEW_SPILLS)
+        kinds.append(ResourceChange.NEW_SPILLS)
     occupancy, lost = _occupancy_moved(before.occupancy, after.occupancy)
     if lost:
-        kinds.append(Kind.LOST_OCCUPANCY)
+        kinds.append(ResourceChange.LOST_OCCUPANCY)
     parts = occupancy + parts
     return (min(kinds, key=_ORDER.index), "; ".join(parts)) if parts else None
 
 
-def _occupancy_moved(before: Mapping[str, Occupancy], after: Mapping[str, Occupancy]) -> tuple[list[str], bool]:
+def _occupancy_moved(
+    before: Mapping[str, TheoreticalOccupancy], after: Mapping[str, TheoreticalOccupancy]
+) -> tuple[list[str], bool]:
     """What differs at which blocks, and whether occupancy was lost at any; new and dropped blocks lose none."""
     parts, lost = [], False
     for block in sorted(before.keys() | after.keys()):
@@ -147,10 +154,12 @@ def _occupancy_moved(before: Mapping[str, Occupancy], after: Mapping[str, Occupa
     return parts, lost
 
 
-def _merged(found: Sequence[tuple[Kind, Target, str]]) -> list[Finding]:
+def _merged(found: Sequence[tuple[ResourceChange, BuildTarget, str]]) -> list[ResourceFinding]:
     """One finding for architectures that share kind, kernel and text, ordered by gravity, then name."""
-    together: dict[tuple[Kind, str, str], list[int]] = {}
+    together: dict[tuple[ResourceChange, str, str], list[int]] = {}
     for kind, target, text in found:
         together.setdefault((kind, target.kernel, text), []).append(target.sm)
-    findings = [Finding(kind, kernel, tuple(sorted(sms)), text) for (kind, kernel, text), sms in together.items()]
+    findings = [
+        ResourceFinding(kind, kernel, tuple(sorted(sms)), text) for (kind, kernel, text), sms in together.items()
+    ]
     return sorted(findings, key=lambda finding: (_ORDER.index(finding.kind), finding.kernel, finding.architectures))

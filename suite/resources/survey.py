@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from peakgate.build import cubin as build
 from peakgate.build.cubin import BuildError, Defines
 from peakgate.case import Case, Launch, Stage
-from peakgate.resources.baseline import Occupancy, Survey, Target, Usage
+from peakgate.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
@@ -83,7 +83,7 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
     ]
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
         found = list(pool.map(lambda item: _compile(*item), todo))
-    results = {Target(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
+    results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
     return Survey(
         nvrtc=nvrtc.version(),
         options=build.OPTIONS,
@@ -106,8 +106,8 @@ def _compile(made: Build, sm: int) -> Usage | str:
 
 
 def _usage(made: Build, sm: int, resources: build.Resources) -> Usage:
-    by_block: dict[str, Occupancy] = {}
+    by_block: dict[str, TheoreticalOccupancy] = {}
     for launch in made.launches:
         filled = resources.occupancy(capability(sm), launch)
-        by_block[block_label(launch)] = Occupancy(round(filled.fraction, 4), "+".join(filled.limiters))
+        by_block[block_label(launch)] = TheoreticalOccupancy(round(filled.fraction, 4), "+".join(filled.limiters))
     return Usage(resources, by_block)

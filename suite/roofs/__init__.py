@@ -14,7 +14,7 @@ from peakgate.device.interface import Device
 from peakgate.judge.metrics import metrics
 from peakgate.measure.sampling import SamplingPlan
 
-HERE = Path(__file__).parent
+ROOFS_FOLDER = Path(__file__).parent
 THREADS = 256
 SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30}
 """Of the largest array. Copies of 4 GiB run no faster than those of 1 GiB and take four times as long."""
@@ -94,7 +94,7 @@ def _case(
     roof: str, size: str, blocks: int, arguments: tuple[Argument, ...], work: Work, *, operation: str | None = None
 ) -> Case:
     name = operation or f"{roof}_roof"
-    stage = Stage(name, "", operation=operation, source=None if operation else HERE / f"{name}.cu")
+    stage = Stage(name, "", operation=operation, source=None if operation else ROOFS_FOLDER / f"{name}.cu")
     return Case(
         family="roof",
         stage=stage,

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from peakgate.case import Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
-from peakgate.common.toml import nearest
+from peakgate.common.text import counted, nearest
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S

@@ -31,9 +31,9 @@ def begin_on_gpu(given: Sequence[str]) -> None:
     index = driver.named_gpu(choice)
     if index is not None and driver.cuda_driver_version() is not None:
         with contextlib.suppress(ImportError):  # opening the device reports it
-            from peakgate.device import ahead  # noqa: PLC0415  (a run without a GPU does without)
+            from peakgate.device import warmup  # noqa: PLC0415  (a run without a GPU does without)
 
-            ahead.begin(index)
+            warmup.begin(index)
 
 
 if __name__ == "__main__":

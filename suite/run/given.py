@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from peakgate.case import Case, Launch, Stage, Tier, Work
 from peakgate.common.errors import PeakgateError
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 from peakgate.device.call import Call
 
 MARKER = "peakgate"

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from peakgate.case import SCHEMA, Case, Tier
+from peakgate.case import CASE_SCHEMA, Case, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
-from peakgate.common.toml import nearest
+from peakgate.common.text import nearest
 from peakgate.device.choose import open_device, opened
 from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
@@ -232,7 +232,7 @@ class KernelRun:
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the schema number and the run's own section; name benchmarks by their case, wherever we are installed."""
-        output_json["peakgate_schema"] = SCHEMA
+        output_json["peakgate_schema"] = CASE_SCHEMA
         about = record.run_info(self.session, self.entries, self.skipped, self._partial())
         output_json["peakgate"] = about | {"restarts": list(self.before.restarts)}
         for benchmark in output_json["benchmarks"]:

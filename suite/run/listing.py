@@ -48,7 +48,7 @@ from peakgate.project.catalogue import Described
 from peakgate.texels import Surface, TexelBuffer, Texture
 from peakgate.verdict import ExitCode
 
-LIMIT_S = 120.0
+LISTING_LIMIT_S = 120.0
 FUNCTION = "function"
 """What stands for a function of the family: a reference, or one that makes input data."""
 
@@ -105,13 +105,15 @@ def read(project: Path, scale: Scale, provide: Provide) -> tuple[dict[str, Liste
         file, errors = Path(scratch) / "cases.json", Path(scratch) / "errors"
         with errors.open("wb") as stream:
             command = [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value]
-            code = run_in_group(command, LIMIT_S, cwd=project, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+            code = run_in_group(
+                command, LISTING_LIMIT_S, cwd=project, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            )
         if code != 0:
             reported = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             why = (
                 reported[-1]
                 if reported and code is not None and code > 0
-                else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+                else f"no end within {LISTING_LIMIT_S:.0f} s, or a crash (exit {code})"
             )
             raise PeakgateError(f"{project}: its cases cannot be listed: {why}")
         try:

@@ -27,7 +27,7 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.device import driver
 
 DEFAULT_WAIT_S = 600.0
-POLL_S = 0.5
+LOCK_POLL_S = 0.5
 FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must be where every user looks for it)
 HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
@@ -140,7 +140,7 @@ def _take(descriptor: int, uuid: str, wait_s: float) -> None:
         if not said:
             sys.stderr.write(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s\n")
             said = True
-        time.sleep(min(POLL_S, left))
+        time.sleep(min(LOCK_POLL_S, left))
 
 
 def _sign(descriptor: int) -> None:

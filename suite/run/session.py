@@ -25,7 +25,7 @@ from peakgate.device.interface import (
     Launchable,
 )
 from peakgate.device.preflight import Preflight, concerns
-from peakgate.judge.correctness import Check, Expected, check
+from peakgate.judge.correctness import Check, ExpectedOutputs, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
@@ -167,7 +167,7 @@ class Session:
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
     _proven_again: set[Any] = field(default_factory=set)
-    _reference: tuple[Any, Expected] | None = None
+    _reference: tuple[Any, ExpectedOutputs] | None = None
 
     def look(self) -> list[str]:
         """See whether the device is fit to be measured; what gives reason for doubt is noted and given."""
@@ -392,7 +392,7 @@ class Session:
         least = self.device.peaks.least_time_us(case.work, case.roof) if self.device.peaks else None
         return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self.floors.get(case.id)))
 
-    def _expected(self, launchable: KernelLaunchable) -> Expected:
+    def _expected(self, launchable: KernelLaunchable) -> ExpectedOutputs:
         """The reference, kept while consecutive cases share problem and reference function."""
         case = launchable.case
         key = (case.reference, case.buffers, case.scale, case.exact)

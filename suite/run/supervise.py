@@ -29,7 +29,7 @@ from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.processes import end_group, sigterm_interrupts
 from peakgate.common.text import counted
 from peakgate.device import driver
-from peakgate.measure.limits import HOST_LIMIT_S, START_LIMIT_S
+from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.project.config import Project
 from peakgate.run import again, base, inputs, lock
 from peakgate.run.journal import CASE, KEY, RESTART, Journal
@@ -229,7 +229,7 @@ class _Watched:
         self._process, self._reading, self._journal = process, reading, journal
         self._lines = Lines()
         self._verdict: dict[str, Any] | None = None
-        self._step = _step("start", START_LIMIT_S)
+        self._step = _step("start", PROCESS_START_LIMIT_S)
         self._interrupted = False
 
     def to_the_end(self) -> Ended:

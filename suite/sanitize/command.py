@@ -28,12 +28,12 @@ from peakgate.judge import waivers
 from peakgate.judge.waivers import DefectKey, Waiver
 from peakgate.project import config
 from peakgate.project.catalogue import problems
-from peakgate.sanitize.report import Defect, ToolReport, key, read_report, without_waived
+from peakgate.sanitize.report import SanitizerDefect, ToolReport, key, read_report, without_waived
 from peakgate.verdict import ExitCode
 
-VERDICT_FILE = "sanitize.json"
-PROGRAM = "compute-sanitizer"
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZE_FILE = "sanitize.json"
+SANITIZER = "compute-sanitizer"
+SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 _PADDING_BYTES = 64
 """Kept free behind every allocation, so that an overrun cannot land in a neighbour and look legal."""
@@ -46,17 +46,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     chosen = _parser().parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
-    program = shutil.which(PROGRAM)
+    program = shutil.which(SANITIZER)
     if reason := _missing(program, chosen.index):
         print(f"not checked: {reason}")  # noqa: T201
-        return leave_verdict(chosen.out / VERDICT_FILE, ExitCode.UNDECIDED, {"reason": reason})
+        return leave_verdict(chosen.out / SANITIZE_FILE, ExitCode.UNDECIDED, {"reason": reason})
     assert program is not None
     version = _version(program)
     folder = chosen.out / "sanitize"
     folder.mkdir(parents=True, exist_ok=True)
-    entries, today = waivers.read(config.current().baselines / waivers.FILE).defects, datetime.now(UTC).date()
+    entries, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
     reports, said = [], []
-    for name in dict.fromkeys(chosen.tools or TOOLS):
+    for name in dict.fromkeys(chosen.tools or SANITIZER_TOOLS):
         start = time.perf_counter()
         found = _check(program, name, functions, folder, chosen)
         report = without_waived(found, entries, today)
@@ -65,13 +65,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         for line in lines(report, time.perf_counter() - start):
             print(line, flush=True)  # noqa: T201
         errors = (key(name, defect) for defect in report.defects if not defect.warning)
-        if offer := waivers.offer(errors, config.near(config.current().baselines / waivers.FILE)):
+        if offer := waivers.offer(errors, config.near(config.current().baselines / waivers.WAIVERS_FILE)):
             print(offer)  # noqa: T201
         reports.append(report)
     for line in said:
         print(line)  # noqa: T201
     found_all = {"sanitizer": version, **described(reports), "complaints": said}
-    return leave_verdict(chosen.out / VERDICT_FILE, exit_code(reports, said), found_all)
+    return leave_verdict(chosen.out / SANITIZE_FILE, exit_code(reports, said), found_all)
 
 
 def _complaints(found: ToolReport, entries: Mapping[DefectKey, Waiver], today: date) -> list[str]:
@@ -130,7 +130,9 @@ def described(reports: Sequence[ToolReport]) -> dict[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
-    parser.add_argument("--tool", dest="tools", action="append", choices=TOOLS, help="one tool (default: all four)")
+    parser.add_argument(
+        "--tool", dest="tools", action="append", choices=SANITIZER_TOOLS, help="one tool (default: all four)"
+    )
     add_selection(parser, default="")
     parser.add_argument("--index", type=int, default=0, help="the CUDA device index (default: 0)")
     parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
@@ -145,7 +147,7 @@ def _missing(program: str | None, index: int) -> str | None:
     if not 0 <= index < count:
         raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0")
     if program is None:
-        return f"{PROGRAM} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
+        return f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     return None
 
 
@@ -190,7 +192,7 @@ def command_line(program: str, tool: str, records: Path, functions: Sequence[str
     return [*line, *target]
 
 
-def _defect_line(defect: Defect) -> str:
+def _defect_line(defect: SanitizerDefect) -> str:
     severity = "warning, " if defect.warning else ""
     where = f" at {defect.where}" if defect.where else ""
     times = f", {defect.count} times" if defect.count > 1 else ""

@@ -25,7 +25,7 @@ _PREFIX = re.compile(r"^=+ ?")
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class SanitizerDefect:
     """One thing a tool holds against a kernel; ``count`` is how often it saw the same at the same instruction."""
 
     kernel: str
@@ -35,7 +35,7 @@ class Defect:
     warning: bool = False
 
 
-class Entry(Struct):
+class LaunchLogEntry(Struct):
     """A line of the journal."""
 
     machine: dict[str, Any] | None = None
@@ -47,7 +47,7 @@ class Entry(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
+class LaunchLog:
     """What was launched: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
 
     ``functions`` are the kernels, ``family.stage``, that launch a function of this name.
@@ -69,11 +69,11 @@ class ToolReport:
     """
 
     tool: str
-    journal: Journal
-    defects: tuple[Defect, ...]
+    journal: LaunchLog
+    defects: tuple[SanitizerDefect, ...]
     unlisted: int
     unfinished: str | None
-    waived: tuple[tuple[Defect, Waiver], ...] = ()
+    waived: tuple[tuple[SanitizerDefect, Waiver], ...] = ()
     """Defects that the project accepts; they are not among ``defects``."""
 
     @property
@@ -99,14 +99,14 @@ def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolRepor
     reported = read_journal(journal)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     unfinished = None if reported.done else _why_stopped(reported, text)
-    defects: list[Defect] = []
+    defects: list[SanitizerDefect] = []
     try:
         defects += read_records(records.read_bytes(), reported.functions)
     except FileNotFoundError:
         unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
     except ET.ParseError as error:
         unfinished = unfinished or f"{tool} wrote records that cannot be read: {error}"
-    defects += [Defect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in reported.faults]
+    defects += [SanitizerDefect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in reported.faults]
     return ToolReport(
         tool=tool,
         journal=reported,
@@ -116,7 +116,7 @@ def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolRepor
     )
 
 
-def key(tool: str, defect: Defect) -> DefectKey:
+def key(tool: str, defect: SanitizerDefect) -> DefectKey:
     """The defect as a waiver names it; its place is the instruction."""
     return DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0])
 
@@ -127,7 +127,7 @@ def without_waived(report: ToolReport, waivers: Mapping[DefectKey, Waiver], toda
     return replace(report, defects=left, waived=accepted)
 
 
-def read_journal(path: Path) -> Journal:
+def read_journal(path: Path) -> LaunchLog:
     """Read a journal as far as it goes; a line cut short by a crash is the last one and says nothing."""
     machine: dict[str, Any] = {}
     launched: list[tuple[str, str]] = []
@@ -136,7 +136,7 @@ def read_journal(path: Path) -> Journal:
     done = False
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
-            entry = records.decode(line.encode(), Entry, path, "run the tool again")
+            entry = records.decode(line.encode(), LaunchLogEntry, path, "run the tool again")
         except PeakgateError:
             break
         if entry.machine is not None:
@@ -148,16 +148,16 @@ def read_journal(path: Path) -> Journal:
             for name in entry.functions:
                 functions.setdefault(name, set()).add(entry.kernel)
         done = done or entry.done is not None
-    return Journal(machine, tuple(launched), tuple(faults), done, functions)
+    return LaunchLog(machine, tuple(launched), tuple(faults), done, functions)
 
 
-def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[Defect]:
+def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[SanitizerDefect]:
     """The defects in a tool's XML; ``functions`` are the kernels, ``family.stage``, by the function they launch.
 
     Records of the same instruction and the same complaint become one defect with their count, placed where the first
     one was. Raises xml.etree.ElementTree.ParseError on what is no XML.
     """
-    first: dict[Any, Defect] = {}
+    first: dict[Any, SanitizerDefect] = {}
     counts: Counter[Any] = Counter()
     # The file is the output of a tool this process started, so the standard library's parser is safe for it.
     for record in ET.fromstring(xml).iter("record"):  # noqa: S314
@@ -168,7 +168,7 @@ def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[D
     return [replace(defect, count=counts[key]) for key, defect in first.items()]
 
 
-def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tuple[Defect, str]:
+def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tuple[SanitizerDefect, str]:
     function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
     what = record.findtext("what/text") or record.findtext("kind") or "error without a description"
     instruction = _instruction(record.find("where"))
@@ -178,7 +178,7 @@ def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tup
     where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
     kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
     warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
-    return Defect(kernel, what, ", ".join(part for part in where if part), warning=warning), instruction
+    return SanitizerDefect(kernel, what, ", ".join(part for part in where if part), warning=warning), instruction
 
 
 def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
@@ -207,7 +207,7 @@ def _index(element: ET.Element | None) -> str:
     return "" if element is None else f"({','.join(part.text or '?' for part in element)})"
 
 
-def _why_stopped(journal: Journal, log: str) -> str:
+def _why_stopped(journal: LaunchLog, log: str) -> str:
     if not journal.launched:
         return f"nothing was launched: {_last_words(log)}"
     case, _ = journal.launched[-1]

@@ -17,7 +17,6 @@ PURE = [
     "judge.metrics",
     "judge.occupancy",
     "measure.data",
-    "measure.placement",
     "measure.sampling",
     "project.catalogue",
     "project.config",

@@ -102,7 +102,7 @@ def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):
     assert "1 kernel, " in said
 
 
-def test_the_mutants_of_a_stage_are_hunted_and_its_known_survivor_is_no_complaint(check):
+def test_the_mutants_of_a_stage_are_run_and_its_known_survivor_is_no_complaint(check):
     code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == verdict["exit_code"] == 0
     assert "3 mutants of 1 file: 2 caught, 1 survived, 1 of them with a reason" in said

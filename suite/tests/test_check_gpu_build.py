@@ -7,7 +7,7 @@ from peakgate.case import Launch
 from peakgate.check import gpu_build
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.launch import refusal
+from peakgate.judge.occupancy import launch_refusal
 
 SOURCE = """
 %(host)s
@@ -140,10 +140,10 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("launch", "compiler", "why"), REFUSALS)
 def test_a_launch_is_refused_beyond_the_limits_of_cuda_and_of_the_sm(launch, compiler, why):
-    found = refusal((9, 0), launch, **compiler)
+    found = launch_refusal((9, 0), launch, **compiler)
     assert (found is None) if why is None else (why in found)
 
 
 def test_a_capability_that_is_not_known_is_named():
     with pytest.raises(PeakgateError, match=r"compute capability 99\.0 is unknown"):
-        refusal((99, 0), Launch(ONE, ONE))
+        launch_refusal((99, 0), Launch(ONE, ONE))

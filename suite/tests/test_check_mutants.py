@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.check import hunt
+from peakgate.check import mutation_run
 from peakgate.check.mutants import mutants
 from peakgate.common.errors import PeakgateError
 from peakgate.judge import waivers
@@ -123,9 +123,9 @@ def report(_):
 
 
 def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
-    found, _ = hunt.targets("transpose.smem-128-")
+    found, _ = mutation_run.targets("transpose.smem-128-")
     (barrier,) = [mutant for mutant in found if mutant.file == "transpose/smem.cu"]
-    caught = hunt.hunt(barrier, (0,), report).caught_by
+    caught = mutation_run.run_mutant(barrier, (0,), report).caught_by
     assert caught is not None
     assert "race" in caught.kind
     assert caught.where is not None
@@ -133,41 +133,43 @@ def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
 
 def test_a_barrier_that_nothing_needs_survives():
     text = "access.shared_tile_row_row"
-    found, _ = hunt.targets(text)
+    found, _ = mutation_run.targets(text)
     (barrier,) = [mutant for mutant in found if "without" in mutant.change]
-    result = hunt.hunt(barrier, (0, 2), report)
+    result = mutation_run.run_mutant(barrier, (0, 2), report)
     assert result.survived
-    assert barrier.key in waivers.read(KERNELS.parent / "baselines" / waivers.FILE).survivors
+    assert barrier.key in waivers.read(KERNELS.parent / "baselines" / waivers.WAIVERS_FILE).survivors
 
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
-    found, unused = hunt.targets("transpose.smem_pad")
+    found, unused = mutation_run.targets("transpose.smem_pad")
     assert {mutant.file for mutant in found} == {"transpose/smem_pad.cu", "common/tile.cuh"}
     assert unused == []
 
 
 def test_a_mutant_of_a_header_is_tried_on_every_stage_that_includes_it_whichever_was_asked_for(monkeypatch):
-    found, _ = hunt.targets("sgemm.tiled")
+    found, _ = mutation_run.targets("sgemm.tiled")
     mutant = next(mutant for mutant in found if mutant.file == "sgemm/tile_access.cuh")
     tried = []
-    monkeypatch.setattr(hunt, "check_case", lambda case, orders, access_budget: tried.append(case.stage.name) or [])
-    assert hunt.hunt(mutant, (0,), report).survived
+    monkeypatch.setattr(
+        mutation_run, "check_case", lambda case, orders, access_budget: tried.append(case.stage.name) or []
+    )
+    assert mutation_run.run_mutant(mutant, (0,), report).survived
     assert {"tiled", "vectorized"} <= set(tried)
 
 
 def test_a_mutant_that_does_not_compile_is_told_apart_from_one_that_is_caught(monkeypatch):
-    (guard, *_), _ = hunt.targets("access.shared_tile_row_row")
+    (guard, *_), _ = mutation_run.targets("access.shared_tile_row_row")
     stillborn = replace(guard, replacement="no such name")
-    monkeypatch.setattr(hunt, "mutants", lambda file, text: [stillborn])
-    result = hunt.hunt(stillborn, (0,), report)
+    monkeypatch.setattr(mutation_run, "mutants", lambda file, text: [stillborn])
+    result = mutation_run.run_mutant(stillborn, (0,), report)
     assert result.invalid is not None
     assert not result.survived
 
 
-def test_a_file_that_changes_under_the_hunt_is_named():
-    (guard, *_), _ = hunt.targets("access.shared_tile_row_row")
+def test_a_file_that_changes_while_its_mutants_run_is_named():
+    (guard, *_), _ = mutation_run.targets("access.shared_tile_row_row")
     with pytest.raises(PeakgateError, match=r"kernels/access/shared_tile_row_row\.cu was changed while"):
-        hunt.hunt(replace(guard, start=guard.start + 1), (0,), report)
+        mutation_run.run_mutant(replace(guard, start=guard.start + 1), (0,), report)
 
 
 BARRIER, OTHER = mutants("k.cu", "__syncthreads();\n__syncthreads();\n")
@@ -175,7 +177,7 @@ LISTED = {BARRIER.key: "nobody shares anything"}
 
 
 def test_a_survivor_with_a_reason_is_no_complaint():
-    assert hunt.complaints([BARRIER], [OTHER], LISTED) == []
+    assert mutation_run.complaints([BARRIER], [OTHER], LISTED) == []
 
 
 @pytest.mark.parametrize(
@@ -192,14 +194,14 @@ def test_a_survivor_with_a_reason_is_no_complaint():
     ],
 )
 def test_list_and_survivors_must_be_the_same(survived, caught, listed, complaint):
-    (said,) = hunt.complaints(survived, caught, listed)
+    (said,) = mutation_run.complaints(survived, caught, listed)
     assert said.startswith(complaint)
 
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason(tmp_path):
     quoted = replace(OTHER, source=r'f("\n", __syncthreads());')
     path = tmp_path / "waivers.toml"
-    path.write_text("\n\n".join(hunt.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
+    path.write_text("\n\n".join(mutation_run.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
     assert waivers.read(path).survivors == {BARRIER.key: "why", quoted.key: "why"}
 
 
@@ -231,4 +233,4 @@ def test_every_listed_survivor_is_a_mutant_of_a_kernel():
         for path in KERNELS.rglob("*.cu*")
         for mutant in mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
     }
-    assert waivers.read(KERNELS.parent / "baselines" / waivers.FILE).survivors.keys() - known == set()
+    assert waivers.read(KERNELS.parent / "baselines" / waivers.WAIVERS_FILE).survivors.keys() - known == set()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from peakgate import cli
 from peakgate.check import command
-from peakgate.check.picture import COLUMNS, MOST_ROWS, picture_of
-from peakgate.emulator import Defect, DefectKind, KernelDefect, SharedAccess, Trace, load
+from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
+from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, SharedAccess, Trace, load
 
 TURNED = """
 extern "C" __global__ void turned(float* out, const float* in, int n) {
@@ -65,7 +65,7 @@ def access(thread, at, line, writes=False, phase=0):
 
 def race(thread, other, line, other_line):
     place = (0, 0, 0)
-    return Defect(
+    return EmulatorDefect(
         DefectKind.SHARED_RACE, "...", f"k.cu:{line}", f"k.cu:{other_line}", (thread, 0, 0), place, (other, 0, 0), 1
     )
 
@@ -76,7 +76,7 @@ def test_the_barrier_is_missing_between_the_rows_of_the_two_accesses():
     picture = picture_of("f.k-1", race(40, 59, 6, 4), accesses, (100, 1, 1))
     assert [(row.line, row.how) for row in picture.rows] == [("k.cu:4", "write"), ("k.cu:6", "read")]
     assert picture.missing_before == 1
-    assert len(picture.columns) == COLUMNS
+    assert len(picture.columns) == PICTURE_COLUMNS
     assert [row.cells[59].marked for row in picture.rows] == [[59], [40]]
     assert all(cell.threads == [at] for at, cell in picture.rows[0].cells.items())
 

@@ -1,7 +1,7 @@
 """What the supervisor's child starts before pytest is imported."""
 
 import pytest
-from peakgate.device import driver, preflight, references
+from peakgate.device import driver, nvml, references
 from peakgate.device.preflight import Load, Preflight
 from peakgate.run import child
 
@@ -23,30 +23,30 @@ STATE = Preflight(0, (), None, None, None, None, mig=None)
 def test_a_gpu_that_is_there_is_read_first_and_then_gets_our_context_and_those_of_compilers(
     monkeypatch, given, gpus, begun
 ):
-    ahead = pytest.importorskip("peakgate.device.ahead", reason="NVRTC is not installed")
+    warmup = pytest.importorskip("peakgate.device.warmup", reason="NVRTC is not installed")
     found = []
     monkeypatch.setattr(driver, "cuda_driver_version", lambda: None if gpus is None else 13000)
     monkeypatch.setattr(driver, "gpu_count", lambda: gpus)
     monkeypatch.setattr(driver, "retain_context", lambda index: found.append(f"context {index}"))
     monkeypatch.setattr(references, "begin", found.append)
     monkeypatch.setattr(references, "make_contexts", lambda: found.append("contexts"))
-    monkeypatch.setattr(ahead.nvrtc_process, "begin", lambda: found.append("kernels"))
-    monkeypatch.setattr(preflight, "handle", lambda index: found.append(f"read {index}"))
-    monkeypatch.setattr(preflight, "state", lambda _handle: STATE)
-    monkeypatch.setattr(preflight, "load", lambda index: Load(frozenset({index})))
+    monkeypatch.setattr(warmup.nvrtc_process, "begin", lambda: found.append("kernels"))
+    monkeypatch.setattr(nvml, "handle", lambda index: found.append(f"read {index}"))
+    monkeypatch.setattr(nvml, "state", lambda _handle: STATE)
+    monkeypatch.setattr(nvml, "load", lambda index: Load(frozenset({index})))
     child.begin_on_gpu(given)
     if begun:
-        assert ahead.before(begun[0]) == ahead.Before(STATE, Load(frozenset({begun[0]})))
+        assert warmup.before(begun[0]) == warmup.Before(STATE, Load(frozenset({begun[0]})))
     else:
-        for waiting in ahead._begun.values():
+        for waiting in warmup._begun.values():
             waiting.result()
-        ahead._begun.clear()
+        warmup._begun.clear()
     assert found == begun
 
 
 def test_where_nothing_was_begun_the_gpu_is_read_when_it_is_asked_for(monkeypatch):
-    ahead = pytest.importorskip("peakgate.device.ahead", reason="NVRTC is not installed")
-    monkeypatch.setattr(preflight, "handle", lambda index: index)
-    monkeypatch.setattr(preflight, "state", lambda _handle: STATE)
-    monkeypatch.setattr(preflight, "load", lambda _index: Load())
-    assert ahead.before(3) == ahead.Before(STATE, Load())
+    warmup = pytest.importorskip("peakgate.device.warmup", reason="NVRTC is not installed")
+    monkeypatch.setattr(nvml, "handle", lambda index: index)
+    monkeypatch.setattr(nvml, "state", lambda _handle: STATE)
+    monkeypatch.setattr(nvml, "load", lambda _index: Load())
+    assert warmup.before(3) == warmup.Before(STATE, Load())

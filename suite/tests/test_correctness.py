@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peakgate.case import Buffer, Role
 from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
-from peakgate.judge.correctness import Expected, Largest, bound_of, check, compare
+from peakgate.judge.correctness import ExpectedOutputs, Largest, bound_of, check, compare
 from peakgate.judge.magnitudes import Rounded, estimated
 from synthetic_cases import make_case
 
@@ -21,7 +21,7 @@ NEAR = make_case(tolerance=1e-6)
 def judged(case, *outputs_and_references, compared=correctness.no_quick_way, magnitudes=None):
     """``check`` on pairs of an output and its reference."""
     outputs, references = zip(*outputs_and_references, strict=True)
-    return check(np, case, outputs, Expected(references, magnitudes and (lambda: magnitudes)), compared)
+    return check(np, case, outputs, ExpectedOutputs(references, magnitudes and (lambda: magnitudes)), compared)
 
 
 def writing(case, *dtypes):
@@ -70,7 +70,7 @@ def test_a_reference_of_another_shape_is_a_programming_error():
 
 def test_outputs_without_a_reference_each_are_a_programming_error_that_counts_both():
     with pytest.raises(ValueError, match=r"^synthetic.*: 2 outputs, but the reference gives 1$"):
-        check(np, EXACT, [np.zeros(1), np.zeros(1)], Expected([np.zeros(1)]))
+        check(np, EXACT, [np.zeros(1), np.zeros(1)], ExpectedOutputs([np.zeros(1)]))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import Scale
-from peakgate.check import lane, report
+from peakgate.check import emulate, report
 from peakgate.edges import Tiling, chosen, searched, tiling_of
 from peakgate.family import In, Out, Value, family, kernel
 
@@ -157,8 +157,8 @@ def check(tmp_path):
         folder.mkdir()
         (folder / "scale.cu").write_text(SCALE % guard)
         (folder / "family.py").write_text(SCALE_FAMILY % reference)
-        (key,) = lane.builds("", folder / "family.py")
-        found = lane.check_build("", folder / "family.py", key, (0,), lambda _: None, **more)
+        (key,) = emulate.builds("", folder / "family.py")
+        found = emulate.check_build("", folder / "family.py", key, (0,), lambda _: None, **more)
         (kernel,) = report.by_kernel([found], lambda kernel, place: "")
         return "\n".join(report.lines([kernel], (0,), 0.0)), kernel
 
@@ -185,7 +185,7 @@ def test_a_value_that_no_chosen_size_has_is_found_by_a_search(check):
 
 
 def test_sizes_that_there_is_no_time_for_are_counted(check, monkeypatch):
-    monkeypatch.setattr(lane, "CHOSEN_LIMIT_S", -1.0)
+    monkeypatch.setattr(emulate, "CHOSEN_LIMIT_S", -1.0)
     said, kernel = check("i < n")
     assert kernel.not_reached > 0
     assert f".scale: no time for {kernel.not_reached} chosen sizes" in said

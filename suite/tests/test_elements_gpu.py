@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peakgate import dtypes
 from peakgate.case import Buffer, Role
-from peakgate.judge.correctness import Bound, Largest, bound_of, compare
+from peakgate.judge.correctness import ErrorBound, Largest, bound_of, compare
 from peakgate.measure import data
 
 pytestmark = pytest.mark.gpu(here=True)
@@ -28,7 +28,7 @@ def test_random_data_are_numpys_bit_for_bit(elements, dtype, shape, seed):
     assert found.tobytes() == wanted.tobytes()
 
 
-EXACT = Bound()
+EXACT = ErrorBound()
 
 
 def test_other_types_take_the_general_way(elements):
@@ -68,7 +68,7 @@ def test_the_largest_figures_are_numpys(elements, types, shape):
 
     rng = np.random.default_rng(1)
     found, wanted = (rng.uniform(-100, 100, shape).astype(each) for each in types)
-    bound, magnitude = Bound(1e-3, 1e-2, 1e-1), rng.uniform(0, 200, (shape[0], 1))
+    bound, magnitude = ErrorBound(1e-3, 1e-2, 1e-1), rng.uniform(0, 200, (shape[0], 1))
     difference = np.abs(found.astype(np.float64) - wanted)
     for view in (wanted, np.asfortranarray(wanted)):
         for weight in (None, magnitude):

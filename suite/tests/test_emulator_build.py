@@ -237,7 +237,7 @@ def test_the_runtime_compiles_without_a_warning_for_every_machine(name: str, mac
     strict = ("-Wall", "-Wextra", "-Werror")
     built = tmp_path / "runtime.o"
     done = compiler_module.run(
-        [*command, *compiler_module.runtime_flags(zig), *strict, "-c", build_module.HERE / name, "-o", built]
+        [*command, *compiler_module.runtime_flags(zig), *strict, "-c", build_module.RUNTIME_FOLDER / name, "-o", built]
     )
     assert done.stderr == ""
     with built.open("rb") as file:
@@ -256,7 +256,7 @@ def test_ziglang_alone_will_do(source: Path, cache: Path, tmp_path: Path, monkey
 @pytest.mark.parametrize("name", [*build_module.RUNTIME_SOURCES, "cuda_cpu.h"])
 def test_the_emulator_compiles_without_warnings(compiler: Compiler, name: str, tmp_path: Path) -> None:
     unit = tmp_path / "unit.cpp"
-    unit.write_text(f'#include "{build_module.HERE / name}"\n')
+    unit.write_text(f'#include "{build_module.RUNTIME_FOLDER / name}"\n')
     command = [*compiler.command, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O2", "-c", unit, "-o", tmp_path / "o"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

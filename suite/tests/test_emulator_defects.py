@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.emulator import Compiler, Defect, DefectKind, KernelDefect
+from peakgate.emulator import Compiler, DefectKind, EmulatorDefect, KernelDefect
 from peakgate.emulator import launch as launch_module
 from peakgate.emulator.defects import in_reading_order
 
@@ -151,7 +151,7 @@ def test_a_race_names_both_threads_and_both_lines() -> None:
     assert race.block == (0, 0, 0)
 
 
-def races(name: str) -> list[Defect]:
+def races(name: str) -> list[EmulatorDefect]:
     with pytest.raises(KernelDefect) as caught:
         run(KERNELS / "injected" / f"{name}.cu", emulator.find_compiler())
     return [defect for defect in caught.value.defects if defect.kind is DefectKind.SHARED_RACE]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from peakgate import emulator
 from peakgate.case import Buffer, Case, Launch, Role, Stage, Struct, Work
-from peakgate.check.lane import check_case
+from peakgate.check.emulate import check_case
 from peakgate.common.errors import PeakgateError
 from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
 from peakgate.emulator import launch as launch_module

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.judge.gate import judge, judge_again
-from peakgate.judge.metrics import Bound, Metrics
+from peakgate.judge.metrics import Bottleneck, Metrics
 from peakgate.measure.sampling import Samples
 from peakgate.verdict import Judgement, Verdict
 
 SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
 
 
-def measured(peak_fraction: float, bound: Bound = "memory") -> Metrics:
+def measured(peak_fraction: float, bound: Bottleneck = "memory") -> Metrics:
     return Metrics(160.0, 3000.0, 0.0, peak_fraction, bound, None, None)
 
 

@@ -81,7 +81,7 @@ def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypat
     assert capsys.readouterr().err.startswith("--isolate needs unshare, mount, ")
     refusing = stranger / "bin"
     refusing.mkdir()
-    for tool in isolate.TOOLS:
+    for tool in isolate.ISOLATION_TOOLS:
         (refusing / tool).write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2; exit 1\n")
         (refusing / tool).chmod(0o755)
     monkeypatch.setattr(isolate, "PATH", str(refusing))

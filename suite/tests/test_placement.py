@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.measure.placement import PAGE_BYTES, alignment_bytes, random_offsets
+from peakgate.measure.data import PAGE_BYTES, alignment_bytes, random_offsets
 
 sizes = st.lists(st.integers(1, 8 * PAGE_BYTES), min_size=1, max_size=6)
 seeds = st.integers(0, 2**32)

@@ -10,8 +10,16 @@ from peakgate.build.cubin import Resources
 from peakgate.case import Launch, Stage
 from peakgate.common.errors import PeakgateError
 from peakgate.common.records import RecordError
-from peakgate.resources.baseline import Occupancy, Survey, Target, Usage, read, render, write
-from peakgate.resources.compare import REGRESSIONS, Kind, compare, differing, exit_code, incomparable, varying
+from peakgate.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage, read, render, write
+from peakgate.resources.compare import (
+    RESOURCE_REGRESSIONS,
+    ResourceChange,
+    compare,
+    differing,
+    exit_code,
+    incomparable,
+    varying,
+)
 from peakgate.resources.survey import ARCHITECTURES, builds, capability
 from peakgate.verdict import ExitCode
 from synthetic_cases import make_case
@@ -19,7 +27,7 @@ from synthetic_cases import make_case
 names = st.builds(
     "{}.{}{}".format, *map(st.sampled_from, (["roof", "sgemm"], ["copy", "tiled"], ["", "+PAD=1", '+TEXT="é\\']))
 )
-targets = st.builds(Target, names, st.sampled_from(ARCHITECTURES))
+targets = st.builds(BuildTarget, names, st.sampled_from(ARCHITECTURES))
 resources = st.builds(
     Resources,
     registers=st.integers(1, 255),
@@ -28,7 +36,7 @@ resources = st.builds(
     static_shared_bytes=st.integers(0, 99999),
 )
 fractions = st.integers(0, 10_000).map(lambda parts: parts / 10_000)
-filled = st.builds(Occupancy, fractions, st.sampled_from(["warps", "registers", "warps+shared"]))
+filled = st.builds(TheoreticalOccupancy, fractions, st.sampled_from(["warps", "registers", "warps+shared"]))
 usages = st.builds(Usage, resources, st.dictionaries(st.sampled_from(["64", "256", "32x8"]), filled, max_size=3))
 surveys = st.builds(
     Survey,
@@ -40,11 +48,11 @@ surveys = st.builds(
 
 
 def usage(registers=32, spill_bytes=0, fraction=1.0, limiter="warps", block="256"):
-    return Usage(Resources(registers, 0, spill_bytes, 0), {block: Occupancy(fraction, limiter)})
+    return Usage(Resources(registers, 0, spill_bytes, 0), {block: TheoreticalOccupancy(fraction, limiter)})
 
 
 def survey(*at, nvrtc="13.0", options=("--std=c++17",), broken=None, **kernels):
-    used = {Target(name.replace("__", "."), sm): taken for name, taken in kernels.items() for sm in at or (90,)}
+    used = {BuildTarget(name.replace("__", "."), sm): taken for name, taken in kernels.items() for sm in at or (90,)}
     return Survey(nvrtc, options, used, broken or {})
 
 
@@ -69,7 +77,7 @@ def test_every_difference_is_told_once_and_names_its_targets(before, after):
         for target in before.usage.keys() | after.usage.keys()
         if before.usage.get(target) != after.usage.get(target)
     }
-    named = [Target(finding.kernel, sm) for finding in compare(before, after) for sm in finding.architectures]
+    named = [BuildTarget(finding.kernel, sm) for finding in compare(before, after) for sm in finding.architectures]
     assert sorted(named) == sorted(differing)
 
 
@@ -80,7 +88,7 @@ def test_more_spilled_bytes_are_a_regression_and_fewer_are_not(before, more):
         for target, taken in before.usage.items()
     }
     after = replace(before, usage=spilling)
-    assert {finding.kind for finding in compare(before, after)} <= {Kind.NEW_SPILLS}
+    assert {finding.kind for finding in compare(before, after)} <= {ResourceChange.NEW_SPILLS}
     assert judged(before, after) is (ExitCode.REGRESSION if spilling else ExitCode.OK)
     assert judged(after, before) is ExitCode.OK
 
@@ -95,14 +103,14 @@ def test_another_compiler_is_never_blamed_on_the_kernels(before, after):
 def test_only_builds_of_both_sides_that_take_something_else_are_built_again():
     before = survey(a__a=usage(), b__b=usage(), gone__gone=usage())
     after = survey(a__a=usage(), b__b=usage(33), new__new=usage())
-    assert differing(before, after) == [Target("b.b", 90)]
+    assert differing(before, after) == [BuildTarget("b.b", 90)]
 
 
 def test_what_the_compiler_gives_now_so_and_now_otherwise_is_reported_and_passes():
     seen = {
-        Target("a.a", 90): (usage(), usage()),
-        Target("b.b", 90): (usage(), usage(33)),
-        Target("c.c", 75): (usage(), usage(spill_bytes=8)),
+        BuildTarget("a.a", 90): (usage(), usage()),
+        BuildTarget("b.b", 90): (usage(), usage(33)),
+        BuildTarget("c.c", 75): (usage(), usage(spill_bytes=8)),
     }
     found = varying(seen)
     text = "the compiler gives the same source what the baseline has in one build, in another"
@@ -149,7 +157,7 @@ def test_what_the_compiler_gives_now_so_and_now_otherwise_is_reported_and_passes
 def test_a_difference_is_one_line_and_fails_where_it_is_worse(before, after, kind, said):
     sides = survey(roof__copy=before) if before else survey(), survey(roof__copy=after)
     assert reported(*sides) == [f"roof.copy on sm_90: {kind}, {said}"]
-    assert judged(*sides) is (ExitCode.REGRESSION if Kind(kind) in REGRESSIONS else ExitCode.OK)
+    assert judged(*sides) is (ExitCode.REGRESSION if ResourceChange(kind) in RESOURCE_REGRESSIONS else ExitCode.OK)
     assert judged(sides[1], sides[1]) is ExitCode.OK
 
 
@@ -164,7 +172,7 @@ def test_new_and_removed_builds_are_said_and_pass():
 
 @pytest.mark.parametrize("known", [survey(), survey(roof__copy=usage())])
 def test_a_build_that_does_not_compile_is_a_regression_and_not_called_removed(known):
-    after = survey(broken={Target("roof.copy", 90): "roof/copy.cu:3: missing ;"})
+    after = survey(broken={BuildTarget("roof.copy", 90): "roof/copy.cu:3: missing ;"})
     assert reported(known, after) == ["roof.copy on sm_90: NOT_COMPILING, roof/copy.cu:3: missing ;"]
     assert judged(known, after) is ExitCode.REGRESSION
 
@@ -172,11 +180,16 @@ def test_a_build_that_does_not_compile_is_a_regression_and_not_called_removed(kn
 def test_the_gravest_comes_first():
     before = survey(a__a=usage(), b__b=usage(), c__c=usage())
     after = survey(
-        a__a=usage(33), b__b=usage(fraction=0.5), c__c=usage(spill_bytes=4), broken={Target("d.d", 90): "broken"}
+        a__a=usage(33), b__b=usage(fraction=0.5), c__c=usage(spill_bytes=4), broken={BuildTarget("d.d", 90): "broken"}
     )
     kinds = [finding.kind for finding in compare(before, after)]
-    assert kinds == [Kind.NOT_COMPILING, Kind.NEW_SPILLS, Kind.LOST_OCCUPANCY, Kind.CHANGED]
-    assert set(kinds[:3]) == REGRESSIONS
+    assert kinds == [
+        ResourceChange.NOT_COMPILING,
+        ResourceChange.NEW_SPILLS,
+        ResourceChange.LOST_OCCUPANCY,
+        ResourceChange.CHANGED,
+    ]
+    assert set(kinds[:3]) == RESOURCE_REGRESSIONS
 
 
 def test_other_options_leave_it_undecided_and_are_named():
@@ -217,7 +230,7 @@ def test_a_baseline_has_a_line_a_kernel_and_architecture():
 
 
 def test_builds_that_do_not_compile_leave_no_line():
-    text = render(survey(broken={Target("roof.copy", 90): "broken"}))
+    text = render(survey(broken={BuildTarget("roof.copy", 90): "broken"}))
     assert json.loads(text)["kernels"] == {}
     assert text.endswith('"kernels": {}\n}\n')
 
@@ -264,10 +277,10 @@ def test_builds_are_told_apart_by_defines_and_gather_their_blocks(tmp_path):
 
 def test_a_survey_without_some_kernels_and_architectures_has_all_others():
     whole = survey(
-        75, 90, a__a=usage(), b__b=usage(), broken={Target("a.a", 120): "broken", Target("c.c", 90): "broken"}
+        75, 90, a__a=usage(), b__b=usage(), broken={BuildTarget("a.a", 120): "broken", BuildTarget("c.c", 90): "broken"}
     )
-    assert whole.without(["a.a"]) == survey(75, 90, b__b=usage(), broken={Target("c.c", 90): "broken"})
-    assert whole.without([], [90]) == survey(75, a__a=usage(), b__b=usage(), broken={Target("a.a", 120): "broken"})
+    assert whole.without(["a.a"]) == survey(75, 90, b__b=usage(), broken={BuildTarget("c.c", 90): "broken"})
+    assert whole.without([], [90]) == survey(75, a__a=usage(), b__b=usage(), broken={BuildTarget("a.a", 120): "broken"})
 
 
 def test_an_architecture_is_a_capability():

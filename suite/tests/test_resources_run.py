@@ -9,7 +9,7 @@ from peakgate.case import Launch, Stage, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue
 from peakgate.resources import baseline, command
-from peakgate.resources.baseline import Target
+from peakgate.resources.baseline import BuildTarget
 from peakgate.resources.survey import builds, survey
 from peakgate.verdict import ExitCode
 from synthetic_cases import make_case
@@ -46,7 +46,7 @@ def run(*arguments):
 def test_a_survey_takes_what_the_compiler_gives_on_every_architecture_a_stage_runs_on(source):
     found = survey(builds(catalogue.cases(None)))
     assert {target.sm for target in found.usage} == {90, 100, 120}
-    taken = found.usage[Target("synthetic.tiny", 90)]
+    taken = found.usage[BuildTarget("synthetic.tiny", 90)]
     assert 0 < taken.resources.registers < 32
     assert taken.occupancy["256"].fraction == 1.0
 
@@ -127,7 +127,7 @@ def test_what_the_compiler_gives_otherwise_by_luck_is_said_and_does_not_fail(sou
 
     def by_luck(made, sm):
         tries.append(sm)
-        return lean[Target(made.kernel, sm)] if len(tries) % 3 == 0 else None
+        return lean[BuildTarget(made.kernel, sm)] if len(tries) % 3 == 0 else None
 
     monkeypatch.setattr(command, "usage_anew", by_luck)
     assert run() is ExitCode.OK
@@ -143,10 +143,10 @@ def test_what_differs_at_every_attempt_is_the_kernels(source, capsys, monkeypatc
     tries = []
     monkeypatch.setattr(command, "usage_anew", lambda made, sm: tries.append(sm))
     assert run() is ExitCode.REGRESSION
-    assert len(tries) == 3 * command.ATTEMPTS
+    assert len(tries) == 3 * command.COMPILATIONS
     monkeypatch.setattr(command, "MOST_BY_LUCK", 2)
     assert run() is ExitCode.REGRESSION
-    assert len(tries) == 3 * command.ATTEMPTS
+    assert len(tries) == 3 * command.COMPILATIONS
     assert "VARIES" not in capsys.readouterr().out
 
 

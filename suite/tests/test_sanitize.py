@@ -11,7 +11,15 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.processes import run_in_group
 from peakgate.project.catalogue import kernel_name, problems
 from peakgate.sanitize import command
-from peakgate.sanitize.report import NO_KERNEL, Defect, Journal, ToolReport, read_journal, read_records, read_report
+from peakgate.sanitize.report import (
+    NO_KERNEL,
+    LaunchLog,
+    SanitizerDefect,
+    ToolReport,
+    read_journal,
+    read_records,
+    read_report,
+)
 from peakgate.verdict import ExitCode
 
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
@@ -65,7 +73,7 @@ DONE = {"done": True}
 
 def test_an_invalid_access_is_put_on_its_kernel_with_instruction_thread_and_block():
     (found,) = read_records(xml(record("Invalid __global__ write of size 4 bytes is out of bounds")), KERNELS)
-    assert found == Defect(
+    assert found == SanitizerDefect(
         "injected.past_end",
         "Invalid __global__ write of size 4 bytes is out of bounds",
         "past_end+0xb0, thread (255,0,0), block (1,0,0)",
@@ -92,7 +100,7 @@ def test_a_race_names_every_access_and_a_warning_is_no_error():
     error, warning = read_records(xml(race("Error", "0xf0", "0x100"), race("Warning", "0xf0")), KERNELS)
     assert error.what == "Race condition: write at racing+0xe0, read at racing+0xf0, read at racing+0x100"
     assert (error.kernel, error.warning, warning.warning) == ("injected.racing", False, True)
-    assert ToolReport("racecheck", Journal({}, (), (), True), (warning,), 0, None).errors == 0
+    assert ToolReport("racecheck", LaunchLog({}, (), (), True), (warning,), 0, None).errors == 0
 
 
 def test_line_information_is_used_where_the_code_has_it():
@@ -137,7 +145,7 @@ def test_a_failed_launch_is_an_error_of_its_kernel(left):
     report = left(xml(), "", [LAUNCH, {**LAUNCH, "fault": "an illegal\nmemory access"}, DONE])
     assert report.exit_code is ExitCode.REGRESSION
     assert report.defects == (
-        Defect("injected.past_end", "launch failed: an illegal memory access", "injected.past_end-256"),
+        SanitizerDefect("injected.past_end", "launch failed: an illegal memory access", "injected.past_end-256"),
     )
 
 
@@ -206,7 +214,8 @@ def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, m
 
 def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
     lines = {
-        name: command.command_line("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"]) for name in command.TOOLS
+        name: command.command_line("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"])
+        for name in command.SANITIZER_TOOLS
     }
     assert "--kernel-name" not in lines["initcheck"]
     assert "regex=(^|[^A-Za-z_])(a|b)" in lines["racecheck"]

@@ -8,7 +8,7 @@ from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, read, set_apart
 from peakgate.sanitize import report
-from peakgate.sanitize.report import Defect, Journal, ToolReport
+from peakgate.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
 
 TODAY = date(2026, 11, 22)
 KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')
@@ -57,10 +57,10 @@ def test_an_entry_that_matches_nothing_or_has_expired_is_a_complaint_where_it_wa
 
 def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning_alone():
     defects = (
-        Defect("sums.sums", "Invalid write", "sums+0xb0, thread (0,0,0)"),
-        Defect("sums.sums", "Invalid write", "sums+0xc0"),
+        SanitizerDefect("sums.sums", "Invalid write", "sums+0xb0, thread (0,0,0)"),
+        SanitizerDefect("sums.sums", "Invalid write", "sums+0xc0"),
     )
-    found = ToolReport("memcheck", Journal({}, (), (), True), defects, 0, None)
+    found = ToolReport("memcheck", LaunchLog({}, (), (), True), defects, 0, None)
     entries = {report.key("memcheck", defects[0]): Waiver("known", TODAY)}
     judged = report.without_waived(found, entries, TODAY)
     assert (judged.errors, [defect.where for defect in judged.defects]) == (1, ["sums+0xc0"])

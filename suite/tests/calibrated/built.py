@@ -5,8 +5,7 @@ from __future__ import annotations
 from calibrated.pattern import Kernel
 from peakgate.build.cubin import Cubin, cubin
 from peakgate.case import Stage
-from peakgate.common.cache import cache_folder
-from peakgate.common.files import write_whole
+from peakgate.common.files import cache_folder, write_whole
 
 
 def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:

@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from calibrated.kernels import kernels
 from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, GRID, RACY, SHARED_BYTES, Kernel
 from peakgate import emulator
-from peakgate.common.cache import cache_folder
-from peakgate.common.files import a_line_each, write_whole
+from peakgate.common.files import a_line_each, cache_folder, write_whole
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 
 RECORD = Path(__file__).parent / "record.json"

@@ -32,7 +32,7 @@ from calibrated.kernels import kernels
 from calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.common.processes import run_in_group
-from peakgate.sanitize.command import PROGRAM, command_line
+from peakgate.sanitize.command import SANITIZER, command_line
 
 HERE = Path(__file__).parent
 WHOLE_LIMIT_S = 190.0
@@ -93,7 +93,7 @@ def run(out: Path) -> None:
 
     start = time.monotonic()
     deadline = start + WHOLE_LIMIT_S
-    program = shutil.which(PROGRAM)
+    program = shutil.which(SANITIZER)
     if program is None:
         print("compute-sanitizer is not on PATH: outputs only")  # noqa: T201
     real, emulated = start_outputs("gpu", out), start_outputs("cpu", out)

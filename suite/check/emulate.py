@@ -18,16 +18,15 @@ import numpy as np
 from peakgate import emulator
 from peakgate.build.sources import read_sources
 from peakgate.case import Case, RefusedCase, Scale, Sized
-from peakgate.check.workers import Report
-from peakgate.common.errors import PeakgateError
-from peakgate.common.places import described, raised_at
+from peakgate.check.workers import TaskProgress
+from peakgate.common.errors import PeakgateError, described, raised_at
 from peakgate.common.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.emulator import KernelBuildError, KernelDefect
-from peakgate.judge.correctness import Expected, check
+from peakgate.judge.correctness import ExpectedOutputs, check
 from peakgate.measure.patterns import patterned
 from peakgate.project import catalogue, config
 from peakgate.project.catalogue import kernel_name
@@ -42,7 +41,7 @@ _ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descend
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LaunchFinding:
     """What one launch showed: the defect in one line with file, line, thread and block, or the first wrong element.
 
     ``where`` is ``file.cu:12``, None where a result is wrong; ``schedule`` the order of threads it was seen in.
@@ -80,7 +79,7 @@ class BuildReport:
     kernel: str
     problems: int
     launches: int = 0
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LaunchFinding, ...] = ()
     skipped: str | None = None
     broken: str | None = None
     sizes: Mapping[str, str] = field(default_factory=dict)
@@ -190,7 +189,7 @@ def check_build(
     family_file: Path | None,
     key: BuildKey,
     orders: Sequence[int],
-    report: Report,
+    report: TaskProgress,
     *,
     nonfinite: bool = False,
     search_s: float = 0.0,
@@ -213,7 +212,7 @@ def _with_sizes(
     sized: Sized,
     found: BuildReport,
     orders: Sequence[int],
-    report: Report,
+    report: TaskProgress,
     *,
     nonfinite: bool,
     search_s: float,
@@ -236,7 +235,7 @@ def _continued(
     cases: Iterable[Case],
     limit_s: float,
     orders: Sequence[int],
-    report: Report,
+    report: TaskProgress,
     *,
     nonfinite: bool,
 ) -> BuildReport:
@@ -263,13 +262,13 @@ def _continued(
 
 
 def check_cases(
-    cases: Sequence[Case], orders: Sequence[int], report: Report, *, nonfinite: bool = False
+    cases: Sequence[Case], orders: Sequence[int], report: TaskProgress, *, nonfinite: bool = False
 ) -> BuildReport:
     """Launch the problems of one build in each order; ``nonfinite`` reports NaNs and infinities that are written."""
     kernel = kernel_name(cases[0])
     if reason := not_emulated(cases[0]):
         return BuildReport(kernel, len(cases), skipped=reason)
-    found: list[Finding] = []
+    found: list[LaunchFinding] = []
     launches = 0
     broken: str | None = None
     load = cache(emulator.load)
@@ -299,14 +298,14 @@ def check_case(
     access_budget: int = emulator.ACCESS_BUDGET,
     nonfinite: bool = False,
     load: Callable[..., emulator.EmulatedKernel] = emulator.load,
-) -> list[list[Finding]]:
+) -> list[list[LaunchFinding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
     KernelBuildError when the kernel does not compile, PeakgateError when the case is not described so that it can run.
     """
     launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
-    launched: list[list[Finding]] = []
-    wanted: Expected | None = None
+    launched: list[list[LaunchFinding]] = []
+    wanted: ExpectedOutputs | None = None
     undecided: PeakgateError | None = None
     try:
         wanted = expected(np, launchable, CpuLaunchable)
@@ -322,7 +321,7 @@ def check_case(
             break
         result = None if wanted is None else check(np, case, computed(np, launchable), wanted)
         if result is not None and result.mismatch is not None:
-            launched.append([Finding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
+            launched.append([LaunchFinding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
             break
         launched.append([])
     if undecided is not None and not any(launched):
@@ -330,9 +329,12 @@ def check_case(
     return launched
 
 
-def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[Finding]:
+def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[LaunchFinding]:
     """One finding per defect that the emulator saw."""
     cause = fault.__cause__ if fault else None
     if not isinstance(cause, KernelDefect):
         raise fault or AssertionError("a fault without a cause")
-    return [Finding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}") for defect in cause.defects]
+    return [
+        LaunchFinding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}")
+        for defect in cause.defects
+    ]

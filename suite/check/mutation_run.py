@@ -1,4 +1,4 @@
-"""Runs mutants through the lane: each must be caught by some problem of some stage that includes its file."""
+"""Runs mutants through the check: each must be caught by some problem of some stage that includes its file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
-from peakgate.check.lane import DIED, Finding, builds, check_case, refused
+from peakgate.check.emulate import DIED, LaunchFinding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
-from peakgate.check.workers import Died, Report
+from peakgate.check.workers import Died, TaskProgress
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
 from peakgate.edges import RefusedSize
@@ -23,17 +23,17 @@ from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.project import config
 
-ACCESS_BUDGET = 500_000_000
+MUTANT_ACCESS_BUDGET = 500_000_000
 """Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
 them with g++ and 100 to 200 with clang, which keeps more in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hunted:
+class MutantResult:
     """A mutant and what caught it; None when it survived. ``invalid`` is why it is no program."""
 
     mutant: Mutant
-    caught_by: Finding | None = None
+    caught_by: LaunchFinding | None = None
     invalid: str | None = None
 
     @property
@@ -59,7 +59,7 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     return found, [] if text else [_relative(path) for path in files if path not in used]
 
 
-def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
+def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> MutantResult:
     """Run all builds that include the mutated file, small problems first, up to the first finding; a task.
 
     PeakgateError when the file has been changed since it was searched for mutants.
@@ -79,20 +79,20 @@ def hunt(mutant: Mutant, orders: Sequence[int], report: Report) -> Hunted:
             for problem in problems:
                 report(problem.id)
                 try:
-                    launched = check_case(_within(kernels, problem), orders, access_budget=ACCESS_BUDGET)
+                    launched = check_case(_within(kernels, problem), orders, access_budget=MUTANT_ACCESS_BUDGET)
                 except RefusedSize:
                     continue
                 except KernelBuildError as error:
-                    return Hunted(mutant, invalid=str(error))
+                    return MutantResult(mutant, invalid=str(error))
                 for findings in launched:
                     if findings:
-                        return Hunted(mutant, caught_by=findings[0])
-    return Hunted(mutant)
+                        return MutantResult(mutant, caught_by=findings[0])
+    return MutantResult(mutant)
 
 
-def died(mutant: Mutant, how: Died) -> Hunted:
+def died(mutant: Mutant, how: Died) -> MutantResult:
     """A mutant that took its process with it: caught."""
-    return Hunted(mutant, caught_by=Finding(how.at, 0, DIED, None, how.how))
+    return MutantResult(mutant, caught_by=LaunchFinding(how.at, 0, DIED, None, how.how))
 
 
 def entry(mutant: Mutant) -> str:
@@ -119,9 +119,9 @@ def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Ma
     return said
 
 
-def described(hunted: Sequence[Hunted], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
-    """The hunt as it goes into the verdict file."""
-    in_order = sorted(hunted, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
+def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
+    """The results as they go into the verdict file."""
+    in_order = sorted(results, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
     return {
         "wall_s": round(wall_s, 1),
         "mutants": [

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from peakgate.build import nvrtc_process
-from peakgate.device import driver, preflight, references
+from peakgate.device import driver, nvml, references
 from peakgate.device.preflight import Load, Preflight
 
 
@@ -60,4 +60,4 @@ def _open(index: int) -> Before | None:
 
 
 def _seen(index: int) -> Before:
-    return Before(preflight.state(preflight.handle(index)), preflight.load(index))
+    return Before(nvml.state(nvml.handle(index)), nvml.load(index))

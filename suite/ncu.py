@@ -1,7 +1,14 @@
-"""NVIDIA Nsight Compute as a program: how its command line profiles cases, and what it prints."""
+"""Hardware counters of cases by NVIDIA Nsight Compute: its command line, what it prints, and what runs under it.
+
+``python -m peakgate.ncu JOURNAL CASES`` runs under ncu and launches each case once to be profiled. CASES is a file of
+case ids, one per line. The journal has a line per case that was profiled, in order: its id. A case that this GPU
+cannot run, or that faults, has none. Only the launch between start and stop of the profiler counts; the launch before
+it loads the code.
+"""
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import shutil
@@ -9,11 +16,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.processes import run_in_group
+from peakgate.verdict import ExitCode
 
-PROGRAM = "ncu"
+NCU = "ncu"
 
-SECTIONS = (
+NCU_SECTIONS = (
     *("SpeedOfLight", "LaunchStats", "Occupancy", "SchedulerStats", "WarpStateStats", "InstructionStats"),
     *("ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
 )
@@ -47,7 +56,7 @@ Counters = Mapping[str, float]
 
 def find() -> str | None:
     """The path of ncu; None where it is not on PATH."""
-    return shutil.which(PROGRAM)
+    return shutil.which(NCU)
 
 
 def command(program: str, target: Sequence[str], sections: Sequence[str], metrics: Sequence[str]) -> list[str]:
@@ -60,7 +69,7 @@ def command(program: str, target: Sequence[str], sections: Sequence[str], metric
 
 def launches(journal: Path, cases: Path, index: int) -> list[str]:
     """The target: this interpreter launching the cases of a file."""
-    return [sys.executable, "-P", "-m", "peakgate.counters.launch", str(journal), str(cases), "--index", str(index)]
+    return [sys.executable, "-P", "-m", "peakgate.ncu", str(journal), str(cases), "--index", str(index)]
 
 
 def profile(
@@ -83,7 +92,7 @@ def profile(
     listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
     target = launches(journal, listed, index)
     problem = None
-    for sections, metrics in ((SECTIONS, METRICS), (SECTIONS, ()), ((), METRICS)):
+    for sections, metrics in ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS)):
         journal.unlink(missing_ok=True)
         problem = _run(command(program, target, sections, metrics), folder, environment, out, limit_s)
         rows = parse((out / "ncu.csv").read_text(encoding="utf-8", errors="replace"))
@@ -124,3 +133,48 @@ def parse(text: str) -> list[dict[str, float]]:
                     continue
         found.append(values)
     return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Launch each case; 0 when the journal is complete."""
+    # Reports read counters on machines without a GPU.
+    import cupy  # noqa: PLC0415
+    import cupyx.profiler  # noqa: PLC0415
+    from peakgate.build.cubin import BuildError  # noqa: PLC0415
+    from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
+    from peakgate.device.interface import KernelFault  # noqa: PLC0415
+    from peakgate.device.launchable import FAULTS  # noqa: PLC0415
+    from peakgate.run.identity import listed_in  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(prog="python -m peakgate.ncu", description=__doc__)
+    parser.add_argument("journal", type=Path, metavar="JOURNAL")
+    parser.add_argument("cases", type=Path, metavar="CASES")
+    parser.add_argument("--index", type=int, default=0, help="the CUDA device index")
+    options = parser.parse_args(arguments)
+    try:
+        device = GpuDevice(options.index, guarded=False)
+        with options.journal.open("w", encoding="utf-8") as journal:
+            for case in listed_in(options.cases):
+                if device.refusal(case) is not None or device.lost:
+                    continue
+                try:
+                    launchable = device.prepare(case)
+                    launchable.run()
+                    with cupyx.profiler.profile():
+                        launchable.launch()
+                        cupy.cuda.get_current_stream().synchronize()
+                except FAULTS as fault:
+                    sys.stderr.write(f"{case.id}: {device.faulted(case, fault)}\n")
+                    continue
+                except (BuildError, KernelFault, MemoryError) as error:
+                    sys.stderr.write(f"{case.id}: {error}\n")
+                    continue
+                journal.write(f"{case.id}\n")
+                journal.flush()
+    except PeakgateError as error:
+        return refused(error)
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""What a case does: its hardware counters through ncu."""

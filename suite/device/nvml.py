@@ -1,0 +1,157 @@
+"""One NVIDIA GPU by NVML, asked here alone, without a CUDA context: nothing here changes a setting.
+
+pynvml is imported inside the functions: a machine without a GPU need not have it.
+"""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from peakgate.device import driver
+from peakgate.device.preflight import Load, Preflight, reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What stays as it is while a GPU is in use; None where the driver does not report it."""
+
+    driver: str | None
+    vbios: str | None
+    sm_clock_max_mhz: float | None
+    power_limit_w: float | None
+    ecc: bool | None
+    mig: bool | None
+    pcie_generation_max: int | None
+    pcie_lanes_max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What tells one GPU from another of its model, and its wear; None where the driver does not report it.
+
+    ``remapped_rows``: by corrected and by uncorrected errors, whether one is pending, whether one failed.
+    """
+
+    serial: str | None
+    pci_bus_id: str | bytes | None
+    ecc_corrected: int | None
+    ecc_uncorrected: int | None
+    remapped_rows: tuple[int, int, int, int] | None
+    pcie_generation: int | None
+    pcie_lanes: int | None
+    power_w: float | None
+
+
+def ask(question: Callable[[], Any]) -> Any:
+    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
+    import pynvml
+
+    try:
+        return question()
+    except pynvml.NVMLError:
+        return None
+
+
+@cache
+def handle(index: int) -> Any:
+    """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml.nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
+
+
+def handle_of(uuid: str) -> Any:
+    """NVML's handle of the GPU with this uuid; None where NVML does not know it."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return ask(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid))
+
+
+def uuid_of(handle: Any) -> Any:
+    """NVIDIA's name of this very GPU, ``GPU-...``."""
+    import pynvml
+
+    return pynvml.nvmlDeviceGetUUID(handle)
+
+
+def sm_clock_mhz(handle: Any) -> Any:
+    """The clock of its multiprocessors now."""
+    import pynvml
+
+    return ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
+
+
+def properties(handle: Any) -> Properties:
+    """The properties of a GPU, by NVML's handle."""
+    import pynvml
+
+    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
+    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return Properties(
+        driver=ask(pynvml.nvmlSystemGetDriverVersion),
+        vbios=ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
+        sm_clock_max_mhz=ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        power_limit_w=None if limit is None else limit / 1e3,
+        ecc=None if ecc is None else bool(ecc[0]),
+        mig=None if mig is None else bool(mig[0]),
+        pcie_generation_max=ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+        pcie_lanes_max=ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+    )
+
+
+def health(handle: Any) -> Health:
+    """Identity and wear of a GPU now, by NVML's handle."""
+    import pynvml
+
+    aggregate = pynvml.NVML_AGGREGATE_ECC
+    corrected, uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+    power = ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    return Health(
+        serial=ask(lambda: pynvml.nvmlDeviceGetSerial(handle)),
+        pci_bus_id=ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
+        ecc_corrected=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, corrected, aggregate)),
+        ecc_uncorrected=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, aggregate)),
+        remapped_rows=ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle)),
+        pcie_generation=ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+        pcie_lanes=ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        power_w=None if power is None else power / 1e3,
+    )
+
+
+def load(index: int) -> Load:
+    """Who computes on the GPU with this CUDA index and what slows its clocks, now; two cheap questions to NVML."""
+    import pynvml
+
+    nvml = handle(index)
+    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(nvml)) or []
+    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(nvml))
+    return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
+
+
+def state(handle: Any) -> Preflight:
+    """The state of a GPU now, by NVML's handle; reads, changes nothing."""
+    import pynvml
+
+    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    default = ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
+    uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return Preflight(
+        other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
+        throttle_reasons=() if bits is None else reasons(bits),
+        power_limit_w=None if limit is None else limit / 1e3,
+        default_power_limit_w=None if default is None else default / 1e3,
+        temperature_c=ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        uncorrected_ecc_errors=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile)),
+        mig=None if mig is None else bool(mig[0]),
+    )
