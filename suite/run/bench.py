@@ -1,4 +1,4 @@
-"""``peakgate bench``: one run of a project's kernels. What is not an option of ours goes to pytest."""
+"""``peakgate bench``: its options, and whether the run is supervised. What is not an option of ours goes to pytest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from peakgate.common.selection import MEANING
 from peakgate.project import config
 from peakgate.project.config import Project
-from peakgate.run.link import AB_VARIABLE
+from peakgate.run.journal import AB_VARIABLE
 from peakgate.run.lock import add_lock_options, seconds
 
 FLAGS = ("strict", "nonfinite", "determinism")
@@ -31,11 +31,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
 
 
 def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Project) -> int:
-    from peakgate.run import pytest_run  # noqa: PLC0415  (pytest takes long to import; a supervisor does without)
+    from peakgate.run import process  # noqa: PLC0415  (a supervisor does without)
 
     named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
     saving = [f"{option}={value}" for option, value in named.items() if value is not None]
-    return pytest_run.measure([*pytest_run.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
+    return process.measure([*process.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
 
 
 def _own(ours: argparse.Namespace) -> list[str]:

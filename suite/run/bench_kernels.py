@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from peakgate.run.callables import ReplayTimer, replay
 from peakgate.run.kernel_run import NAME, KernelRun
-from peakgate.run.replay import ReplayTimer, replay
 from peakgate.verdict import REGRESSIONS, UNDECIDED
 from pytest_benchmark.fixture import BenchmarkFixture
 

@@ -21,9 +21,8 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import config
 from peakgate.project.config import Project
-from peakgate.run.callables import GpuBenchmark
-from peakgate.run.given import case_of, given_by
-from peakgate.run.replay import ReplayTimer
+from peakgate.run.callables import GpuBenchmark, ReplayTimer
+from peakgate.run.marker import case_of, given_by
 from peakgate.run.session import Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture

@@ -24,16 +24,14 @@ from peakgate.common.toml import nearest
 from peakgate.device.choose import open_device, opened
 from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
-from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.project import config
-from peakgate.run import again, base, benchmark_tests, known, record
+from peakgate.run import benchmark_tests, contract, inputs, remeasure, run_file
 from peakgate.run.foreign import ForeignModules
-from peakgate.run.given import case_of
-from peakgate.run.journal import Finished, finished
-from peakgate.run.link import AB_VARIABLE, AGAIN, FRESH, Link
-from peakgate.run.publish import VERDICT_FILE
+from peakgate.run.journal import AB_VARIABLE, AGAIN, FRESH, Finished, Link, finished
+from peakgate.run.marker import case_of
+from peakgate.run.run_file import VERDICT_FILE
 from peakgate.run.session import LostEarly, Outcome, Session, no_room
 from peakgate.run.status_line import StatusLine
 from peakgate.run.turn import Turn
@@ -75,7 +73,7 @@ class KernelRun:
         self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
         self.tests = benchmark_tests.BenchmarkTests(self, listed)
         self.ahead: dict[str, Outcome] = {}
-        self.entries: list[record.Entry] = []
+        self.entries: list[run_file.Entry] = []
         self.skipped: dict[str, str] = {}
         self._selected: list[Case] = []
         self._below = self._measured_again = False
@@ -122,8 +120,8 @@ class KernelRun:
         if self._doubts and self._options.peakgate_strict and not self.before.restarts:
             _stop(self.link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
         if self.before.below:
-            reported = again.share_below(len(self.before.below), len(self._selected))
-            run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
+            reported = remeasure.share_below(len(self.before.below), len(self._selected))
+            run.notes.append(f"{reported}; judged by the median of {remeasure.PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self.before.cases]
         self.status.building(len(remaining))
         try:
@@ -179,12 +177,12 @@ class KernelRun:
             self.session.device.close()
             self._turn.over(self.session.wall_s)
 
-    def keep(self, outcome: Outcome) -> tuple[record.Entry, Sequence[float]]:
+    def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
 
         After a lost GPU context this process ends, and a fresh one goes on.
         """
-        entry = record.extra_info(outcome)
+        entry = run_file.extra_info(outcome)
         self.entries.append(entry)
         times_us = outcome.samples.times_us if outcome.samples else ()
         self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
@@ -194,7 +192,7 @@ class KernelRun:
             os._exit(FRESH)  # clean-up would meet the lost context again
         return entry, times_us
 
-    def take_over(self, case: Case) -> tuple[record.Entry, Sequence[float]] | None:
+    def take_over(self, case: Case) -> tuple[run_file.Entry, Sequence[float]] | None:
         """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
         known = self.before.cases.get(case.id)
         if known is None:
@@ -202,7 +200,7 @@ class KernelRun:
         entry = known.get("extra_info")
         if entry is None:  # the supervisor's word on a process that is gone
             judgement = Judgement(Verdict(known["verdict"]), known["reason"])
-            entry = record.extra_info(self.session.unmeasured(case, judgement))
+            entry = run_file.extra_info(self.session.unmeasured(case, judgement))
         self.entries.append(entry)
         return entry, known.get("times_us", ())
 
@@ -223,7 +221,7 @@ class KernelRun:
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""
-        machine_info["gpu"] = record.machine_info(self.session)
+        machine_info["gpu"] = run_file.machine_info(self.session)
 
     def pytest_benchmark_update_commit_info(self, commit_info: dict[str, Any]) -> None:
         """Fill in the commit that the user named, where git cannot know it (an exported archive)."""
@@ -233,7 +231,7 @@ class KernelRun:
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the schema number and the run's own section; name benchmarks by their case, wherever we are installed."""
         output_json["peakgate_schema"] = SCHEMA
-        about = record.run_info(self.session, self.entries, self.skipped, self._partial())
+        about = run_file.run_info(self.session, self.entries, self.skipped, self._partial())
         output_json["peakgate"] = about | {"restarts": list(self.before.restarts)}
         for benchmark in output_json["benchmarks"]:
             own = benchmark["name"].startswith("test_kernel[")
@@ -273,7 +271,7 @@ class KernelRun:
             "partial": self._partial(),
             "restarts": list(self.before.restarts),
             "verdicts": dict(Counter(entry["verdict"] for entry in self.entries)),
-            "cases": [record.judged(entry) for entry in self.entries],
+            "cases": [run_file.judged(entry) for entry in self.entries],
         }
         if self.link.supervised:
             self.link.send(finished=verdict)
@@ -299,7 +297,7 @@ class KernelRun:
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
-        closing = record.closing_lines(session, self.entries, self._partial())
+        closing = run_file.closing_lines(session, self.entries, self._partial())
         terminalreporter.write_line(table.render(self.entries, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
@@ -351,17 +349,17 @@ def _ab_part() -> str | None:
     return os.environ.get(AB_VARIABLE)
 
 
-def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
+def _session(options: argparse.Namespace) -> tuple[Session, contract.Cases]:
     project = config.required()
     device, note = open_device(options.peakgate_device, later=Turn.of_environment().given)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    cases = known.Cases(device.scale)
+    cases = contract.Cases(device.scale)
     if ref := options.peakgate_baselines_from:
-        floors = base.floors_at(ref, baselines, device.slug)
+        floors = inputs.floors_at(ref, baselines, device.slug)
         with contextlib.ExitStack() as scratch:
             tree = options.peakgate_base_tree
-            tree = tree or scratch.enter_context(base.exported(ref, project.root, project.baselines))
-            cases = known.against(tree, project, device.scale, ref, device.refusal)
+            tree = tree or scratch.enter_context(inputs.exported(ref, project.root, project.baselines))
+            cases = contract.against(tree, project, device.scale, ref, device.refusal)
     else:
         unknown = project.benchmarks or any(each.whole for each in cases.refused)
         known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
@@ -384,7 +382,7 @@ def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
     return session, cases
 
 
-def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
     New cases come last: they bring the change's Python into the process that judges.
