@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from peakgate.common.selection import MEANING
 from peakgate.project import config
 from peakgate.project.config import Project
-from peakgate.run.journal import AB_VARIABLE
+from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
 
 FLAGS = ("strict", "nonfinite", "determinism")
@@ -23,8 +22,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
     ours, theirs = _parser().parse_known_args(arguments)
     project = config.required()
-    if os.environ.get(AB_VARIABLE) is not None or INSPECTING & set(theirs):
-        return _unsupervised(ours, theirs, project)
+    mode = Mode.of_environment()
+    if mode is not Mode.WHOLE or INSPECTING & set(theirs):
+        return _unsupervised(ours, [f"--peakgate-mode={mode}", *theirs], project)
     from peakgate.run import supervise  # noqa: PLC0415  (an A/B's processes do not need it)
 
     return supervise.run(ours, [*_own(ours), *theirs], project)

@@ -24,10 +24,6 @@ from peakgate.common.records import decode
 from peakgate.common.text import counted
 from peakgate.run import remeasure
 
-AB_VARIABLE = "PEAKGATE_AB"
-"""Set for the runs of an A/B, which want times and no roofs: ``proof`` for one that proves its kernels first, ``pair``
-for one that repeats it and only times them. Such a run has no supervisor: the A/B watches its processes itself."""
-
 FRESH = 75  # EX_TEMPFAIL
 """Exit code of a measuring process whose GPU context is lost: the finished cases are handed over, go on without it."""
 

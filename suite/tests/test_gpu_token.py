@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
-from peakgate.run.turn import LONGEST_WORD, VARIABLE, Turn
+from peakgate.run.ab_process import LONGEST_WORD, TOKEN_VARIABLE, GpuToken
 
-TAKES_A_TURN = (
-    "from peakgate.run.turn import Turn\n"
-    "turn = Turn.of_environment()\nturn.wait()\nprint('measured', flush=True)\nturn.over({'sample': 0.5})\n"
+TAKES_THE_TOKEN = (
+    "from peakgate.run.ab_process import GpuToken\n"
+    "token = GpuToken.of_environment()\ntoken.wait()\nprint('measured', flush=True)\ntoken.release({'sample': 0.5})\n"
 )
 
 
@@ -30,19 +30,19 @@ def test_a_process_whose_turn_nobody_can_give_any_more_ends():
 
 
 def test_where_nobody_gives_turns_it_is_always_ours(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
-    turn = Turn.of_environment()
-    assert not turn.given
-    turn.wait()
-    turn.over({})
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    token = GpuToken.of_environment()
+    assert not token.needed
+    token.wait()
+    token.release({})
 
 
 def _started():
     their_word, word = os.pipe()
     left, their_left = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-c", TAKES_A_TURN],
-        env=os.environ | {VARIABLE: f"{their_word},{their_left}"},
+        [sys.executable, "-c", TAKES_THE_TOKEN],
+        env=os.environ | {TOKEN_VARIABLE: f"{their_word},{their_left}"},
         pass_fds=(their_word, their_left),
         stdout=subprocess.PIPE,
         text=True,
