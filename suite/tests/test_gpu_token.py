@@ -1,11 +1,13 @@
-"""The turns of an A/B's processes on the GPU."""
+"""What an A/B tells its processes: the GPU token and the mode."""
 
 import json
 import os
 import subprocess
 import sys
 
-from peakgate.run.ab_process import LONGEST_WORD, TOKEN_VARIABLE, GpuToken
+import pytest
+from peakgate.common.errors import PeakgateError
+from peakgate.run.ab_process import LONGEST_WORD, MODE_VARIABLE, TOKEN_VARIABLE, GpuToken, Mode
 
 TAKES_THE_TOKEN = (
     "from peakgate.run.ab_process import GpuToken\n"
@@ -35,6 +37,20 @@ def test_where_nobody_gives_turns_it_is_always_ours(monkeypatch):
     assert not token.needed
     token.wait()
     token.release({})
+
+
+def test_a_run_is_whole_unless_the_ab_names_a_mode(monkeypatch):
+    monkeypatch.delenv(MODE_VARIABLE, raising=False)
+    assert Mode.of_environment() is Mode.WHOLE
+    monkeypatch.setenv(MODE_VARIABLE, "pair")
+    assert Mode.of_environment() is Mode.PAIR
+
+
+@pytest.mark.parametrize("named", ["", "1", "whole"])
+def test_a_mode_that_no_ab_names_is_bad_input(monkeypatch, named):
+    monkeypatch.setenv(MODE_VARIABLE, named)
+    with pytest.raises(PeakgateError):
+        Mode.of_environment()
 
 
 def _started():
