@@ -19,7 +19,7 @@ from typing import Any
 from peakgate.common.files import cache_folder
 from peakgate.common.processes import end_group
 from peakgate.project import config
-from peakgate.run import turn
+from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
 WARM = Path(__file__).with_name("warm.py")
@@ -85,7 +85,7 @@ class Run:
             if not selector.select(self._seconds_left()):
                 raise self._hangs()
         with contextlib.suppress(ValueError):  # it ended without a word
-            self._steps_s = json.loads(os.read(self._left, turn.LONGEST_WORD))
+            self._steps_s = json.loads(os.read(self._left, ab_process.LONGEST_WORD))
         self._turn_s = time.monotonic() - self._began
 
     def finish(self) -> Finished:
@@ -164,7 +164,7 @@ class SideProcesses:
                 process = subprocess.Popen(
                     [sys.executable, "-P", str(WARM), *PRELOAD],
                     cwd=self._folder,
-                    env=self._environment | {turn.VARIABLE: f"{their_word},{their_left}"},
+                    env=self._environment | {ab_process.TOKEN_VARIABLE: f"{their_word},{their_left}"},
                     stdin=subprocess.PIPE,
                     stdout=errors,
                     stderr=errors,

@@ -32,7 +32,7 @@ from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet.store import Plan
 from peakgate.reports.keep import trimmed
 from peakgate.run import journal
-from peakgate.run.publish import VERDICT_FILE
+from peakgate.run.run_file import VERDICT_FILE
 from peakgate.verdict import ExitCode
 
 CASE_MARK = f'"{journal.CASE}": '.encode()

@@ -21,8 +21,8 @@ print(json.dumps(script["identities"]))
 
 FAKE_BENCH = """
 import json, os, pathlib, random, signal, sys
-from peakgate.run.turn import Turn
-Turn.of_environment().wait()
+from peakgate.run.ab_process import GpuToken
+GpuToken.of_environment().wait()
 script = json.loads(pathlib.Path("script.json").read_text())
 log = pathlib.Path(script["log"])
 options = dict(argument.split("=", 1) for argument in sys.argv[1:] if "=" in argument)

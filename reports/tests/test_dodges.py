@@ -14,8 +14,8 @@ import pytest
 from peakgate.case import Scale, Tier
 from peakgate.cli import main
 from peakgate.project import config
-from peakgate.run import known
-from peakgate.run.base import exported
+from peakgate.run import contract
+from peakgate.run.inputs import exported
 from synthetic_runs import document, save
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +136,7 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "pins another NVRTC in a lock file": ("for review: requirements/nvrtc.txt",),
     "changes a benchmark test's work or reference": ("for review: benchmarks/test_scale.py",),
     "multiplies the reported median by 0.8": ("for review: suite/measure/sampling.py",),
-    "scales saved samples": ("for review: suite/run/replay.py",),
+    "scales saved samples": ("for review: suite/run/callables.py",),
     "makes the correctness check find nothing": ("for review: suite/judge/correctness.py",),
     "makes the gate always PASS": ("for review: suite/judge/gate.py",),
     "makes every exit code 0": ("for review: suite/verdict.py",),
@@ -289,7 +289,7 @@ def test_a_stage_that_is_gone_is_missing_and_one_that_comes_is_new(
 def test_at_benchmark_scale_the_tier_and_the_flags_are_the_bases(inside: Path) -> None:
     project = config.required()
     with exported("base", project.root, project.baselines) as tree:
-        against = known.against(tree, project, Scale.BENCH, "base", lambda case: None)
+        against = contract.against(tree, project, Scale.BENCH, "base", lambda case: None)
     gated = {case.id: case for case in against.listed(Tier.GATE)}
     assert set(gated) == {CASE.format(name) for name in (*NAMES, "gone", "renamed")}
     assert not gated[CASE.format(STAGE_OF["sets `host_bound`"])].stage.host_bound
@@ -377,6 +377,6 @@ def test_against_itself_no_case_of_this_repository_is_gone_new_or_changed(
     scale: Scale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    against = known.against(ROOT, config.required(), scale, "itself", lambda case: None)
+    against = contract.against(ROOT, config.required(), scale, "itself", lambda case: None)
     assert len(against.cases) > 100
     assert (against.objections, set(against.new), list(against.notes)) == ({}, set(), [])

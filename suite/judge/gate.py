@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from peakgate.verdict import Judgement, Verdict
@@ -18,9 +16,6 @@ of an H200 in this project's saved runs is 0.984."""
 
 UNCHECKED = "; result not checked, no reference is given"
 """What a reason ends with where a callable has no reference."""
-
-PROCESSES = 3
-"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
 
 
 def judge(samples: Samples, metrics: Metrics | None, floor: float | None, disturbance: str | None = None) -> Judgement:
@@ -55,29 +50,13 @@ def _against_floor(fraction: float, floor: float | None, samples: Samples, metri
     clock = samples.median_sm_clock_mhz
     how = f"{len(samples.times_us)} samples" + (f", {clock:.0f} MHz" if clock is not None else "")
     if floor is not None:
-        return _against(fraction, floor, how)
+        return held_to(fraction, floor, how)
     if metrics.bound == "link":
         return Judgement(Verdict.PASS, f"{fraction:.3g} of peak, a transfer has no floor ({how})")
     return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set ({how})")
 
 
-def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:
-    """Judge a case that was below its floor, from the fractions of peak of three processes, the first included.
-
-    One process may have bad luck that lasts as long as it does (placement in memory, a library's choice of kernel): the
-    median of the processes decides. None stands for a process that could not decide; fewer than three decided ones
-    leave the case INCONCLUSIVE.
-    """
-    decided = [fraction for fraction in peak_fractions if fraction is not None]
-    if len(decided) < PROCESSES:
-        return Judgement(
-            Verdict.INCONCLUSIVE,
-            f"below its floor of {floor:.3g} at first; only {len(decided)} of {PROCESSES} processes could decide",
-        )
-    each = ", ".join(f"{fraction:.3g}" for fraction in decided)
-    return _against(statistics.median(decided), floor, f"median of {len(decided)} processes: {each}")
-
-
-def _against(peak_fraction: float, floor: float, how: str) -> Judgement:
+def held_to(peak_fraction: float, floor: float, how: str) -> Judgement:
+    """Compare a fraction of peak with a floor; ``how`` it was measured ends the reason."""
     verdict = Verdict.BELOW_FLOOR if peak_fraction < floor else Verdict.PASS
     return Judgement(verdict, f"{peak_fraction:.3g} of peak, floor {floor:.3g} ({how})")

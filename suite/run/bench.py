@@ -1,16 +1,15 @@
-"""``peakgate bench``: one run of a project's kernels. What is not an option of ours goes to pytest."""
+"""``peakgate bench``: its options, and whether the run is supervised. What is not an option of ours goes to pytest."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from peakgate.common.selection import MEANING
 from peakgate.project import config
 from peakgate.project.config import Project
-from peakgate.run.link import AB_VARIABLE
+from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
 
 FLAGS = ("strict", "nonfinite", "determinism")
@@ -23,19 +22,20 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
     ours, theirs = _parser().parse_known_args(arguments)
     project = config.required()
-    if os.environ.get(AB_VARIABLE) is not None or INSPECTING & set(theirs):
-        return _unsupervised(ours, theirs, project)
+    mode = Mode.of_environment()
+    if mode is not Mode.WHOLE or INSPECTING & set(theirs):
+        return _unsupervised(ours, [f"--peakgate-mode={mode}", *theirs], project)
     from peakgate.run import supervise  # noqa: PLC0415  (an A/B's processes do not need it)
 
     return supervise.run(ours, [*_own(ours), *theirs], project)
 
 
 def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Project) -> int:
-    from peakgate.run import pytest_run  # noqa: PLC0415  (pytest takes long to import; a supervisor does without)
+    from peakgate.run import process  # noqa: PLC0415  (a supervisor does without)
 
     named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
     saving = [f"{option}={value}" for option, value in named.items() if value is not None]
-    return pytest_run.measure([*pytest_run.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
+    return process.measure([*process.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
 
 
 def _own(ours: argparse.Namespace) -> list[str]:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import pytest
+from peakgate.run.callables import ReplayTimer, replay
 from peakgate.run.kernel_run import NAME, KernelRun
-from peakgate.run.replay import ReplayTimer, replay
+from peakgate.run.results import Results
 from peakgate.verdict import REGRESSIONS, UNDECIDED
 from pytest_benchmark.fixture import BenchmarkFixture
 
 
 @pytest.fixture(scope="session")
-def run(request: pytest.FixtureRequest) -> KernelRun:
+def run(request: pytest.FixtureRequest) -> Results:
     found = request.config.pluginmanager.get_plugin(NAME)
     assert isinstance(found, KernelRun)
-    return found
+    return found.results
 
 
-def test_kernel(case_id: str, run: KernelRun, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+def test_kernel(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
     case, session = run.cases[case_id], run.session
     if refusal := session.device.refusal(case):
         run.skip(case, refusal)
     benchmark.group = case.family
-    entry, times_us = run.take_over(case) or run.keep(
-        run.refused(case) or run.ahead.pop(case.id, None) or session.measured(case)
-    )
+    entry, times_us = run.measure(case)
     if times_us:
         benchmark.extra_info.update(entry)
         replay(benchmark, peakgate_timer, times_us)

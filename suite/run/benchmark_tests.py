@@ -9,7 +9,6 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import pytest
 from peakgate.case import Tier
@@ -20,15 +19,12 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.project import config
 from peakgate.project.config import Project
-from peakgate.run.callables import GpuBenchmark
-from peakgate.run.given import case_of, given_by
-from peakgate.run.replay import ReplayTimer
+from peakgate.run.callables import GpuBenchmark, ReplayTimer
+from peakgate.run.marker import case_of, given_by
+from peakgate.run.results import Results
 from peakgate.run.session import Session, WrongResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
-
-if TYPE_CHECKING:
-    from peakgate.run.kernel_run import KernelRun
 
 FIXTURE = "gpu_benchmark"
 SETTINGS = Path(__file__).with_name("bench.toml")
@@ -138,15 +134,15 @@ class _Gathered(_Collecting):
 class BenchmarkTests(_Collecting):
     """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
 
-    ``listed`` are the case ids of ``--cases`` (None: all); ``ids`` the case id of each test that was collected.
+    ``ids`` are the case ids of the tests that were collected, by node id.
     """
 
-    def __init__(self, run: KernelRun, listed: Collection[str] | None) -> None:
-        self._run, self._listed = run, listed
+    def __init__(self, run: Results) -> None:
+        self._run, self._listed = run, run.listed
         self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
         self._used: dict[str, GpuBenchmark] = {}
         self._done: set[str] = set()
-        self.ids: dict[str, str] = {}
+        self.ids: dict[str, str] = run.tests
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on its case is answerable for what happens to the process."""
@@ -158,7 +154,7 @@ class BenchmarkTests(_Collecting):
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
         try:
-            self.ids = case_ids(items, self._kernels)
+            self.ids.update(case_ids(items, self._kernels))
             self._check_names()
         except PeakgateError as error:
             raise pytest.UsageError(str(error)) from None
@@ -279,6 +275,11 @@ def _from_framework(error: Exception) -> bool:
         trace = trace.tb_next
     module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
     return module.partition(".")[0] in FRAMEWORKS
+
+
+def begin(pytest_config: pytest.Config, run: Results) -> None:
+    """Let benchmark tests take part in a run."""
+    pytest_config.pluginmanager.register(BenchmarkTests(run), NAME)
 
 
 def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:

@@ -259,7 +259,7 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
 def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Identity]:
     """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
     from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
-    from peakgate.run.given import OPERATION  # noqa: PLC0415
+    from peakgate.run.marker import OPERATION  # noqa: PLC0415
 
     called = collected(config.current(), kernels)
     return {

@@ -1,8 +1,9 @@
-"""The cases of a run that are finished, in a file that survives whatever ends the run: a line of JSON each, fsynced.
+"""What the process that measures hands to its supervisor: events through a pipe, finished cases kept in a journal.
 
-The first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only ever
-appended, and each carries a digest of itself and of the line before it: what is cut off, damaged or edited is not read,
-nor what follows it.
+An event is a line of JSON. The journal is a file that survives whatever ends the run: a line of JSON per record,
+fsynced. Its first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only
+ever appended, and each carries a digest of itself and of the line before it: what is cut off, damaged or edited is not
+read, nor what follows it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,55 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable
 from peakgate.common.records import decode
 from peakgate.common.text import counted
-from peakgate.run import again
+from peakgate.run import remeasure
+
+FRESH = 75  # EX_TEMPFAIL
+"""Exit code of a measuring process whose GPU context is lost: the finished cases are handed over, go on without it."""
+
+AGAIN = 76
+"""Exit code of a measuring process after which cases below their floor are measured again, or were."""
+
+
+class Link:
+    """The measuring side. Without a descriptor nobody supervises this process, and nothing is sent."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = descriptor
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)  # what a case starts must not keep the pipe open
+
+    @property
+    def supervised(self) -> bool:
+        return self._descriptor is not None
+
+    def expect(self, step: str, limit_s: float, case: str | None = None) -> None:
+        """A step begins; once it has taken longer than its limit the supervisor ends this process."""
+        self.send(step=step, limit_s=limit_s, case=case)
+
+    def send(self, **event: Any) -> None:
+        """Send one event; it is written at once."""
+        if self._descriptor is None:
+            return
+        left = json.dumps(event).encode() + b"\n"
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+
+
+class Lines:
+    """The supervisor's side: bytes in, whole events out. A line that is no JSON table is no event."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """The events that end in this data."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        events = []
+        for line in whole:
+            with suppress(ValueError):
+                events.append(json.loads(line))
+        return [event for event in events if isinstance(event, dict)]
+
 
 NAME = "bench.journal"
 KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
@@ -78,7 +128,7 @@ class Journal:
         if not self.records:
             self.append({KEY: dict(key)})
         kept = _by_case([*self.records, {RESUMED: True}])
-        done = sum(not again.wanted(records) for records in kept.values())
+        done = sum(not remeasure.wanted(records) for records in kept.values())
         self.append({RESTART: f"resumed with {counted(done, 'finished case')}", RESUMED: True})
         return done
 
@@ -112,7 +162,7 @@ class Journal:
     @property
     def again(self) -> list[str]:
         """The ids of the cases below their floor that the next process measures again."""
-        return [case for case, records in _by_case(self.records).items() if again.wanted(records)]
+        return [case for case, records in _by_case(self.records).items() if remeasure.wanted(records)]
 
     def close(self, *, keep: bool) -> None:
         """Close it; keep the file where there is something to resume."""
@@ -140,9 +190,9 @@ def finished(path: Path) -> Finished:
     """Read a journal for the process that takes its cases over."""
     records = _read(path).records
     found = _by_case(records)
-    to_do = {case for case, each in found.items() if again.wanted(each)}
+    to_do = {case for case, each in found.items() if remeasure.wanted(each)}
     return Finished(
-        {case: again.settled(each) for case, each in found.items() if case not in to_do},
+        {case: remeasure.settled(each) for case, each in found.items() if case not in to_do},
         to_do,
         {case for case, each in found.items() if len(each) > 1 and case not in to_do},
         next((record[ROOFS] for record in records if ROOFS in record), None),

@@ -1,9 +1,7 @@
-"""What pytest runs for ``peakgate bench``: the cases as tests, the device behind them, the verdict at the end."""
+"""The pytest plug-in of a run: kernels as tests, the device behind them, the status line, the verdict at the end."""
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import json
 import os
 import platform
@@ -11,37 +9,44 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from peakgate.case import CASE_SCHEMA, Case, Tier
+from peakgate.case import CASE_SCHEMA, Case
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
-from peakgate.common.text import nearest
-from peakgate.device.choose import open_device, opened
+from peakgate.common.progress import Progress
+from peakgate.common.text import counted
+from peakgate.device.choose import opened
 from peakgate.device.interface import failure
-from peakgate.judge.floors import load_floors
-from peakgate.judge.gate import PROCESSES
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.project import config
-from peakgate.run import again, base, benchmark_tests, known, record
-from peakgate.run.foreign import ForeignModules
-from peakgate.run.given import case_of
-from peakgate.run.journal import Finished, finished
-from peakgate.run.link import AB_VARIABLE, AGAIN, FRESH, Link
-from peakgate.run.publish import VERDICT_FILE
-from peakgate.run.session import LostEarly, Outcome, Session, no_room
-from peakgate.run.status_line import StatusLine
-from peakgate.run.turn import Turn
-from peakgate.verdict import ExitCode, Judgement, Verdict, exit_code
+from peakgate.run import remeasure, run_file
+from peakgate.run.ab_process import Mode, report_foreign_modules
+from peakgate.run.journal import AGAIN, Link
+from peakgate.run.marker import case_of
+from peakgate.run.results import Results
+from peakgate.run.run_file import VERDICT_FILE
+from peakgate.run.session import LostEarly, no_room
+from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
 NAME = "peakgate-run"
 """Under which pytest knows a run."""
+
+LOG_EVERY_S = 10.0
+"""How often a log, as opposed to a terminal, gets a line."""
+
+OUR_VERBOSITY = -1
+"""`peakgate bench` starts pytest with one -q."""
+
+ENOUGH_CASES = 3
+"""So many cases have to be done before the time left is worth printing."""
+
+Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 
@@ -49,55 +54,38 @@ _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTE
 """How pytest's session ends where its verdicts count."""
 
 
+def begin(pytest_config: pytest.Config) -> Results:
+    """Begin a run and register its plug-in; a user's mistake becomes pytest's usage error."""
+    options = pytest_config.option
+    began = time.monotonic()
+    try:
+        results = Results(options)
+        if options.benchmark_storage == DEFAULT_STORAGE:
+            options.benchmark_storage = f"file://{config.current().runs / results.session.device.slug}"
+        run = KernelRun(pytest_config, results, began)
+    except CannotDecide as error:
+        _stop(Link(options.peakgate_link), ExitCode.UNDECIDED, str(error))
+    except PeakgateError as error:
+        raise pytest.UsageError(str(error)) from None
+    pytest_config.pluginmanager.register(run, NAME)
+    pytest_config.pluginmanager.register(run.status if results.mode is Mode.WHOLE else _BriefMachine())
+    return results
+
+
 class KernelRun:
-    """The plug-in object of one run: its device and cases, its fixtures, its hooks of pytest and pytest-benchmark.
+    """The plug-in of one run: its hooks of pytest and pytest-benchmark, from the first case to the run file."""
 
-    ``entries`` are the finished cases, taken over from the journal or measured here, as the run file keeps them.
-    """
-
-    def __init__(self, pytest_config: pytest.Config) -> None:
-        """Open device and floors early, so that a mistake is reported before anything runs."""
+    def __init__(self, pytest_config: pytest.Config, results: Results, began: float) -> None:
+        """``began`` is when this process began its run, by the monotonic clock."""
         self._options = pytest_config.option
+        self._began = began
         self.out: Path = self._options.peakgate_out or config.current().out
-        self.link = Link(self._options.peakgate_link)
-        self._turn = Turn.of_environment()
-        self._began = time.monotonic()
-        journal = self._options.peakgate_journal
-        self.before = finished(journal) if journal else Finished()
-        self.session, self.known = _session(self._options)
-        self.session.expect = self.link.expect
-        self.session.launch_limit_s = self._options.peakgate_launch_limit
-        self.session.nonfinite = self._options.peakgate_nonfinite
-        self.session.determinism = self._options.peakgate_determinism
-        self._doubts: list[str] = []
-        if not self._turn.given:
-            self._doubts = self.session.look()
-        self.cases, listed = _wanted(self.known, self.session.tier, self._options.peakgate_cases)
-        self.tests = benchmark_tests.BenchmarkTests(self, listed)
-        self.ahead: dict[str, Outcome] = {}
-        self.entries: list[record.Entry] = []
-        self.skipped: dict[str, str] = {}
+        self.results, self.session, self.known = results, results.session, results.known
+        self._link, self._token, self._before = results.link, results.token, results.before
+        self._doubts = [] if self._token.needed else self.session.look()
         self._selected: list[Case] = []
-        self._below = self._measured_again = False
         self._exit_code = os.EX_SOFTWARE
         self.status = StatusLine(pytest_config)
-
-    @classmethod
-    def begin(cls, pytest_config: pytest.Config) -> None:
-        """Make the run and register it; a user's mistake becomes pytest's usage error."""
-        try:
-            run = cls(pytest_config)
-            if pytest_config.option.benchmark_storage == DEFAULT_STORAGE:
-                pytest_config.option.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
-        except CannotDecide as error:
-            _stop(Link(pytest_config.option.peakgate_link), ExitCode.UNDECIDED, str(error))
-        except PeakgateError as error:
-            raise pytest.UsageError(str(error)) from None
-        pytest_config.pluginmanager.register(run, NAME)
-        pytest_config.pluginmanager.register(run.tests, benchmark_tests.NAME)
-        if _ab_part():
-            pytest_config.pluginmanager.register(ForeignModules(config.required(), run.out))
-        pytest_config.pluginmanager.register(_BriefMachine() if _ab_part() else run.status)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -108,42 +96,42 @@ class KernelRun:
         unknown = [each for each in self.known.refused if each.whole]
         if not self._selected:
             if unknown:
-                _stop(self.link, ExitCode.UNDECIDED, f"no case was selected that is described: {unknown[0].reason}")
+                _stop(self._link, ExitCode.UNDECIDED, f"no case was selected that is described: {unknown[0].reason}")
             return
         ahead = self._begin_turn()
         run = self.session
         tier = {case.id for case in self.known.listed(run.tier)}
         selected = {case.id for case in self._selected}
-        run.whole = selected >= tier | set(self.tests.ids.values()) and not unknown
+        run.whole = selected >= tier | set(self.results.tests.values()) and not unknown
         run.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.case.id not in selected]
         run.wall_s["start"] = self._wall_s()
-        if self._turn.given:
+        if self._token.needed:
             self._doubts = run.look()
-        if self._doubts and self._options.peakgate_strict and not self.before.restarts:
-            _stop(self.link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
-        if self.before.below:
-            reported = again.share_below(len(self.before.below), len(self._selected))
-            run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
-        remaining = [case for case in self._selected if case.id not in self.before.cases]
+        if self._doubts and self._options.peakgate_strict and not self._before.restarts:
+            _stop(self._link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
+        if self._before.below:
+            reported = remeasure.share_below(len(self._before.below), len(self._selected))
+            run.notes.append(f"{reported}; judged by the median of {remeasure.PROCESSES} processes")
+        remaining = [case for case in self._selected if case.id not in self._before.cases]
         self.status.building(len(remaining))
         try:
             run.begin(
                 [case for case in remaining if not self.known.objection(case)],
-                self.before.roofs,
+                self._before.roofs,
                 prebuild=not (ahead or self._options.peakgate_no_prebuild),
-                prove_early=self.link.supervised,
+                prove_early=self._link.supervised,
             )
         except LostEarly as lost:
-            self.keep(run.failed(lost.case, lost.error))  # a fresh process measures the others
+            self.results.keep(run.failed(lost.case, lost.error))  # a fresh process measures the others
         except (MemoryError, RuntimeError) as fault:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
                 raise
-            _stop(self.link, ExitCode.UNDECIDED, f"not measured: {no_room(full, run.device)}")
+            _stop(self._link, ExitCode.UNDECIDED, f"not measured: {no_room(full, run.device)}")
         except PeakgateError as error:
-            _stop(self.link, ExitCode.BAD_INPUT, f"not measured: {error}")
-        if self.before.roofs is None:
-            self.link.send(roofs=dict(run.roofs))
+            _stop(self._link, ExitCode.BAD_INPUT, f"not measured: {error}")
+        if self._before.roofs is None:
+            self._link.send(roofs=dict(run.roofs))
         self.status.built()
         self._end_turn()
 
@@ -152,17 +140,17 @@ class KernelRun:
 
         Whether the builds were read from the cache meanwhile: without references that takes no GPU.
         """
-        if not self._turn.given:
+        if not self._token.needed:
             return False
         ahead = not self.session.checks
         if ahead:
             self.session.device.prebuild(self._selected, checked=False)
-        self._turn.wait()
+        self._token.wait()
         self._began = time.monotonic()
         try:
             opened(self.session.device, self._options.peakgate_device)
         except CannotDecide as error:
-            _stop(self.link, ExitCode.UNDECIDED, str(error))
+            _stop(self._link, ExitCode.UNDECIDED, str(error))
         return ahead
 
     def _end_turn(self) -> None:
@@ -170,60 +158,22 @@ class KernelRun:
 
         Not where the project has benchmark tests, which may want the GPU to the end.
         """
-        if not self._turn.given or self.tests.ids:
+        if not self._token.needed or self.results.tests:
             return
         for case in self._selected:
-            if not (self.session.device.refusal(case) or self.known.objection(case)):
-                self.ahead[case.id] = self.session.measured(case)
+            self.results.measure_ahead(case)
         if self.session.device.lost is None:  # else the GPU is free when this process ends
             self.session.device.close()
-            self._turn.over(self.session.wall_s)
-
-    def keep(self, outcome: Outcome) -> tuple[record.Entry, Sequence[float]]:
-        """Keep what came of a case, here and in the journal: its entry and its samples.
-
-        After a lost GPU context this process ends, and a fresh one goes on.
-        """
-        entry = record.extra_info(outcome)
-        self.entries.append(entry)
-        times_us = outcome.samples.times_us if outcome.samples else ()
-        self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
-        self._below |= outcome.judgement.verdict is Verdict.BELOW_FLOOR
-        self._measured_again |= outcome.case.id in self.before.again
-        if self.session.device.lost and self.link.supervised:
-            os._exit(FRESH)  # clean-up would meet the lost context again
-        return entry, times_us
-
-    def take_over(self, case: Case) -> tuple[record.Entry, Sequence[float]] | None:
-        """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
-        known = self.before.cases.get(case.id)
-        if known is None:
-            return None
-        entry = known.get("extra_info")
-        if entry is None:  # the supervisor's word on a process that is gone
-            judgement = Judgement(Verdict(known["verdict"]), known["reason"])
-            entry = record.extra_info(self.session.unmeasured(case, judgement))
-        self.entries.append(entry)
-        return entry, known.get("times_us", ())
-
-    def refused(self, case: Case) -> Outcome | None:
-        """What comes of a case that the change dropped, or that the base cannot judge; None of one to measure."""
-        objection = self.known.objection(case)
-        return None if objection is None else self.session.unmeasured(case, objection)
-
-    def skip(self, case: Case, reason: str) -> NoReturn:
-        """A case that this device cannot run."""
-        self.skipped[case.id] = reason
-        pytest.skip(f"{case.id}: {reason}")
+            self._token.release(self.session.wall_s)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Give the kernel test every case of the device's scale and the chosen tier."""
         if metafunc.definition.path == BENCH_FILE and "case_id" in metafunc.fixturenames:
-            metafunc.parametrize("case_id", list(self.cases))
+            metafunc.parametrize("case_id", list(self.results.cases))
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""
-        machine_info["gpu"] = record.machine_info(self.session)
+        machine_info["gpu"] = run_file.machine_info(self.session)
 
     def pytest_benchmark_update_commit_info(self, commit_info: dict[str, Any]) -> None:
         """Fill in the commit that the user named, where git cannot know it (an exported archive)."""
@@ -233,8 +183,8 @@ class KernelRun:
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the schema number and the run's own section; name benchmarks by their case, wherever we are installed."""
         output_json["peakgate_schema"] = CASE_SCHEMA
-        about = record.run_info(self.session, self.entries, self.skipped, self._partial())
-        output_json["peakgate"] = about | {"restarts": list(self.before.restarts)}
+        about = run_file.run_info(self.session, self.results.entries, self.results.skipped, self._partial())
+        output_json["peakgate"] = about | {"restarts": list(self._before.restarts)}
         for benchmark in output_json["benchmarks"]:
             own = benchmark["name"].startswith("test_kernel[")
             benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
@@ -249,19 +199,22 @@ class KernelRun:
             self.status.pytest_sessionfinish()
             sys.stdout.flush()
             os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
-        self.link.expect("saving the run", HOST_LIMIT_S)
+        self._link.expect("saving the run", HOST_LIMIT_S)
         try:
+            if self.results.mode is not Mode.WHOLE:
+                report_foreign_modules(config.required(), self.out)
             yield
         except OSError as error:
-            _stop(self.link, ExitCode.BAD_INPUT, str(unwritable(Path(error.filename or "the run file"), error)))
+            _stop(self._link, ExitCode.BAD_INPUT, str(unwritable(Path(error.filename or "the run file"), error)))
         status = session.exitstatus
         if not self._selected or session.config.option.collectonly or status not in _ENDED:
             return
-        if not self.entries and status != pytest.ExitCode.INTERRUPTED:
+        if not self.results.entries and status != pytest.ExitCode.INTERRUPTED:
             if status == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 would be pytest's word for interrupted
             return
-        code = exit_code([Verdict(entry["verdict"]) for entry in self.entries], strict=self._options.peakgate_strict)
+        verdicts = [Verdict(entry["verdict"]) for entry in self.results.entries]
+        code = exit_code(verdicts, strict=self._options.peakgate_strict)
         if status == pytest.ExitCode.INTERRUPTED:
             code = ExitCode.INTERRUPTED
         elif code != ExitCode.OK:
@@ -271,12 +224,12 @@ class KernelRun:
             "exit_code": self._exit_code,
             "device": self.session.device.slug,
             "partial": self._partial(),
-            "restarts": list(self.before.restarts),
-            "verdicts": dict(Counter(entry["verdict"] for entry in self.entries)),
-            "cases": [record.judged(entry) for entry in self.entries],
+            "restarts": list(self._before.restarts),
+            "verdicts": dict(Counter(verdicts)),
+            "cases": [run_file.judged(entry) for entry in self.results.entries],
         }
-        if self.link.supervised:
-            self.link.send(finished=verdict)
+        if self._link.supervised:
+            self._link.send(finished=verdict)
         else:
             write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
 
@@ -291,7 +244,7 @@ class KernelRun:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
         session = self.session
-        if not self.entries:
+        if not self.results.entries:
             return
         from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
 
@@ -299,27 +252,27 @@ class KernelRun:
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
-        closing = record.closing_lines(session, self.entries, self._partial())
-        terminalreporter.write_line(table.render(self.entries, closing, width=width, colour=colour))
+        closing = run_file.closing_lines(session, self.results.entries, self._partial())
+        terminalreporter.write_line(table.render(self.results.entries, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 
     def _again_first(self, status: int) -> bool:
         """Whether this run is not to be saved yet, because cases below their floor were or will be measured again."""
-        if not self.link.supervised or status not in _ENDED:
+        if not self._link.supervised or status not in _ENDED:
             return False
         if status == pytest.ExitCode.INTERRUPTED:
-            return bool(self.before.again)
-        return self._below or self._measured_again
+            return bool(self._before.again)
+        return self.results.below_floor or self.results.measured_again
 
     def _selection(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
         chosen = [str(function.callspec.params["case_id"]) for function in functions if function.path == BENCH_FILE]
-        tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.tests.ids]
-        return [self.cases[case_id] for case_id in chosen] + tests
+        tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.results.tests]
+        return [self.results.cases[case_id] for case_id in chosen] + tests
 
     def _partial(self) -> str | None:
         """What was selected and not finished, in one line; None where nothing is left."""
-        done = {entry["case"] for entry in self.entries} | self.skipped.keys()
+        done = {entry["case"] for entry in self.results.entries} | self.results.skipped.keys()
         missing = sum(case.id not in done for case in self._selected)
         if not missing:
             return None
@@ -327,9 +280,9 @@ class KernelRun:
 
     def _wall_s(self) -> float:
         """Wall time since the run was started: by its supervisor, or with this process; in an A/B since its turn."""
-        if self._turn.given:
+        if self._token.needed:
             return time.monotonic() - self._began
-        return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
+        return seconds_since_start_of(os.getppid() if self._link.supervised else os.getpid())
 
 
 def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
@@ -341,70 +294,76 @@ def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
 
 
 class _BriefMachine:
-    """The machine in a few words: what pytest-benchmark asks of its processor takes a second."""
+    """Minimal machine_info: pytest-benchmark's CPU probe takes a second."""
 
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
         return {"node": platform.node(), "machine": platform.machine(), "system": platform.system()}
 
 
-def _ab_part() -> str | None:
-    return os.environ.get(AB_VARIABLE)
+class StatusLine:
+    """The line that shows how far a run is: how many cases of how many, the one at hand, the time left.
 
-
-def _session(options: argparse.Namespace) -> tuple[Session, known.Cases]:
-    project = config.required()
-    device, note = open_device(options.peakgate_device, later=Turn.of_environment().given)
-    baselines = options.peakgate_baselines or config.near(project.baselines)
-    cases = known.Cases(device.scale)
-    if ref := options.peakgate_baselines_from:
-        floors = base.floors_at(ref, baselines, device.slug)
-        with contextlib.ExitStack() as scratch:
-            tree = options.peakgate_base_tree
-            tree = tree or scratch.enter_context(base.exported(ref, project.root, project.baselines))
-            cases = known.against(tree, project, device.scale, ref, device.refusal)
-    else:
-        unknown = project.benchmarks or any(each.whole for each in cases.refused)
-        known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
-        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
-    notes = [*([note] if note else []), *cases.notes]
-    if _ab_part() == "pair":
-        notes.append(f"{AB_VARIABLE}=pair: kernels were timed, their results not checked")
-    session = Session(
-        device,
-        floors,
-        Tier(options.peakgate_tier),
-        checks=_ab_part() != "pair",
-        alone=_ab_part() != "proof",
-        wants_roofs=_ab_part() is None,
-        probes=cases.probes,
-        new=cases.new,
-        plan={"proof": ONE_BATCH, "pair": REPEATED}.get(_ab_part() or "", SamplingPlan()),
-        notes=notes,
-    )
-    return session, cases
-
-
-def _wanted(cases: known.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
-    """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
-
-    New cases come last: they bring the change's Python into the process that judges.
-    Where the project has benchmark tests, an id that no family has may be one of theirs.
+    It replaces pytest's dots in ``peakgate bench``. With pytest's options -v, -q and -s its own display is shown. A
+    line is written before a case, never while one is measured.
     """
-    if listed is None:
-        return {case.id: case for case in cases.listed(tier)}, None
-    every = {case.id: case for case in cases.listed(Tier.FULL)}
-    try:
-        wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
-        raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
-    every |= {
-        case_id: case
-        for case_id in wanted
-        if case_id not in every and (case := cases.of_refused_family(case_id)) is not None
-    }
-    for case_id in wanted:
-        if case_id not in every and not config.required().benchmarks:
-            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
-    known_first = sorted(wanted, key=lambda case_id: case_id in cases.new)
-    return {case_id: every[case_id] for case_id in known_first if case_id in every}, wanted
+
+    def __init__(self, config: pytest.Config, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config, self._clock = config, clock
+        self._progress: Progress | None = None
+        self._total = self._started = self._failed = 0
+        self._begun_at = clock()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        captures = getattr(self._config.option, "capture", "no") != "no"
+        if reporter is not None and captures and self._config.get_verbosity() == OUR_VERBOSITY:
+            self._progress = Progress(reporter, every_s=LOG_EVERY_S, clock=self._clock)
+        self._total = len(session.items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """Name the case that comes next."""
+        done, self._started = self._started, self._started + 1
+        failed = f"{self._failed} failed, " if self._failed else ""
+        case = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else item.name
+        self._show(f"{self._started} of {self._total}, {failed}{case}", self._seconds_left(done))
+
+    def building(self, count: int) -> None:
+        """The run begins: its cases are built first."""
+        self._show(f"building {counted(count, 'case')}", None)
+
+    def built(self) -> None:
+        """Count the time from now on: what building took says nothing of the cases to come."""
+        self._begun_at = self._clock()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed += report.failed
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self) -> Generator[None, Status, Status]:
+        """Leave pytest nothing to print for a case while the line stands for it; its summary needs the words again."""
+        category, letter, word = yield
+        return (category, letter, word) if self._progress is None else (category, "", "")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_internalerror(self) -> None:
+        self._end()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        self._end()
+
+    def _show(self, text: str, seconds_left: float | None) -> None:
+        if self._progress is not None:
+            self._progress.show(text, seconds_left)
+
+    def _seconds_left(self, done: int) -> float | None:
+        """The mean of the cases so far, times those to come."""
+        if done < ENOUGH_CASES:
+            return None
+        return (self._clock() - self._begun_at) / done * (self._total - done)
+
+    def _end(self) -> None:
+        if self._progress is not None:
+            self._progress.clear()
+            self._progress = None

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from peakgate.run.callables import GpuBenchmark
-    from peakgate.run.replay import ReplayTimer
+    from peakgate.run.callables import GpuBenchmark, ReplayTimer
     from pytest_benchmark.fixture import BenchmarkFixture
 
 MARKER = (
@@ -39,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-commit")
     group.addoption("--peakgate-out", type=Path)
     group.addoption("--peakgate-launch-limit", type=float)
+    group.addoption("--peakgate-mode", default="whole", choices=("whole", "proof", "pair"), help="of an A/B's process")
     group.addoption("--peakgate-link", type=int, help="the supervisor's: the pipe for events")
     group.addoption("--peakgate-journal", type=Path, help="the supervisor's: cases to take over")
     group.addoption("--peakgate-no-prebuild", action="store_true", help="the supervisor's: build each case by itself")
@@ -49,15 +49,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take part in the run where ``peakgate bench`` asks for it."""
     config.addinivalue_line("markers", MARKER)
     if config.option.peakgate:
-        from peakgate.run.kernel_run import KernelRun  # noqa: PLC0415  (a stranger's test run must not pay for it)
+        from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (a stranger's tests must not pay for it)
 
-        KernelRun.begin(config)
+        benchmark_tests.begin(config, kernel_run.begin(config))
 
 
 @pytest.fixture
 def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
     """The clock of ``gpu_benchmark``: it plays back what the GPU's events measured."""
-    from peakgate.run.replay import install_timer  # noqa: PLC0415  (as above)
+    from peakgate.run.callables import install_timer  # noqa: PLC0415  (as above)
 
     return install_timer(request)
 

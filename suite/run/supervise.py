@@ -6,7 +6,7 @@ step takes too long. The next process finds the finished cases in the journal an
 writes one whole run file. No case is run in a process of its own: a run without faults starts one process.
 
 Cases below their floor are measured again in two fresh processes; a last one takes the median processes' figures over
-(``again``) and writes the run file.
+(``remeasure``) and writes the run file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.project.config import Project
-from peakgate.run import again, base, inputs, lock
-from peakgate.run.journal import CASE, KEY, RESTART, Journal
-from peakgate.run.link import AGAIN, FRESH, Lines
-from peakgate.run.publish import Places, storage_folder, write_verdict
+from peakgate.run import inputs, lock, remeasure
+from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines
+from peakgate.run.run_file import Places, storage_folder, write_verdict
 from peakgate.verdict import ExitCode, Verdict
 
 GRACE_S = 10.0
@@ -94,7 +93,7 @@ def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[list[str]
     if ours.baselines_from is None:
         yield []
         return
-    with base.exported(ours.baselines_from, project.root, project.baselines) as tree:
+    with inputs.exported(ours.baselines_from, project.root, project.baselines) as tree:
         yield [f"--peakgate-base-tree={tree}"]
 
 
@@ -153,14 +152,16 @@ class _Supervisor:
     def _announce_again(self) -> None:
         """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
         if below := self._journal.again:
-            reported = f"{again.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
+            reported = (
+                f"{remeasure.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
+            )
             sys.stderr.write(f"{reported}\n")
             self._journal.append({RESTART: reported})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
         """One measuring process, from its start to its end."""
         reading, writing = os.pipe()
-        command = [sys.executable, "-P", "-m", "peakgate.run.child", str(os.getpid()), str(self._project.root)]
+        command = [sys.executable, "-P", "-m", "peakgate.run.process", str(os.getpid()), str(self._project.root)]
         from_us = [f"--peakgate-link={writing}", f"--peakgate-journal={self._journal.path}"]
         from_us += [f"--benchmark-storage=file://{self._places.staging / 'saved'}"]
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
@@ -218,7 +219,7 @@ class _Supervisor:
             "driver": driver.driver_version() or "none",
             "--device": self._ours.device or "auto",
             "floors": inputs.floors(self._baselines),
-            "base": base.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else "none",
+            "base": inputs.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else "none",
         }
 
 

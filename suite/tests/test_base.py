@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.run.base import floors_at
+from peakgate.run.inputs import floors_at
 
 TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'
 

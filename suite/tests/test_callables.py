@@ -19,8 +19,7 @@ from peakgate.family import TOLERANCES
 from peakgate.judge.metrics import Peaks, metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall
-from peakgate.run.given import Given, case_of, case_parts
-from peakgate.run.proving import Proving
+from peakgate.run.marker import Given, Proving, case_of, case_parts
 from peakgate.run.session import WrongResult
 
 

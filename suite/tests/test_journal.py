@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.common.errors import PeakgateError
 from peakgate.run import journal as journal_file
-from peakgate.run.journal import Journal, finished
-from peakgate.run.link import Lines, Link
+from peakgate.run.journal import Journal, Lines, Link, finished
 
 KEY = {"commit": "abc", "changes": "def", "driver": "580"}
 FIRST = {"case": "mine.first", "extra_info": {"verdict": "PASS"}, "times_us": [1.5, 0.1]}

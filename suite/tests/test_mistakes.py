@@ -7,7 +7,7 @@ import pytest
 from peakgate.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
 from peakgate.cli import main
 from peakgate.project import config
-from peakgate.run import known
+from peakgate.run import contract
 from peakgate.run.session import verdict_of
 from peakgate.verdict import Verdict
 
@@ -270,7 +270,7 @@ def against_base(project, tmp_path_factory):
                 shutil.rmtree(root / "kernels" / "mine")
             if folder is not None:
                 shutil.copytree(root, folder, dirs_exist_ok=True)
-        found = known.against(tree, config.required(), Scale.SMALL, "base", lambda case: None)
+        found = contract.against(tree, config.required(), Scale.SMALL, "base", lambda case: None)
         objections = {case.id: found.objection(case) for case in found.listed(None)}
         return {case: why and why.verdict.value for case, why in objections.items()}, found
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.common.progress import Progress, duration
-from peakgate.run.status_line import StatusLine
+from peakgate.run.kernel_run import StatusLine
 
 ROOT = Path(__file__).parents[2]
 DEFECTS = Path(__file__).parent / "defects" / "project"

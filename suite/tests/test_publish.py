@@ -3,7 +3,7 @@ import json
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_new
-from peakgate.run.publish import Places, storage_folder, write_verdict
+from peakgate.run.run_file import Places, storage_folder, write_verdict
 
 MACHINE = "Linux-CPython-3.12-64bit"
 

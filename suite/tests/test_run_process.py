@@ -3,7 +3,7 @@
 import pytest
 from peakgate.device import driver, nvml, references
 from peakgate.device.preflight import Load, Preflight
-from peakgate.run import child
+from peakgate.run import process
 
 STATE = Preflight(0, (), None, None, None, None, mig=None)
 
@@ -34,7 +34,7 @@ def test_a_gpu_that_is_there_is_read_first_and_then_gets_our_context_and_those_o
     monkeypatch.setattr(nvml, "handle", lambda index: found.append(f"read {index}"))
     monkeypatch.setattr(nvml, "state", lambda _handle: STATE)
     monkeypatch.setattr(nvml, "load", lambda index: Load(frozenset({index})))
-    child.begin_on_gpu(given)
+    process.begin_on_gpu(given)
     if begun:
         assert warmup.before(begun[0]) == warmup.Before(STATE, Load(frozenset({begun[0]})))
     else:

@@ -1,20 +1,26 @@
-"""The process that measures: pytest with our tests, our plug-ins and no others.
+"""The process that measures: ``python -m peakgate.run.process SUPERVISOR ROOT [PYTEST-ARGUMENT...]``.
 
-The supervisor's child (``run.child``) calls it; without a supervisor (the processes of an A/B) ``peakgate bench`` does,
-in its own process.
+It runs pytest with our tests, our plug-ins and no others. Without a supervisor (the processes of an A/B) ``peakgate
+bench`` does so in its own process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
-from peakgate.project import config
+from peakgate.common.processes import end_with_parent
+from peakgate.device import driver
 from peakgate.verdict import ExitCode
 
+if TYPE_CHECKING:
+    import pytest
+
+DEVICE = "--peakgate-device="
 KERNELS = Path(__file__).with_name("bench_kernels.py")
 SETTINGS = Path(__file__).with_name("bench.toml")
 """pytest's settings for our own tests: a stranger's addopts are none of ours."""
@@ -29,11 +35,25 @@ ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measure
 DEFECT = os.EX_SOFTWARE
 """A defect of this tool, not of what it measured: none of the four verdicts."""
 
-_FROM_PYTEST = {
-    pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
-    pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
-    pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
-}
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure; ended by the kernel when the supervisor is gone, whatever ended that."""
+    supervisor, root, *given = arguments
+    if not end_with_parent(int(supervisor)):
+        return ExitCode.INTERRUPTED
+    begin_on_gpu(given)
+    return measure([*fixed_arguments(Path(root)), *given])
+
+
+def begin_on_gpu(given: Sequence[str]) -> None:
+    """Begin what takes long on the GPU beside pytest's imports."""
+    choice = next((each.removeprefix(DEVICE) for each in given if each.startswith(DEVICE)), "auto")
+    index = driver.named_gpu(choice)
+    if index is not None and driver.cuda_driver_version() is not None:
+        with contextlib.suppress(ImportError):  # opening the device reports it
+            from peakgate.device import warmup  # noqa: PLC0415  (a run without a GPU does without)
+
+            warmup.begin(index)
 
 
 class _Watch:
@@ -53,6 +73,8 @@ class _Watch:
 
 def fixed_arguments(root: Path) -> list[str]:
     """What pytest is started with in every run of a project."""
+    from peakgate.project import config  # noqa: PLC0415  (the GPU is begun on before)
+
     fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
     fixed += ["-p", "no:faulthandler", "--peakgate"]
@@ -67,10 +89,21 @@ def fixed_arguments(root: Path) -> list[str]:
 
 def measure(arguments: Sequence[str]) -> int:
     """Run pytest in this process; its exit code in our terms."""
+    import pytest  # noqa: PLC0415  (takes half a second, beside which the GPU is begun on)
+
+    in_our_terms = {
+        pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
+        pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
+        pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
+    }
     watch = _Watch()
     status = pytest.main(list(arguments), plugins=[watch])
     if watch.crashed:
         return DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         sys.stderr.write(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED)
-    return int(_FROM_PYTEST.get(status, status))  # type: ignore[call-overload]
+    return int(in_our_terms.get(status, status))  # type: ignore[call-overload]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -6,13 +6,17 @@ verdict on a process that is gone.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from peakgate.judge.gate import PROCESSES, UNCHECKED, judge_again
-from peakgate.verdict import FAULTY, Verdict
+from peakgate.judge.gate import UNCHECKED, held_to
+from peakgate.verdict import FAULTY, Judgement, Verdict
 
 Record = Mapping[str, Any]
+
+PROCESSES = 3
+"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
 
 DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
 """Verdicts that compare a fraction of peak with a floor."""
@@ -47,6 +51,23 @@ def settled(records: Sequence[Record]) -> Record:
     unchecked = UNCHECKED if entry["relative_error"] is None else ""
     judged = {"verdict": judgement.verdict.value, "reason": judgement.reason + unchecked}
     return {**chosen, "extra_info": {**entry, **judged}}
+
+
+def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:
+    """Judge a case that was below its floor, from the fractions of peak of three processes, the first included.
+
+    One process may have bad luck that lasts as long as it does (placement in memory, a library's choice of kernel): the
+    median of the processes decides. None stands for a process that could not decide; fewer than three decided ones
+    leave the case INCONCLUSIVE.
+    """
+    decided = [fraction for fraction in peak_fractions if fraction is not None]
+    if len(decided) < PROCESSES:
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            f"below its floor of {floor:.3g} at first; only {len(decided)} of {PROCESSES} processes could decide",
+        )
+    each = ", ".join(f"{fraction:.3g}" for fraction in decided)
+    return held_to(statistics.median(decided), floor, f"median of {len(decided)} processes: {each}")
 
 
 def share_below(below: int, of: int) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.run import again
+from peakgate.run import remeasure
 from peakgate.run.journal import Journal, finished
 
 FLOOR = 0.7
@@ -22,7 +22,7 @@ KILLED = {"case": "mine.first", "verdict": "INCONCLUSIVE", "reason": "its proces
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3))
 def test_figures_samples_and_verdict_are_those_of_the_median_process(fractions):
     records = [measured(min(fractions), "BELOW_FLOOR"), *map(measured, fractions[1:])]
-    settled = again.settled(records)
+    settled = remeasure.settled(records)
     median = sorted(record["extra_info"]["peak_fraction"] for record in records)[1]
     entry = settled["extra_info"]
     assert entry["peak_fraction"] == median
@@ -32,14 +32,14 @@ def test_figures_samples_and_verdict_are_those_of_the_median_process(fractions):
 
 @pytest.mark.parametrize("order", [(0.8, 0.9), (0.9, 0.8)])
 def test_the_reason_names_the_three_fractions(order):
-    entry = again.settled([measured(0.6), *map(measured, order)])["extra_info"]
+    entry = remeasure.settled([measured(0.6), *map(measured, order)])["extra_info"]
     fractions = ", ".join(map(str, (0.6, *order)))
     assert entry["reason"] == f"0.8 of peak, floor 0.7 (median of 3 processes: {fractions})"
 
 
 @pytest.mark.parametrize("undecided", [KILLED, measured(0.9, "INCONCLUSIVE"), measured(0.9, "NO_FLOOR")])
 def test_a_process_that_could_not_decide_leaves_the_case_undecided_with_the_first_figures(undecided):
-    settled = again.settled([measured(0.6), undecided, measured(0.9)])
+    settled = remeasure.settled([measured(0.6), undecided, measured(0.9)])
     assert settled["extra_info"]["verdict"] == "INCONCLUSIVE"
     assert "only 2 of 3 processes could decide" in settled["extra_info"]["reason"]
     assert settled["times_us"] == [1 / 0.6]
@@ -48,25 +48,25 @@ def test_a_process_that_could_not_decide_leaves_the_case_undecided_with_the_firs
 @pytest.mark.parametrize("fault", [CRASHED, measured(0.9, "WRONG"), measured(1.5, "IMPOSSIBLE")])
 def test_a_fault_in_any_process_stands_and_is_not_measured_again(fault):
     records = [measured(0.6), fault]
-    assert not again.wanted(records)
-    assert again.settled(records) is fault
-    assert again.settled([measured(0.6), measured(0.9), fault]) is fault
+    assert not remeasure.wanted(records)
+    assert remeasure.settled(records) is fault
+    assert remeasure.settled([measured(0.6), measured(0.9), fault]) is fault
 
 
 def test_a_case_below_its_floor_is_wanted_until_three_processes_measured_it():
     records = [measured(0.6), measured(0.9), measured(0.8)]
-    assert [again.wanted(records[:count]) for count in (1, 2, 3)] == [True, True, False]
-    assert not again.wanted([measured(0.9)])
+    assert [remeasure.wanted(records[:count]) for count in (1, 2, 3)] == [True, True, False]
+    assert not remeasure.wanted([measured(0.9)])
 
 
 def test_a_result_that_nobody_checked_stays_named_as_such():
     records = [measured(fraction, relative_error=None) for fraction in (0.6, 0.8, 0.9)]
-    assert again.settled(records)["extra_info"]["reason"].endswith("; result not checked, no reference is given")
+    assert remeasure.settled(records)["extra_info"]["reason"].endswith("; result not checked, no reference is given")
 
 
 def test_more_than_a_quarter_below_their_floors_is_said():
-    assert again.share_below(1, 4) == "1 of 4 cases below their floor at first"
-    assert "more than a quarter: suspect the GPU first" in again.share_below(2, 4)
+    assert remeasure.share_below(1, 4) == "1 of 4 cases below their floor at first"
+    assert "more than a quarter: suspect the GPU first" in remeasure.share_below(2, 4)
 
 
 def test_a_resumed_run_measures_a_case_in_as_many_processes_as_any_other(tmp_path):

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 from peakgate.project import config
-from peakgate.run.foreign import foreign_modules
+from peakgate.run.ab_process import foreign_modules
 
 
 @pytest.fixture

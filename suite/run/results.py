@@ -1,0 +1,166 @@
+"""What came of the cases of a run in this process, and the session that measures them.
+
+The plug-ins of kernels (``kernel_run``) and of benchmark tests (``benchmark_tests``) hand in what they measured here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from peakgate.case import Case, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.common.text import nearest
+from peakgate.device.choose import open_device
+from peakgate.judge.floors import load_floors
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
+from peakgate.project import config
+from peakgate.run import contract, inputs, run_file
+from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
+from peakgate.run.journal import FRESH, Finished, Link, finished
+from peakgate.run.session import Outcome, Session
+from peakgate.verdict import Judgement, Verdict
+
+PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
+
+
+class Results:
+    """The cases of a run in this process and what came of each.
+
+    ``entries`` are the finished cases, taken over from the journal or measured here, as the run file keeps them;
+    ``skipped`` why this device cannot run a case; ``tests`` the case ids of benchmark tests by node id. ``listed`` are
+    the case ids of ``--cases``, None where all are wanted. ``below_floor`` and ``measured_again`` say whether any case
+    of this process was.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Open device and floors, so that a mistake is reported before anything runs."""
+        self.mode = Mode(options.peakgate_mode)
+        self.token = GpuToken.of_environment()
+        self.link = Link(options.peakgate_link)
+        journal = options.peakgate_journal
+        self.before = finished(journal) if journal else Finished()
+        self.session, self.known = _session(options, self.mode, later=self.token.needed)
+        self.session.expect = self.link.expect
+        self.session.launch_limit_s = options.peakgate_launch_limit
+        self.session.nonfinite = options.peakgate_nonfinite
+        self.session.determinism = options.peakgate_determinism
+        self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
+        self.entries: list[run_file.Entry] = []
+        self.skipped: dict[str, str] = {}
+        self.tests: dict[str, str] = {}
+        self.below_floor = self.measured_again = False
+        self._ahead: dict[str, Outcome] = {}
+
+    def measure(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
+        """Measure a case, unless an earlier process finished it; its entry and its samples."""
+        return self.take_over(case) or self.keep(
+            self._refused(case) or self._ahead.pop(case.id, None) or self.session.measured(case)
+        )
+
+    def measure_ahead(self, case: Case) -> None:
+        """Measure a case now whose test comes later, if this device can run it."""
+        if not (self.session.device.refusal(case) or self.known.objection(case)):
+            self._ahead[case.id] = self.session.measured(case)
+
+    def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
+        """Keep what came of a case, here and in the journal: its entry and its samples.
+
+        After a lost GPU context this process ends, and a fresh one goes on.
+        """
+        entry = run_file.extra_info(outcome)
+        self.entries.append(entry)
+        times_us = outcome.samples.times_us if outcome.samples else ()
+        self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
+        self.below_floor |= outcome.judgement.verdict is Verdict.BELOW_FLOOR
+        self.measured_again |= outcome.case.id in self.before.again
+        if self.session.device.lost and self.link.supervised:
+            os._exit(FRESH)  # clean-up would meet the lost context again
+        return entry, times_us
+
+    def take_over(self, case: Case) -> tuple[run_file.Entry, Sequence[float]] | None:
+        """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
+        known = self.before.cases.get(case.id)
+        if known is None:
+            return None
+        entry = known.get("extra_info")
+        if entry is None:  # the supervisor's word on a process that is gone
+            judgement = Judgement(Verdict(known["verdict"]), known["reason"])
+            entry = run_file.extra_info(self.session.unmeasured(case, judgement))
+        self.entries.append(entry)
+        return entry, known.get("times_us", ())
+
+    def _refused(self, case: Case) -> Outcome | None:
+        """What comes of a case that the change dropped, or that the base cannot judge; None of one to measure."""
+        objection = self.known.objection(case)
+        return None if objection is None else self.session.unmeasured(case, objection)
+
+    def skip(self, case: Case, reason: str) -> NoReturn:
+        """A case that this device cannot run."""
+        self.skipped[case.id] = reason
+        pytest.skip(f"{case.id}: {reason}")
+
+
+def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[Session, contract.Cases]:
+    """The session of this process and its cases; with ``later`` the device is opened when the GPU is free."""
+    project = config.required()
+    device, note = open_device(options.peakgate_device, later=later)
+    baselines = options.peakgate_baselines or config.near(project.baselines)
+    cases = contract.Cases(device.scale)
+    if ref := options.peakgate_baselines_from:
+        floors = inputs.floors_at(ref, baselines, device.slug)
+        with contextlib.ExitStack() as scratch:
+            tree = options.peakgate_base_tree
+            tree = tree or scratch.enter_context(inputs.exported(ref, project.root, project.baselines))
+            cases = contract.against(tree, project, device.scale, ref, device.refusal)
+    else:
+        unknown = project.benchmarks or any(each.whole for each in cases.refused)
+        known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
+        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
+    notes = [*([note] if note else []), *cases.notes]
+    if mode is Mode.PAIR:
+        notes.append(f"{MODE_VARIABLE}={mode}: kernels were timed, their results not checked")
+    session = Session(
+        device,
+        floors,
+        Tier(options.peakgate_tier),
+        checks=mode is not Mode.PAIR,
+        alone=mode is not Mode.PROOF,
+        wants_roofs=mode is Mode.WHOLE,
+        probes=cases.probes,
+        new=cases.new,
+        plan=PLANS[mode],
+        notes=notes,
+    )
+    return session, cases
+
+
+def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+    """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
+
+    New cases come last: they bring the change's Python into the process that judges.
+    Where the project has benchmark tests, an id that no family has may be one of theirs.
+    """
+    if listed is None:
+        return {case.id: case for case in cases.listed(tier)}, None
+    every = {case.id: case for case in cases.listed(Tier.FULL)}
+    try:
+        wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
+        raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
+    every |= {
+        case_id: case
+        for case_id in wanted
+        if case_id not in every and (case := cases.of_refused_family(case_id)) is not None
+    }
+    for case_id in wanted:
+        if case_id not in every and not config.required().benchmarks:
+            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
+    known_first = sorted(wanted, key=lambda case_id: case_id in cases.new)
+    return {case_id: every[case_id] for case_id in known_first if case_id in every}, wanted
