@@ -21,8 +21,8 @@ from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.console import say
-from peakgate.reports.render.words import one_line
+from peakgate.reports.render.phrases import one_line
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import FAULTY, ExitCode, Verdict

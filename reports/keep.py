@@ -12,7 +12,7 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 from peakgate.verdict import ExitCode

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from peakgate.common.files import write_whole
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.detect import detect
 from peakgate.reports.history.series import History
 from peakgate.reports.runs.sessions import Session, read_session
-from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import Verdict
 
 from lab.pages import fill_page

@@ -20,7 +20,7 @@ from peakgate.common.files import write_whole
 from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import Process, Record, load_record
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 

@@ -26,7 +26,7 @@ from peakgate.reports.ab.decide import INTERVAL_TAIL, Estimate, Status, decide
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.verdict import ExitCode
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs

@@ -20,8 +20,8 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
-from peakgate.reports.explain.causes import Cause, Code, Side
-from peakgate.reports.explain.explain import SIDES, Explained, Known, compared
+from peakgate.reports.ab.causes import Cause, Code, Side
+from peakgate.reports.ab.explain import SIDES, Explained, Known, compared
 from peakgate.verdict import ExitCode
 
 from lab.injected import mutants

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.measure.sampling import CONTROLLED_BELOW_US
-from peakgate.reports.ab import decide, screening
+from peakgate.reports.ab import decide
 from peakgate.reports.ab.schedule import ALPHA
+from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
 
 from lab.injected import coverage, limits, rates
@@ -82,7 +82,7 @@ def rule() -> str:
         ("screening pairs", "suspect", "confirming pairs", "flagged", "error of all cases together"),
         [
             (
-                f"{', '.join(map(str, screening.LOOKS))} or {rates.SCREENING_PAIRS}",
+                f"{', '.join(map(str, decide.LOOKS))} or {rates.SCREENING_PAIRS}",
                 suspect,
                 confirming,
                 flagged,

@@ -249,7 +249,7 @@ def selftest(random: Random) -> bytes:
 
 
 def selftest_read(folder: Path, data: bytes) -> int:
-    from peakgate.reports.render.selftest_note import FILE, selftest_notes  # noqa: PLC0415
+    from peakgate.reports.comparison.command import FILE, selftest_notes  # noqa: PLC0415
     from peakgate.reports.runs.find import Side  # noqa: PLC0415
 
     path = folder / "selftest" / FILE

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.explain.causes import Cause, Code, Side
-from peakgate.reports.explain.explain import SIDES, Explained, Known
+from peakgate.reports.ab.causes import Cause, Code, Side
+from peakgate.reports.ab.explain import SIDES, Explained, Known
 
 from lab.injected.explained import EXPECTED, explained, figures
 

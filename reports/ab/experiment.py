@@ -13,16 +13,13 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
-from peakgate.reports.ab.build import build_side
-from peakgate.reports.ab.code import read_codes
-from peakgate.reports.ab.decide import Status
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.decide import EARLY_LOOK, Status, all_gross, next_look, unsettled
+from peakgate.reports.ab.folders import Folder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
-from peakgate.reports.ab.plan import plan
+from peakgate.reports.ab.plan import plan, read_codes
 from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
-from peakgate.reports.ab.screening import EARLY_LOOK, all_gross, next_look, unsettled
 from peakgate.reports.ab.store import Process, Record, Settings
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import BenchVerdict, load_run

@@ -1,28 +1,40 @@
-"""From the record of an experiment to the comparison that every output format can show."""
+"""From the record of an experiment to the comparison that every output format can show, and all outputs of `ab`."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import statistics
+import sys
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 from msgspec import structs
-from peakgate.common.text import counted
+from peakgate.common.files import write_whole
+from peakgate.common.progress import Progress
+from peakgate.common.text import as_json, counted
 from peakgate.reports.ab.decide import Decision, Estimate, Status, Together, moved_together
 from peakgate.reports.ab.experiment import INTERRUPTED
+from peakgate.reports.ab.explain import Explained, Project, explain
 from peakgate.reports.ab.folders import Folder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
+from peakgate.reports.ab.phases import Phases
+from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import Record
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, badness
+from peakgate.reports.render import outputs, terminal
+from peakgate.reports.render.terminal import VerdictConsole, say
 from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
 from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences
 from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.verdict import FAULTY, Judgement, Verdict
+from peakgate.verdict import FAULTY, ExitCode, Judgement, Verdict
 
 WIDEST_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
@@ -285,3 +297,56 @@ def _no_run(folder: Folder) -> Run:
 def interrupted(record: Record) -> bool:
     """Whether someone stopped it."""
     return record.stopped == INTERRUPTED
+
+
+def explained(placed: tuple[Folder, Folder], record: Record, options: argparse.Namespace) -> Explained | None:
+    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
+    slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
+    if not slower or interrupted(record):
+        return None
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
+    index = int(options.device.partition(":")[2] or 0)
+    base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
+
+
+def report(
+    record: Record, options: argparse.Namespace, phases: Phases | None = None, explained: Explained | None = None
+) -> ExitCode:
+    """Write every output and print the findings, last the verdict's line; the exit code."""
+    start = time.monotonic()
+    found = comparison(record)
+    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
+    document = json.loads(outputs.verdict_json(found, strict=options.strict))
+    document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
+    texts = outputs.texts(found, "ab", strict=options.strict)
+    if explained is not None:
+        document["explained"] = explained.document()
+        texts["ab.md"] += explained.markdown()
+    if phases is not None:
+        document["wall_s"] = phases.document()
+    texts["ab.json"] = as_json(document)
+    for name, text in texts.items():
+        write_whole(options.out / name, text)
+    outputs.summarize(found, strict=options.strict)
+    console = VerdictConsole()
+    terminal.show(found, console, everything=options.all)
+    if explained is not None:
+        say(explained.text())
+    if phases is not None:
+        say("".join(f"{line}\n" for line in ["", *phases.lines(time.monotonic() - start)]))
+    terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
+    return found.exit_code(strict=options.strict)
+
+
+def broken_head(broken: SideBroken, out: Path) -> ExitCode:
+    """A head that cannot be measured is a regression: one line, and the verdict file."""
+    sys.stderr.write(" ".join(str(broken).split()) + "\n")
+    verdict = {
+        "schema": outputs.SCHEMA,
+        "command": "ab",
+        "verdict": Verdict.WRONG,
+        "exit_code": int(ExitCode.REGRESSION),
+    }
+    write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
+    return ExitCode.REGRESSION

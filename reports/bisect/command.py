@@ -18,12 +18,13 @@ from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
+from peakgate.reports.ab.explain import Project, explain
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import Settings
 from peakgate.reports.bisect import report as text
-from peakgate.reports.bisect.history import (
+from peakgate.reports.bisect.commits import (
     FILE,
     Commit,
     Question,
@@ -35,11 +36,10 @@ from peakgate.reports.bisect.history import (
     narrowed,
     resumed,
 )
-from peakgate.reports.bisect.rig import Rig
+from peakgate.reports.bisect.measure import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
-from peakgate.reports.explain.explain import Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.run.lock import device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 

@@ -10,7 +10,7 @@ from typing import Any
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
 from peakgate.reports.ab.report import reported
-from peakgate.reports.bisect.history import SHORT, Commit, Group
+from peakgate.reports.bisect.commits import SHORT, Commit, Group
 from peakgate.reports.bisect.search import End, Outcome
 from peakgate.verdict import ExitCode
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from peakgate.common import git
 from peakgate.common.errors import PeakgateError
 from peakgate.project.config import Project
-from peakgate.reports.ab.build import build_side
+from peakgate.reports.ab.folders import build_side
 from peakgate.reports.ab.process import SideBroken
 from peakgate.run.inputs import ARCHIVE, file_digest, tree
 

@@ -20,9 +20,8 @@ from peakgate.reports.fleet.paired import Change
 from peakgate.reports.fleet.shard.judge import EQUAL_WITHIN, Sharded, judge
 from peakgate.reports.fleet.store import MEASURED, Phases, Store, in_words
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.markdown import code, escape
-from peakgate.reports.render.terminal import line
+from peakgate.reports.render.terminal import VerdictConsole, line
 from peakgate.verdict import Verdict, counts
 from rich.console import Console
 from rich.text import Text

@@ -18,9 +18,8 @@ import numpy as np
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Numbers
-from peakgate.reports.history import modes, scan
-from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import Step, environment_changes, locate
+from peakgate.reports.history import scan
+from peakgate.reports.history.series import History, Step, environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import ENVIRONMENT
 
@@ -221,7 +220,7 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
             own, every = _towards([of_gpu], before, after), _towards(kept, before, after)
             places = series * (1 if index == len(of_gpu) - 1 else len(own))
             run, shift = min(before.agreeing, after.agreeing), after.level - before.level
-            if after.border or not modes.is_chance((own, every), sd, shift, run, places):
+            if after.border or not scan.is_chance((own, every), sd, shift, run, places):
                 index += 1
                 continue
             values = np.concatenate([before.values, after.values])

@@ -11,7 +11,7 @@ from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import FILE, load_regressions
-from peakgate.reports.render.console import VerdictConsole
+from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import Verdict

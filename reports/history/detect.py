@@ -27,8 +27,7 @@ from peakgate.common.text import counted
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import ALPHA, FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT, badness, too_noisy
 from peakgate.reports.comparison.noise import Floats, Numbers
-from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import Step, locate
+from peakgate.reports.history.series import History, Step, locate
 from peakgate.reports.result import Shift, percent, probability
 from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import Judgement, Verdict

@@ -12,13 +12,12 @@ from typing import Any
 from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.detect import Finding
-from peakgate.reports.history.series import History, Mark
-from peakgate.reports.history.steps import commit_name
+from peakgate.reports.history.series import History, Mark, commit_name
 from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.markdown import table as markdown_table
-from peakgate.reports.render.words import UNCHANGED, change, one_line
+from peakgate.reports.render.phrases import UNCHANGED, change, one_line
 from peakgate.reports.runs.sessions import Session, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console

@@ -24,7 +24,7 @@ from peakgate.reports.ladder.documents import (
 from peakgate.reports.ladder.markers import difference, fill, link
 from peakgate.reports.ladder.tables import Shown, show, stages, terminal
 from peakgate.reports.options import add_runs, verb_parser
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode

@@ -10,7 +10,7 @@ from pathlib import Path
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.ladder.markers import inside, link, read_document
 from peakgate.reports.render.markdown import escape
-from peakgate.reports.render.words import one_line
+from peakgate.reports.render.phrases import one_line
 from peakgate.reports.runs.find import Archive, find_side
 from peakgate.reports.runs.runfile import Run, load_run
 

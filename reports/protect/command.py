@@ -27,8 +27,8 @@ from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes
 from peakgate.reports.protect.changes import NONE, FileChange
-from peakgate.reports.render.console import say
-from peakgate.reports.render.words import one_line
+from peakgate.reports.render.phrases import one_line
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.reports.render import words
+from peakgate.reports.render import phrases
 from peakgate.reports.render.page import Line, Page, number
 
 Figure = dict[str, Any]
@@ -160,7 +160,7 @@ def label(text: str, longest: int = LONGEST_LABEL) -> str:
 
 
 def _cut(text: str, longest: int = LONGEST_LABEL) -> str:
-    plain = words.one_line(text)
+    plain = phrases.one_line(text)
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page that opens anywhere: no request leaves it, whatever the names in it are.
+"""The report as one HTML page that opens anywhere: no request leaves it, whatever the names in it are; `peakgate show`.
 
 Charts are drawn by plotly.js, which carries zooming, hovering and its upkeep, and comes pinned in plotly's wheel; its
 Python side, slow to import, is not used. It is 4.8 MB, so the page holds it compressed (about 2 MB) and unpacks it when
@@ -21,10 +21,16 @@ from functools import cache
 from typing import Any
 
 from markupsafe import Markup
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.options import add_out, add_runs, verb_parser
 from peakgate.reports.render import figures, template
-from peakgate.reports.render.page import Page, Point, of_comparison
+from peakgate.reports.render.page import Page, Point, of_comparison, of_run
+from peakgate.reports.render.terminal import say
 from peakgate.reports.result import Comparison, Shift
+from peakgate.reports.runs.find import FORMS, Archive, find_history, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.verdict import ExitCode
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
 
 COMPRESSION = 4
@@ -181,3 +187,24 @@ def sparkline(history: Sequence[Point]) -> Markup:
         f'<title>{text}</title><polyline points="{path}"/>'
         f'<circle cx="{points[-1][0]:.0f}" cy="{points[-1][1]:.1f}" r="2.5"/></svg>'
     )
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write the page and return the exit code."""
+    parser = verb_parser(
+        verb, f"Write a page of RUN: {FORMS}. It does not judge.", "exit codes: 0 written, 2 bad input"
+    )
+    parser.add_argument("wanted", metavar="RUN")
+    add_runs(parser)
+    add_out(parser)
+    options = parser.parse_args(arguments)
+
+    archive = Archive(options.runs)
+    side = find_side(options.wanted, archive)
+    if len(side.runs) > 1:
+        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file")
+    page = of_run(side.runs[0], archive.read(find_history(archive, [side])))
+    write_whole(options.out / "show.html", render(page))
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in page.counts.items())
+    say(f"{counts}: {page.verdict}; {options.out / 'show.html'}\n")
+    return ExitCode.OK

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from peakgate.case import ID_PATTERN
-from peakgate.reports.render import words
+from peakgate.reports.render import phrases
 from peakgate.reports.result import Comparison, percent
 from peakgate.verdict import REGRESSIONS, Verdict
 
@@ -18,7 +18,7 @@ SECTIONS = (
     ("Regressions", REGRESSIONS, False),
     ("Undecided", frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE, Verdict.NO_FLOOR}), False),
     ("Faster and new", frozenset({Verdict.FASTER, Verdict.NEW}), False),
-    ("Unchanged", words.UNCHANGED, True),
+    ("Unchanged", phrases.UNCHANGED, True),
 )
 """Title, verdicts and whether it is folded; where room is short, the last is cut first."""
 
@@ -48,12 +48,12 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
 
 
 def _head(comparison: Comparison, *, strict: bool) -> list[str]:
-    lines = [f"# Peakgate: {comparison.verdict(strict=strict)}", "", escape(words.counts(comparison)) + ".", ""]
-    lines += [f"- base: {escape(words.side(comparison.base))}", f"- new: {escape(words.side(comparison.new))}"]
+    lines = [f"# Peakgate: {comparison.verdict(strict=strict)}", "", escape(phrases.counts(comparison)) + ".", ""]
+    lines += [f"- base: {escape(phrases.side(comparison.base))}", f"- new: {escape(phrases.side(comparison.new))}"]
     if comparison.suite:
         lines.append(f"- suite-wide: {comparison.suite.judgement.verdict}, {escape(comparison.suite.judgement.reason)}")
-    lines += [f"- {escape(text)}" for text in (words.detectable(comparison), words.floors(comparison)) if text]
-    if again := words.rerun(comparison):
+    lines += [f"- {escape(text)}" for text in (phrases.detectable(comparison), phrases.floors(comparison)) if text]
+    if again := phrases.rerun(comparison):
         lines.append("- {}: `{}`".format(*again.split(": ", 1)))
     lines += [f"- note: {escape(note)}" for note in comparison.notes]
     lines.append("")
@@ -66,7 +66,7 @@ def _head(comparison: Comparison, *, strict: bool) -> list[str]:
 
 def escape(text: str) -> str:
     """Any text as Markdown that shows just this text, in one line."""
-    plain = "".join(f"&#{ord(each)};" if each in SPECIAL else each for each in words.one_line(text))
+    plain = "".join(f"&#{ord(each)};" if each in SPECIAL else each for each in phrases.one_line(text))
     return plain.replace("://", "&#58;//")
 
 
@@ -100,8 +100,8 @@ def _cells(row: Any) -> tuple[str, ...]:
     return (
         code(row.case),
         row.verdict,
-        words.change(row),
-        words.times(row),
+        phrases.change(row),
+        phrases.times(row),
         "" if least is None else percent(least),
         "" if fraction is None else f"{fraction:.3f}",
         escape(row.reason),

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import as_json, cell
-from peakgate.reports.render import markdown, words
+from peakgate.reports.render import markdown, phrases
 from peakgate.reports.result import Comparison, SuiteShift, change_text, shift_cells
 from peakgate.reports.runs.find import Side
 from peakgate.reports.runs.runfile import Run
@@ -132,7 +132,7 @@ def junit(comparison: Comparison, *, strict: bool = False) -> str:
     if comparison.suite:
         _case(suite, SUITE, "suite-wide", comparison.suite.judgement)
     if strict and comparison.without_floor:
-        _case(suite, SUITE, "floors", Judgement(Verdict.NO_FLOOR, words.floors(comparison)))
+        _case(suite, SUITE, "floors", Judgement(Verdict.NO_FLOOR, phrases.floors(comparison)))
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))
     suite.set("errors", "0")
@@ -146,9 +146,9 @@ def junit(comparison: Comparison, *, strict: bool = False) -> str:
 
 def _case(suite: ElementTree.Element, family: str, name: str, judgement: Judgement) -> ElementTree.Element:
     """Characters that XML has no way to write are not printable either: ``one_line`` makes them spaces."""
-    attributes = {"classname": words.one_line(f"{SUITE}.{family}"), "name": words.one_line(name)}
+    attributes = {"classname": phrases.one_line(f"{SUITE}.{family}"), "name": phrases.one_line(name)}
     case = ElementTree.SubElement(suite, "testcase", attributes)
-    reason = words.one_line(f"{judgement.verdict}: {judgement.reason}")
+    reason = phrases.one_line(f"{judgement.verdict}: {judgement.reason}")
     if judgement.verdict in REGRESSIONS:
         ElementTree.SubElement(case, "failure", {"type": judgement.verdict, "message": reason}).text = reason
     elif judgement.verdict in UNDECIDED or judgement.verdict is Verdict.NO_FLOOR:

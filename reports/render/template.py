@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from peakgate.reports.render import words
+from peakgate.reports.render import phrases
 
 TEMPLATES = Path(__file__).with_name("templates")
 NO_SCRIPT = "'none'"
@@ -26,7 +26,7 @@ def environment(folder: Path = TEMPLATES) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["line"] = words.one_line
+    found.filters["line"] = phrases.one_line
     return found
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peakgate.reports.ab.code import Identity
-from peakgate.reports.ab.plan import plan, reasons, spread_out
+from peakgate.reports.ab.plan import Identity, plan, reasons, spread_out
 
 BASE = {f"{family}.stage-{size}": Identity(f"{family}{size}", "1") for family in "abc" for size in range(4)}
 

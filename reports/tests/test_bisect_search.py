@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.ab.code import Identity
 from peakgate.reports.ab.decide import Decision, Estimate, Status
+from peakgate.reports.ab.plan import Identity
 from peakgate.reports.bisect import report
-from peakgate.reports.bisect.history import Commit, groups, narrowed
+from peakgate.reports.bisect.commits import Commit, groups, narrowed
 from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, halving, posterior, search
 
 CASE = "family.kernel-1"

@@ -9,8 +9,8 @@ import pytest
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.counters import ncu
-from peakgate.reports.explain.causes import Cause, Code, Side, findings
-from peakgate.reports.explain.explain import Known, compared
+from peakgate.reports.ab.causes import Cause, Code, Side, findings
+from peakgate.reports.ab.explain import Known, compared
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
 GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.detect import NEWEST, Finding, detect, detect_together
-from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import locate, plausible
+from peakgate.reports.history.series import History, locate, plausible
 from peakgate.reports.runs.sessions import Session
 from peakgate.verdict import Verdict
 

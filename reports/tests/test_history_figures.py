@@ -12,7 +12,7 @@ from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, badness
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import detect
 from peakgate.reports.history.detect import Finding, Window
-from peakgate.reports.history.steps import locate
+from peakgate.reports.history.series import locate
 from peakgate.reports.result import Shift
 from peakgate.verdict import Judgement, Verdict
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.render import figures, html, words
+from peakgate.reports.render import figures, html, phrases
 from peakgate.reports.render.html import matrices
 from peakgate.reports.render.page import Page, number, of_comparison, of_run
 from peakgate.reports.result import Comparison, Shift
@@ -127,14 +127,14 @@ def test_names_leave_the_page_as_it_is_and_can_be_read_back(tmp_path: Path) -> N
     assert {tag for tag, _ in parsed.tags} == {tag for tag, _ in plain.tags}
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
     assert len(parsed.named("script")) == 3
-    assert set(parsed.cases) >= {words.one_line(name) for name in HOSTILE}
+    assert set(parsed.cases) >= {phrases.one_line(name) for name in HOSTILE}
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_case_id_is_one_row_and_no_markup(tmp_path: Path, name: str) -> None:
     parsed = Document(html.render(page_of(tmp_path, name)))
-    assert words.one_line(name) in parsed.cases
+    assert phrases.one_line(name) in parsed.cases
     assert len(parsed.named("script")) == 3
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors
-from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.reports.selftest import command as measuring
-from peakgate.reports.selftest.resample import (
+from peakgate.reports import selftest as measuring
+from peakgate.reports.comparison.resample import (
     Design,
     measure,
     rate_at_most,
@@ -22,6 +21,7 @@ from peakgate.reports.selftest.resample import (
     tight_floors,
     tight_thresholds,
 )
+from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

@@ -12,15 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.experiment import Means, add_pairs
-from peakgate.reports.ab.folders import Folder, Wanted, placed
+from peakgate.reports.ab.folders import Folder, Wanted, build_side, placed
 from peakgate.reports.ab.pairs import log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import MANIFEST, Record, Settings, load_record
-from peakgate.reports.bisect.history import SHORT
+from peakgate.reports.bisect.commits import SHORT
 from peakgate.reports.bisect.search import Unusable
 from peakgate.verdict import FAULTY, Verdict
 

@@ -21,7 +21,7 @@ from peakgate.common.files import write_whole
 from peakgate.common.git import ask
 from peakgate.common.text import counted
 from peakgate.counters import ncu
-from peakgate.reports.explain.causes import Code, Finding, Side, findings
+from peakgate.reports.ab.causes import Code, Finding, Side, findings
 
 MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")

@@ -19,9 +19,8 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import commit_of
-from peakgate.reports.ab.build import build_side
-from peakgate.reports.ab.code import Identity, read_code
-from peakgate.reports.ab.folders import Wanted, git, placed
+from peakgate.reports.ab.folders import Wanted, build_side, git, placed
+from peakgate.reports.ab.plan import Identity, read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
 
 FILE = "state.json"
