@@ -17,7 +17,7 @@ from peakgate.common.files import write_whole
 from peakgate.common.text import as_json, counted
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
-from peakgate.reports.comparison.command import FILE
+from peakgate.reports.comparison.command import SELFTEST_FILE
 from peakgate.reports.comparison.resample import (
     FEWEST_SESSIONS,
     Design,
@@ -35,7 +35,7 @@ from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 RUNS = "runs"
-BENCH = (sys.executable, "-m", "peakgate", "bench")
+BENCH_COMMAND = (sys.executable, "-m", "peakgate", "bench")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
         run = folder / RUNS / f"session_{number:02d}.json"
         done = subprocess.run(
             [
-                *(bench or BENCH),
+                *(bench or BENCH_COMMAND),
                 f"--benchmark-json={run}",
                 f"--benchmark-storage={folder / 'storage'}",
                 f"--out={folder}",
@@ -120,7 +120,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
         thresholds=resample.tight_thresholds(runs, sds),
     )
-    written = [options.out / FILE, *([folder / FILE] if options.save else [])]
+    written = [options.out / SELFTEST_FILE, *([folder / SELFTEST_FILE] if options.save else [])]
     for path in written:
         write_whole(path, to_json(found))
     show(found, written)
@@ -255,7 +255,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
 
 
 def _design_lines(found: Selftest, measured: DesignResult) -> list[str]:
-    rate = f"{100 * measured.rate:.1f} %"
+    rate = percent(100 * measured.rate, ".1f")
     if measured.rate > MOST_FALSE_ALARMS:
         rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"
     if measured.at_most is not None:

@@ -32,14 +32,14 @@ from peakgate.reports.history.report import header, open_line
 from peakgate.reports.history.series import history, session_name
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
-from peakgate.reports.protect.acknowledged import FILE, load_regressions
+from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.render import html, template
-from peakgate.reports.render.page import Line, Page, of_run, tone
-from peakgate.reports.render.template import TEMPLATES
+from peakgate.reports.render.page import CaseLine, Page, of_run, tone
+from peakgate.reports.render.template import PAGE_TEMPLATES
 from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.runs.sessions import Session, gpu_label
+from peakgate.reports.runs.sessions import SavedSession, gpu_label
 from peakgate.verdict import ExitCode, Verdict
 
 INDEX = "index.html"
@@ -74,7 +74,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         except PeakgateError as error:
             notes.append(str(error))
             continue
-        accepted = load_regressions(options.baselines / slug / FILE, datetime.now(UTC).date())
+        accepted = load_regressions(options.baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
         count += _model(ledger, trend, notes)
         written.append((trend, f"{page_name(slug)}/{INDEX}"))
@@ -95,7 +95,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
     back = {case: f"../{address}" for case, address in links.items()}
     trail = [HOME, ("Runs", "runs.html")]
     below = [(name, f"../{address}") for name, address in (HOME, (slug, INDEX), ("Runs", "runs.html"))]
-    listed: list[Listed] = []
+    listed: list[ListedRun] = []
     addresses: list[str | None] = []
     count = 0
     for session in trend.history.sessions:
@@ -108,7 +108,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
             continue
         count += anew
         addresses.append(f"../{address}")
-        listed.append(Listed(session, address, verdict))
+        listed.append(ListedRun(session, address, verdict))
     folder = ledger.folder / home
     write_whole(folder / INDEX, history_page.html(trend, trail, links))
     write_whole(folder / "runs.html", runs_page(slug, listed, [HOME, (slug, INDEX)]))
@@ -119,7 +119,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
 
 
 def _run(
-    ledger: Ledger, session: Session, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
+    ledger: Ledger, session: SavedSession, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written."""
     file = Path(session.path)
@@ -135,18 +135,18 @@ def _run(
     return content.verdict, True
 
 
-STYLES = ("page.css", "site.css")
+SITE_STYLES = ("page.css", "site.css")
 CASE_STYLES = ("page.css", "history.css", "site.css")
 
 LEDGER_FILE = "site.json"
-SHORT = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRun:
     """A run in a list: its page's address beside that list's, and its verdict."""
 
-    session: Session
+    session: SavedSession
     address: str
     verdict: Verdict
 
@@ -167,7 +167,7 @@ def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str
     return _still("site_index.html", title="Peakgate", models=models, notes=notes)
 
 
-def runs_page(slug: str, listed: Sequence[Listed], trail: Sequence[Address]) -> str:
+def runs_page(slug: str, listed: Sequence[ListedRun], trail: Sequence[Address]) -> str:
     """All runs of a GPU model, newest first."""
     rows = [
         {
@@ -192,12 +192,12 @@ def run_page(page: Page, links: Mapping[str, str], trail: Sequence[Address]) -> 
     return _still("site_run.html", **html.about(page), facts=page.facts, rows=rows, trail=trail)
 
 
-def _row(line: Line, link: str | None) -> str:
+def _row(line: CaseLine, link: str | None) -> str:
     """One case of a run; a template takes four times as long, and there are hundreds of thousands."""
     cells = ["", "", "", "", ""]
     if now := line.now:
         rates = html.figure(now.gbs), html.figure(now.tflops or None, 3)
-        cells = [html.figure(line.time_us), *rates, html.percent(now.peak_fraction), html.percent(now.floor)]
+        cells = [html.figure(line.time_us), *rates, html.hundredfold(now.peak_fraction), html.hundredfold(now.floor)]
     verdict = f"<td class={line.tone}>{line.verdict or 'not judged'}"
     return f"<tr>{_case(line.case, link, line.reason)}{verdict}<td>{'<td>'.join(cells)}"
 
@@ -254,7 +254,7 @@ class CasePages:
         )
 
 
-def _about(session: Session, address: str | None, *, several: bool) -> str:
+def _about(session: SavedSession, address: str | None, *, several: bool) -> str:
     """When a session was, its commit and, in a history of several GPUs, which it ran on."""
     words = escape(f"{session.taken:%Y-%m-%d %H:%M}")
     linked = f"<a href={escape(address)}>{words}</a>" if address else words
@@ -262,20 +262,20 @@ def _about(session: Session, address: str | None, *, several: bool) -> str:
     return f"<th scope=row>{linked}<td>{escape(commit)}"
 
 
-def _still(name: str, *, styles: tuple[str, ...] = STYLES, **context: Any) -> str:
+def _still(name: str, *, styles: tuple[str, ...] = SITE_STYLES, **context: Any) -> str:
     """A page without scripts."""
     return template.fill(name, styles=styles, scripts=template.NO_SCRIPT, **context)
 
 
 def page_name(text: str) -> str:
     """A file name for this text, the same at every call, and safe on every file system; ids of cases stay readable."""
-    if SHORT.fullmatch(text):
+    if SAFE_NAME.fullmatch(text):
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:10]
     return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
 
 
-def run_page_name(session: Session) -> str:
+def run_page_name(session: SavedSession) -> str:
     """A session by its time; the digest separates two of the same second."""
     digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
     return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"
@@ -351,5 +351,5 @@ def _below(folder: Path, page: str) -> bool:
 
 def _version() -> str:
     """Of this tool and of the templates the pages are made from."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.iterdir())))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PAGE_TEMPLATES.iterdir())))
     return f"{metadata.version('peakgate')} {digest.hexdigest()[:12]}"

@@ -95,7 +95,7 @@ def as_screened(screen: Floats, log_time: Floats) -> Floats:
     """Of all pairs (columns) those that would have been measured, the others NaN."""
     taken = np.array(screen)
     remaining = list(range(len(screen)))
-    for look in decide.LOOKS:
+    for look in decide.SCREENING_LOOKS:
         if look < screen.shape[1]:
             open_rows = set(decide.unsettled(taken[:, :look], log_time))
             settled = [row for row in remaining if row not in open_rows]

@@ -23,7 +23,7 @@ from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.ab.store import FOLDER, MANIFEST, Settings, load_record
+from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.find import Archive
 from peakgate.run.lock import add_lock_options, device_uuid, locked
@@ -115,7 +115,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if options.plan:
         return _plan(options, base, head)
     phases, budget = Phases(), Budget(options.budget)
-    settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(
         tuple(options.parts), options.sentinels, options.measure_unchanged, options.all_pairs, _durations_us()
     )
@@ -203,7 +203,7 @@ def _durations_us() -> Mapping[str, float]:
 
 def _empty(out: Path) -> Path:
     """The folder of the raw runs, without an earlier experiment's: its pairs must not mix with ours."""
-    raw = out / FOLDER
+    raw = out / AB_FOLDER
     try:
         raw.mkdir(parents=True, exist_ok=True)
         if (raw / MANIFEST).exists():

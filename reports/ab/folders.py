@@ -34,7 +34,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SideFolder:
     """A side as files: where they are and the commit they are from, None where git does not know it."""
 
     label: str
@@ -43,7 +43,7 @@ class Folder:
 
 
 @contextmanager
-def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
+def folders(base: Wanted, head: Wanted) -> Iterator[tuple[SideFolder, SideFolder]]:
     """Both sides as folders for the length of the block; worktrees are removed after it, whatever happens in it.
 
     A PeakgateError names a commit or folder that does not exist.
@@ -53,10 +53,10 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
 
 
 @contextmanager
-def placed(side: str, wanted: Wanted) -> Iterator[Folder]:
+def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
     """One side as a folder, as ``folders`` makes it; a worktree is in a folder named ``side``."""
     there = _resolve(wanted)
-    if isinstance(there, Folder):
+    if isinstance(there, SideFolder):
         yield there
         return
     with _pruned(), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
@@ -64,7 +64,7 @@ def placed(side: str, wanted: Wanted) -> Iterator[Folder]:
         with _ONE_AT_A_TIME:
             git("worktree", "add", "--detach", "--quiet", str(path), there)
         _complete(path)
-        yield Folder(wanted.name, _there(path / _project_inside(), wanted.name), there)
+        yield SideFolder(wanted.name, _there(path / _project_inside(), wanted.name), there)
 
 
 @contextmanager
@@ -77,16 +77,16 @@ def _pruned() -> Iterator[None]:
             git("worktree", "prune")
 
 
-def _resolve(wanted: Wanted) -> Folder | str:
+def _resolve(wanted: Wanted) -> SideFolder | str:
     """The side's folder, or the commit a worktree has to be made of."""
     if wanted.folder:
         path = Path(wanted.name)
         if not path.is_dir() or config.find(path.resolve()) is None:
             raise PeakgateError(f"{wanted.name}: no folder of a project; give the root of a checked-out tree")
-        return Folder(wanted.name, path.resolve(), None)
+        return SideFolder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
         root = Path(git("rev-parse", "--show-toplevel")) / _project_inside()
-        return Folder("working tree", root.resolve(), git("rev-parse", "--verify", "--quiet", "HEAD"))
+        return SideFolder("working tree", root.resolve(), git("rev-parse", "--verify", "--quiet", "HEAD"))
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
     except PeakgateError:

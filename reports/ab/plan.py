@@ -18,7 +18,7 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.selection import selector
 from peakgate.reports.ab import process
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.process import SideBroken, last_words
 from peakgate.reports.ab.schedule import Side
 
@@ -32,7 +32,7 @@ NO_GPU_HERE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class CaseIdentity:
     """One case of a side. ``code``: the fingerprint of its machine code, None where it does not build.
 
     ``operation`` names what the device or a library does instead, ``library`` which one and its version, None where
@@ -55,7 +55,7 @@ class Identity:
         """Whether there is something to run."""
         return self.code is not None or self.operation is not None
 
-    def surely_equals(self, other: Identity) -> bool:
+    def surely_equals(self, other: CaseIdentity) -> bool:
         """Whether the two cannot differ; False where neither machine code nor a library's version says what runs.
 
         Both sides of an `ab` run on one driver and in one environment, and Peakgate makes the libraries' calls.
@@ -63,13 +63,13 @@ class Identity:
         return (self.operation is None or self.library is not None) and self == other
 
 
-Code = Mapping[str, Identity]
+Identities = Mapping[str, CaseIdentity]
 """Every case of a side by its id."""
 
 
 def read_codes(
-    folders: Sequence[Folder], tier: str, environments: Sequence[Mapping[str, str]], capability: str | None = None
-) -> tuple[Code, Code]:
+    folders: Sequence[SideFolder], tier: str, environments: Sequence[Mapping[str, str]], capability: str | None = None
+) -> tuple[Identities, Identities]:
     """Both sides' cases, compiled at the same time for the GPU that is there, or for ``capability`` (``9.0``).
 
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
@@ -80,8 +80,8 @@ def read_codes(
 
 
 def read_code(
-    tier: str, capability: str | None, which: str, folder: Folder, environment: Mapping[str, str], *, case: str = ""
-) -> Code:
+    tier: str, capability: str | None, which: str, folder: SideFolder, environment: Mapping[str, str], *, case: str = ""
+) -> Identities:
     """One side's cases, or one case of it; a SideBroken names the side ``which``."""
     command = [sys.executable, "-P", "-m", f"{process.HARNESS}.run.identity", "--tier", tier]
     if capability is not None:
@@ -97,9 +97,9 @@ def read_code(
     return _parsed(which, done.stdout)
 
 
-def _parsed(which: str, output: str) -> Code:
+def _parsed(which: str, output: str) -> Identities:
     try:
-        return records.decode(output.encode(), dict[str, Identity], Path("its list of cases"), "see its families")
+        return records.decode(output.encode(), dict[str, CaseIdentity], Path("its list of cases"), "see its families")
     except records.RecordError:
         raise SideBroken(which, f"its cases cannot be listed: {last_words(output)}") from None
 
@@ -133,8 +133,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def plan(
-    base: Code,
-    head: Code,
+    base: Identities,
+    head: Identities,
     *,
     sentinels: int,
     durations_us: Mapping[str, float],
@@ -167,7 +167,7 @@ def plan(
     )
 
 
-def reasons(planned: Plan, base: Code, head: Code) -> dict[str, str]:
+def reasons(planned: Plan, base: Identities, head: Identities) -> dict[str, str]:
     """Why each case is measured or listed, in words; the unchanged are left out."""
     reported = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
     reported |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
@@ -207,6 +207,6 @@ def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, floa
     return [case for _, _, case in sorted(turns)[:count]]
 
 
-def _chosen(cases: Code, parts: Sequence[str]) -> Code:
+def _chosen(cases: Identities, parts: Sequence[str]) -> Identities:
     chosen = [selector(part) for part in parts] or [selector("")]
     return {case: code for case, code in cases.items() if any(selects(case) for selects in chosen)}

@@ -21,9 +21,9 @@ from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_opti
 from peakgate.reports.render import outputs, terminal
 from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.result import percent
-from peakgate.reports.runs.find import FORMS, Archive, Side, apart, find_history, find_side
+from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
 
-FILE = "selftest.json"
+SELFTEST_FILE = "selftest.json"
 
 
 class Smallest(Struct):
@@ -32,7 +32,7 @@ class Smallest(Struct):
     median: Number
 
 
-class Design(Struct):
+class SavedDesign(Struct):
     """How often one design failed unchanged code."""
 
     gates: Whole
@@ -40,7 +40,7 @@ class Design(Struct):
     smallest_detectable_change_percent: Smallest
 
 
-class Selftest(Struct):
+class SavedSelftest(Struct):
     """What is read of a saved selftest."""
 
     command: Literal["selftest"]
@@ -50,18 +50,18 @@ class Selftest(Struct):
     driver: str | None
     taken: Annotated[datetime, Meta(tz=True, description="a date and time with its zone")]
     sessions: list[Any]
-    designs: Annotated[list[Design], Meta(min_length=1, description="a list of at least one design")]
+    designs: Annotated[list[SavedDesign], Meta(min_length=1, description="a list of at least one design")]
     floors_too_tight: list[Any]
 
 
-def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
+def selftest_notes(new: RunSide, places: Sequence[Path]) -> tuple[str, ...]:
     """The newest selftest of this side's GPU model in one line; empty if none was saved.
 
     A PeakgateError names a file that is no selftest.
     """
     run = new.runs[-1]
     remedy = "delete it or run `peakgate selftest` again"
-    read = [records.read(path, Selftest, remedy) for path in places if path.is_file()]
+    read = [records.read(path, SavedSelftest, remedy) for path in places if path.is_file()]
     known = [each for each in read if each.gpu == run.slug]
     if not known:
         return ()
@@ -73,7 +73,7 @@ def selftest_notes(new: Side, places: Sequence[Path]) -> tuple[str, ...]:
     return (f"selftest of {len(found.sessions)} sessions{where}, {found.taken:%Y-%m-%d}: {result}",)
 
 
-def _result(designs: Sequence[Design], tight_floors: int) -> str:
+def _result(designs: Sequence[SavedDesign], tight_floors: int) -> str:
     """Failed gates of all designs, and what the first one, one session against one, detects in its median case."""
     flagged, gates = sum(each.alarms for each in designs), sum(each.gates for each in designs)
     detects = percent(designs[0].smallest_detectable_change_percent.median)
@@ -97,8 +97,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     base, new = apart(find_side(options.base, archive), find_side(options.new, archive))
     others = find_history(archive, (base, new))
-    saved = config.near(config.current().baselines) / new.runs[-1].slug / FILE
-    remarks = selftest_notes(new, (saved, options.out / FILE))
+    saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
+    remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
     comparison = compare(base, new, others, across_gpus=options.across_gpus, remarks=remarks)
     console = VerdictConsole()
     terminal.show(comparison, console, everything=options.all)

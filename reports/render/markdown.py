@@ -13,8 +13,8 @@ from peakgate.verdict import REGRESSIONS, Verdict
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
 """What Markdown, HTML or GitHub (mentions, references, links) would read as more than text."""
 
-HEADINGS = ("case", "verdict", "change", "time (µs)", "smallest detectable", "of peak", "reason")
-SECTIONS = (
+COMPARISON_HEADINGS = ("case", "verdict", "change", "time (µs)", "smallest detectable", "of peak", "reason")
+COMPARISON_SECTIONS = (
     ("Regressions", REGRESSIONS, False),
     ("Undecided", frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE, Verdict.NO_FLOOR}), False),
     ("Faster and new", frozenset({Verdict.FASTER, Verdict.NEW}), False),
@@ -32,7 +32,8 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
     head = "\n".join(_head(comparison, strict=strict))
     found = comparison.records
     rows = {
-        title: [table_line(_cells(row)) for row in found if row.verdict in verdicts] for title, verdicts, _ in SECTIONS
+        title: [table_line(_cells(row)) for row in found if row.verdict in verdicts]
+        for title, verdicts, _ in COMPARISON_SECTIONS
     }
     counts = {title: len(lines) for title, lines in rows.items()}
     if most_bytes is None:
@@ -78,12 +79,18 @@ def code(text: str) -> str:
 def _sections(rows: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> str:
     """Every section that has cases, by title its rows and how many cases it stands for."""
     lines: list[str] = []
-    for title, _, folded in SECTIONS:
+    for title, _, folded in COMPARISON_SECTIONS:
         if not counts[title]:
             continue
         cut = counts[title] - len(rows[title])
         lacking = [f"{cut} of {counts[title]} cases are left out here, the whole report is in the files.", ""]
-        body = [table_line(HEADINGS), table_line(["---"] * len(HEADINGS)), *rows[title], "", *(lacking if cut else [])]
+        body = [
+            table_line(COMPARISON_HEADINGS),
+            table_line(["---"] * len(COMPARISON_HEADINGS)),
+            *rows[title],
+            "",
+            *(lacking if cut else []),
+        ]
         if folded:
             lines += [f"<details><summary>{title} ({counts[title]})</summary>", "", *body, "</details>", ""]
         else:

@@ -14,7 +14,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.text import as_json, cell
 from peakgate.reports.render import markdown, phrases
 from peakgate.reports.result import Comparison, SuiteShift, change_text, shift_cells
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
@@ -22,7 +22,7 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY_BYTES = 1_000_000
 """GitHub drops a step's summary of more than 1 MiB whole, with everything in it."""
 
-SCHEMA = 1
+VERDICT_SCHEMA = 1
 SUITE = "peakgate"
 
 
@@ -69,7 +69,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
     """Verdict, exit code, counts, sides, differences and every row, worst first."""
     detectable = comparison.detectable_percent
     document = {
-        "schema": SCHEMA,
+        "schema": VERDICT_SCHEMA,
         "command": "compare",
         "verdict": comparison.verdict(strict=strict),
         "exit_code": int(comparison.exit_code(strict=strict)),
@@ -87,7 +87,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
     return as_json(document)
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: RunSide) -> dict[str, Any]:
     names = ("commit", "dirty", "slug", "uuid", "driver", "tier")
     runs = [
         {"path": str(run.path), "datetime": run.taken.isoformat()} | {name: getattr(run, name) for name in names}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
@@ -156,7 +156,7 @@ def test_a_faster_driver_does_not_mend_what_a_commit_did() -> None:
 def test_an_acceptance_holds_for_its_case_its_size_and_earlier_steps_alone(
     changed: dict[str, object], accepted: bool
 ) -> None:
-    word = replace(Accepted(CASE, 3.0, "meant", date(2026, 11, 22)), **changed)  # type: ignore[arg-type]
+    word = replace(Accepted(CASE, 3.0, "meant", date(2026, 11, 22)), **changed)
     (regression,) = open_regressions(find_changes(history(slowed(quiet(), 7, 20, 0.03))), [word])
     assert (regression.accepted is not None) == accepted
 
@@ -179,8 +179,8 @@ def test_accepted_regressions_are_read_beside_the_acknowledgements(tmp_path: Pat
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("percent = -1", "percent of a.b-1 is -1"),
-        ("percent = nan", "percent of a.b-1 is nan"),
+        ("percent = -1", "percent.* is -1"),
+        ("percent = nan", "percent.* is nan"),
         ("percent = 2\ndate = 2027-01-01", "to come"),
         ("percent = 2\ndate = 5", "expected a date"),
         ("percent = 2\nuntil = 5", "until"),

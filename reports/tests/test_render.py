@@ -17,7 +17,7 @@ from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import markdown, outputs, phrases, terminal
 from peakgate.reports.render.outputs import junit
 from peakgate.reports.result import Comparison
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from rich.console import Console
 from synthetic_runs import LADDER, document, save, slower
@@ -33,9 +33,9 @@ HOSTILE = (
 )
 
 
-def one(folder: Path, label: str, times: dict[str, float], **content: Any) -> Side:
+def one(folder: Path, label: str, times: dict[str, float], **content: Any) -> RunSide:
     """A side of one synthetic run."""
-    return Side(label, (load_run(save(folder, label, document(times, **content))),))
+    return RunSide(label, (load_run(save(folder, label, document(times, **content))),))
 
 
 def comparison(tmp_path: Path, factor: float = 1.22, *, unchanged: bool = False) -> Comparison:
@@ -167,7 +167,7 @@ def test_a_side_says_when_its_tree_had_changes_on_top_of_the_commit(
     tmp_path: Path, dirty: bool, reported: str | None
 ) -> None:
     run = load_run(save(tmp_path, "0001", document(LADDER, commit="a1b2c3d4e5f6a7", dirty=dirty)))
-    assert (reported or "commit a1b2c3d4e5f6, ") in phrases.side(Side("head", (run,)))
+    assert (reported or "commit a1b2c3d4e5f6, ") in phrases.side(RunSide("head", (run,)))
 
 
 PAD = "transpose.smem_pad-8192-32x8"

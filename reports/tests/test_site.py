@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from peakgate.cli import main
-from peakgate.reports.site import LEDGER_FILE, SHORT, page_name
+from peakgate.reports.site import LEDGER_FILE, SAFE_NAME, page_name
 from synthetic_runs import LADDER, document, save
 
 HOSTILE = "a.<script>alert(1)</script>/../../x"
@@ -94,4 +94,4 @@ def test_names_of_pages_are_safe_and_differ_where_the_ids_do() -> None:
     assert page_name("transpose.smem-8192-32x8") == "transpose.smem-8192-32x8"
     names = [page_name(text) for text in ("A.b", "a.b", "../x", "..", "x" * 300, "x" * 301, "", "转置")]
     assert len(set(names)) == len(names)
-    assert all(SHORT.fullmatch(name) for name in names)
+    assert all(SAFE_NAME.fullmatch(name) for name in names)
