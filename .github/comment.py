@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from peakgate.reports.comment.render import (
+    COMMENT_MARKER,
     COMMIT,
     LONGEST_FILE,
-    MARKER,
     MEANINGS,
     NUMBER,
     check_run,
@@ -70,7 +70,7 @@ def post(api: Rest, number: str, text: str) -> None:
     page = 1
     while comments := api("GET", f"issues/{number}/comments?per_page=100&page={page}"):
         for comment in comments:
-            if comment["user"]["type"] == "Bot" and str(comment["body"]).startswith(MARKER):
+            if comment["user"]["type"] == "Bot" and str(comment["body"]).startswith(COMMENT_MARKER):
                 api("PATCH", f"issues/comments/{int(comment['id'])}", {"body": text})
                 return
         page += 1

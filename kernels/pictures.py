@@ -8,8 +8,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.project.catalogue import module_at
-from peakgate.reports.ladder.documents import Picture, machine
-from peakgate.reports.ladder.tables import Shown, Timed, figure, rate, shape
+from peakgate.reports.ladder.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.reports.render.markdown import table_line
 from peakgate.reports.runs.runfile import CaseResult, Run
 
@@ -27,10 +26,10 @@ WORTH_A_MARK = 1.02
 FLOAT_AND_DOUBLE = (("float32", "float", 4), ("float64", "double", 8))
 
 
-def pictures(shown: Shown) -> dict[str, Picture]:
+def pictures(shown: Shown) -> dict[str, LadderPicture]:
     """Every picture by its name, which begins with its family's; a PeakgateError names one the run cannot fill."""
     return {
-        name: Picture(chart.title, charts.digest(chart), partial(charts.svg, chart))
+        name: LadderPicture(chart.title, charts.digest(chart), partial(charts.svg, chart))
         for name, chart in drawn(shown).items()
     }
 
@@ -51,7 +50,7 @@ def drawn(shown: Shown) -> dict[str, Chart]:
     return found
 
 
-def _access_stride(measured: Sequence[Timed], note: str) -> Curves:
+def _access_stride(measured: Sequence[TimedCase], note: str) -> Curves:
     """Useful bytes per second at each stride, against the best copy of the same size, beside the sector model."""
     curves = []
     for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
@@ -75,7 +74,7 @@ def _access_stride(measured: Sequence[Timed], note: str) -> Curves:
     )
 
 
-def _access_offset(measured: Sequence[Timed], note: str) -> Curves:
+def _access_offset(measured: Sequence[TimedCase], note: str) -> Curves:
     """Bandwidth at each offset against that at offset 0, beside what each warp alone would ask of memory."""
     curves = []
     for colour, (dtype, name, element_bytes) in enumerate(FLOAT_AND_DOUBLE):
@@ -101,7 +100,7 @@ def _access_offset(measured: Sequence[Timed], note: str) -> Curves:
     )
 
 
-def _occupancy(measured: Sequence[Timed], note: str, roof: tuple[str, float] | None) -> Curves:
+def _occupancy(measured: Sequence[TimedCase], note: str, roof: tuple[str, float] | None) -> Curves:
     """Bandwidth (GB/s) against theoretical occupancy, held down by shared memory, for float and float4 per thread."""
     curves = []
     for colour, (stage, name) in enumerate((("shared_limited", "one float"), ("shared_limited_float4", "one float4"))):
@@ -180,13 +179,13 @@ def _transpose(shown: Shown) -> Bars:
     )
 
 
-def _bar(headline: Timed, fellows: Sequence[Timed]) -> Bar:
+def _bar(headline: TimedCase, fellows: Sequence[TimedCase]) -> Bar:
     fastest = max(fellows, key=rate)
     better = (shape(fastest[0]), rate(fastest)) if rate(fastest) > WORTH_A_MARK * rate(headline) else None
     return Bar(headline[0].stage.name, rate(headline), better)
 
 
-def _by_knob(measured: Sequence[Timed], stage: str, dtype: str) -> Iterator[tuple[float, CaseResult]]:
+def _by_knob(measured: Sequence[TimedCase], stage: str, dtype: str) -> Iterator[tuple[float, CaseResult]]:
     """The stage's cases in its usual block, by the number that ends their variant."""
     for case, result in measured:
         if case.stage.name == stage and case.dtype == dtype and not case.block:

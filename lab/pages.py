@@ -7,7 +7,7 @@ from pathlib import Path
 
 from peakgate.common.files import write_whole
 from peakgate.reports.ladder.markers import fill, find_blocks, read_document
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -21,16 +21,16 @@ from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.console import say
-from peakgate.reports.render.words import one_line
+from peakgate.reports.render.phrases import one_line
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
 
-FEWEST_SESSIONS = 2
+FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5
 SIGNIFICANT_DIGITS = 3
-MOST_NAMED = 5
+MOST_NAMED_FLOORS = 5
 NOT_GATED = "link"
 """``bound`` of a transfer between host and device."""
 
@@ -117,7 +117,7 @@ def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
         for case, result in run.cases.items():
             if case not in wrong and _usable(result):
                 decided.setdefault(case, []).append((run.uuid or "unknown", result))
-    return {case: _evidence(found) for case, found in decided.items() if len(found) >= FEWEST_SESSIONS}
+    return {case: _evidence(found) for case, found in decided.items() if len(found) >= FEWEST_FOR_FLOORS}
 
 
 def _evidence(found: Sequence[tuple[str, CaseResult]]) -> margins.Evidence:
@@ -157,7 +157,7 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
     if sessions < SESSIONS_TO_TRUST:
         few = f"warning: {counted(sessions, 'session')}, too few to know the spread"
         lines.append(f"{few}; --write takes {SESSIONS_TO_TRUST} or more")
-    most = None if everything else MOST_NAMED
+    most = None if everything else MOST_NAMED_FLOORS
     if proposals.lowered:
         count = f"{counted(len(proposals.lowered), 'floor')} would be lower"
         lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
@@ -207,9 +207,9 @@ def _check(runs: Sequence[Run], present: Floors) -> None:
         raise PeakgateError(f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one")
     if runs[0].emulated:
         raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU")
-    if len(runs) < FEWEST_SESSIONS:
+    if len(runs) < FEWEST_FOR_FLOORS:
         raise PeakgateError(
-            f"{runs[0].path}: one session cannot separate a floor from luck; give at least {FEWEST_SESSIONS},"
+            f"{runs[0].path}: one session cannot separate a floor from luck; give at least {FEWEST_FOR_FLOORS},"
             f" better {SESSIONS_TO_TRUST}"
         )
     if present.gpu not in {None, slugs[0]}:

@@ -28,7 +28,7 @@ _SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:sample_times")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ForeignMeasured:
     """One benchmark of such a file, in seconds and bytes per second; ``problem`` says why there is no time.
 
     ``median_s`` is the mean where the file has no median; ``how`` says which, and how it was taken.
@@ -62,10 +62,10 @@ class ForeignRun:
     taken: str | None
     whole: bool
     gpu: Mapping[str, Any]
-    measured: tuple[Measured, ...] = field(default=())
+    measured: tuple[ForeignMeasured, ...] = field(default=())
 
 
-class Data(Struct):
+class NvbenchValue(Struct):
     """A value of a summary of nvbench, numbers as text."""
 
     name: str
@@ -76,7 +76,7 @@ class Summary(Struct):
     """A summary of nvbench. In 2021 they had no tags: measure with a newer one."""
 
     tag: str
-    data: list[Data] | None = None
+    data: list[NvbenchValue] | None = None
 
 
 class Axis(Struct):
@@ -86,7 +86,7 @@ class Axis(Struct):
     value: Any
 
 
-class State(Struct):
+class NvbenchState(Struct):
     """One measurement of nvbench."""
 
     device: int
@@ -96,7 +96,7 @@ class State(Struct):
     summaries: list[Summary] | None = None
 
 
-class Device(Struct):
+class NvbenchDevice(Struct):
     """A GPU as nvbench describes it."""
 
     id: int
@@ -139,14 +139,14 @@ class Meta(Struct):
     argv: list[str] | None = None
 
 
-class Entry(Struct):
+class ForeignBenchmark(Struct):
     """A benchmark of nvbench with its ``states``; of Google Benchmark one repetition or aggregate of one.
 
     One that failed has no time.
     """
 
     name: str
-    states: list[State] | None = None
+    states: list[NvbenchState] | None = None
     run_name: str | None = None
     run_type: str = "iteration"
     aggregate_name: str | None = None
@@ -173,12 +173,12 @@ class Context(Struct):
     date: str | None = None
 
 
-class Document(Struct):
+class ForeignDocument(Struct):
     """A file of either tool: Google Benchmark's has a ``context``, nvbench's ``devices``."""
 
     context: Context | None = None
-    devices: list[Device] | None = None
-    benchmarks: list[Entry] | None = None
+    devices: list[NvbenchDevice] | None = None
+    benchmarks: list[ForeignBenchmark] | None = None
     meta: Meta | None = None
 
 
@@ -188,7 +188,7 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     PeakgateError where it is neither format, or lacks what the format always has.
     """
     remedy = "write it again: nvbench with --json FILE, Google Benchmark with --benchmark_out=FILE"
-    found = records.decode(data, Document, path, remedy)
+    found = records.decode(data, ForeignDocument, path, remedy)
     if found.context is not None and found.benchmarks is not None:
         return [_google(found.context, found.benchmarks)]
     if found.devices is not None and found.benchmarks is not None:
@@ -198,12 +198,14 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     )
 
 
-def _nvbench(described: Sequence[Device], benchmarks: Sequence[Entry], meta: Meta, folder: Path) -> list[ForeignRun]:
+def _nvbench(
+    described: Sequence[NvbenchDevice], benchmarks: Sequence[ForeignBenchmark], meta: Meta, folder: Path
+) -> list[ForeignRun]:
     release = (meta.version or {}).get("nvbench")
     version = release.string if release else None
     whole = not _SELECTING & set(meta.argv or ())
     devices = {device.id: device for device in described}
-    by_device: dict[int, list[Measured]] = {}
+    by_device: dict[int, list[ForeignMeasured]] = {}
     for benchmark in benchmarks:
         for state in benchmark.states or ():
             if state.device not in devices:
@@ -215,11 +217,11 @@ def _nvbench(described: Sequence[Device], benchmarks: Sequence[Entry], meta: Met
     ]
 
 
-def _state(benchmark: str, state: State, folder: Path) -> Measured:
+def _state(benchmark: str, state: NvbenchState, folder: Path) -> ForeignMeasured:
     axes = [f"{axis.name}_{axis.value}" for axis in state.axis_values or () if axis.name != "Device"]
     names = (_spelled(benchmark).replace(".", "_"), "nvbench", "-".join(map(_spelled, axes)))
     if state.is_skipped:
-        return Measured(*names, problem=f"skipped: {state.skip_reason or 'no reason is given'}")
+        return ForeignMeasured(*names, problem=f"skipped: {state.skip_reason or 'no reason is given'}")
     values = {each.tag: {entry.name: str(entry.value) for entry in each.data or ()} for each in state.summaries or ()}
     samples = next((_samples(values[tag], folder) for tag in _SAMPLES if tag in values), ())
     mean, median = (_number(values, f"nv/cold/time/gpu/{what}") for what in ("mean", "median"))
@@ -230,10 +232,10 @@ def _state(benchmark: str, state: State, folder: Path) -> Measured:
     elif mean is not None:
         middle, what = mean, "mean"
     else:
-        return Measured(*names, problem="no cold measurement of the GPU's time")
+        return ForeignMeasured(*names, problem="no cold measurement of the GPU's time")
     size = _number(values, "nv/cold/sample_size")
     iqr = _number(values, "nv/cold/time/gpu/iqr/absolute")
-    return Measured(
+    return ForeignMeasured(
         *names,
         median_s=middle,
         rounds=len(samples) or (None if size is None else int(size)),
@@ -280,27 +282,27 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     return tuple(read)
 
 
-def _google(context: Context, benchmarks: Sequence[Entry]) -> ForeignRun:
-    by_name: dict[str, list[Entry]] = {}
+def _google(context: Context, benchmarks: Sequence[ForeignBenchmark]) -> ForeignRun:
+    by_name: dict[str, list[ForeignBenchmark]] = {}
     for entry in benchmarks:
         by_name.setdefault(entry.run_name or entry.name, []).append(entry)
     measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
     return ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)
 
 
-def _repetitions(name: str, entries: Sequence[Entry]) -> Measured:
+def _repetitions(name: str, entries: Sequence[ForeignBenchmark]) -> ForeignMeasured:
     family, _, arguments = name.partition("/")
     names = (_spelled(family).replace(".", "_"), "google-benchmark", _spelled(arguments.replace("/", "-")))
     failed = [entry for entry in entries if entry.error_occurred or entry.skipped]
     if failed:
         reported = failed[0].error_message or failed[0].skip_message or "no reason is given"
-        return Measured(*names, problem=f"failed or skipped: {reported}")
+        return ForeignMeasured(*names, problem=f"failed or skipped: {reported}")
     single = [entry for entry in entries if entry.run_type == "iteration"]
     clock = "manual time" if "manual_time" in name else "wall time"
     if single:
         samples = tuple(entry.seconds for entry in single)
         rates = [entry.bytes_per_second for entry in single if entry.bytes_per_second is not None]
-        return Measured(
+        return ForeignMeasured(
             *names,
             median_s=statistics.median(samples),
             rounds=len(samples),
@@ -312,8 +314,8 @@ def _repetitions(name: str, entries: Sequence[Entry]) -> Measured:
     by_kind = {entry.aggregate_name: entry for entry in entries}
     chosen = next((by_kind[kind] for kind in ("median", "mean") if kind in by_kind), None)
     if chosen is None:
-        return Measured(*names, problem="neither repetitions nor their median or mean")
-    return Measured(
+        return ForeignMeasured(*names, problem="neither repetitions nor their median or mean")
+    return ForeignMeasured(
         *names,
         median_s=chosen.seconds,
         rounds=chosen.repetitions,

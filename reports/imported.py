@@ -20,12 +20,12 @@ from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import OVER_PEAK
 from peakgate.project import config
-from peakgate.reports.foreign_formats import ForeignRun, Measured, read_foreign
+from peakgate.reports.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, load_run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 
-UNKNOWN = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
+UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""
 
 
@@ -106,7 +106,7 @@ def _document(
         raise PeakgateError(f"{path}: no benchmark in it has a time")
     taken, said_by = _moment(source, options.date, run.taken)
     verdicts = [judgement.verdict for judgement in judged.values()]
-    gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN), "slug": slug}
+    gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}
     document = {
         "machine_info": {"gpu": gpu},
         "commit_info": {"id": options.commit, "dirty": False},
@@ -136,7 +136,7 @@ def _document(
     return document, judged
 
 
-def judge(measured: Measured, floor: float | None) -> Judgement:
+def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
     """Judge an imported case against its floor; nothing is known of its results."""
     unchecked = "results not checked by Peakgate"
     if measured.problem is not None:
@@ -154,7 +154,7 @@ def judge(measured: Measured, floor: float | None) -> Judgement:
     return Judgement(verdict, f"{fraction:.3g} of peak, floor {floor:.3g}; {unchecked}")
 
 
-def _benchmark(measured: Measured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
+def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
     assert measured.median_s is not None
     info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS))
     info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}

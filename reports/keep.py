@@ -12,12 +12,12 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 from peakgate.verdict import ExitCode
 
-LARGEST_BYTES = 2_000_000
+LARGEST_KEPT_BYTES = 2_000_000
 """A repository holds many runs; one larger than this is not for it."""
 
 
@@ -50,8 +50,8 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
         plain = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
         packed = plain.with_name(f"{plain.name}.gz")
         content = trimmed(records.read(run.path, dict[str, Any], REMEDY)).encode()
-        if len(content) > LARGEST_BYTES:
-            raise PeakgateError(f"{run.path}: over {LARGEST_BYTES} bytes even without samples; keep fewer cases")
+        if len(content) > LARGEST_KEPT_BYTES:
+            raise PeakgateError(f"{run.path}: over {LARGEST_KEPT_BYTES} bytes even without samples; keep fewer cases")
         there = next((path for path in (packed, plain) if path.exists()), None)
         if there is None:
             new[packed] = gzip.compress(content, mtime=0)

@@ -72,7 +72,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class FloorBound:
     """A floor before rounding, as a fraction of peak, and the relative SDs it rests on."""
 
     floor: float
@@ -80,7 +80,7 @@ class Bound:
     between_sd: float
 
 
-def bounds(evidence: Mapping[str, Evidence]) -> dict[str, Bound]:
+def bounds(evidence: Mapping[str, Evidence]) -> dict[str, FloorBound]:
     """The lowest fraction of peak that unchanged code should reach, per case; fractions are above 0."""
     within = _within(evidence)
     between = _between(evidence)
@@ -101,7 +101,7 @@ def with_host_offset(fraction: float, time_us: float) -> float:
     return fraction / (1 + HOST_OFFSET_US / time_us)
 
 
-def _bound(known: Evidence, within_sd: float, within_df: float, between_sd: float) -> Bound:
+def _bound(known: Evidence, within_sd: float, within_df: float, between_sd: float) -> FloorBound:
     gpus, sessions = len(known.by_gpu), len(known.fractions)
     of_gpu = between_sd**2 * (1 + 1 / gpus)
     of_session = within_sd**2 * (1 + 1 / sessions)
@@ -112,7 +112,7 @@ def _bound(known: Evidence, within_sd: float, within_df: float, between_sd: floa
     floor = min(math.exp(centre - distance), worst)
     if known.duration != LONG:  # from 100 µs the offset is at most 1.5 %, a third of the distance
         floor = with_host_offset(floor, known.time_us)
-    return Bound(floor, within_sd, between_sd)
+    return FloorBound(floor, within_sd, between_sd)
 
 
 def _within(evidence: Mapping[str, Evidence]) -> dict[str, tuple[float, float]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from peakgate.common.text import encodable
 from peakgate.reports.runs.facts import Difference
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
@@ -35,7 +35,7 @@ BOTH_SIDES = {
     "samples": "float64",
     "discarded": "float64",
 }
-COLUMNS: Mapping[str, str] = {
+ROW_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", *LABELS, "verdict", "reason"), "string"),
     **dict.fromkeys(("change_percent", "smallest_detectable_change_percent", "p_value"), "float64"),
     **dict.fromkeys(("base_time_us", "new_time_us"), "float64"),
@@ -54,9 +54,14 @@ def probability(p_value: float) -> str:
     return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
 
 
-def percent(value: float) -> str:
-    """Two significant digits, and no exponent: ``0.58 %``, ``1.3 %``, ``240 %``."""
-    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+def percent(value: float | None, form: str = "", missing: str = "") -> str:
+    """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
+
+    ``missing`` where there is no figure: None or NaN.
+    """
+    if value is None or math.isnan(value):
+        return missing
+    return f"{value:{form or ('.0f' if value >= 10 else '.2g')}} %"
 
 
 def change_text(change_percent: float) -> str:
@@ -97,7 +102,7 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedCase:
     """One case in both sides.
 
     ``base`` and ``new`` are the side's latest measurement of it; times are geometric means of the session medians,
@@ -136,24 +141,24 @@ class SuiteShift:
 class Comparison:
     """NEW against BASE: ``rows`` worst first, ``suite`` None where too few cases were timed on both sides."""
 
-    base: Side
-    new: Side
-    rows: tuple[Row, ...]
+    base: RunSide
+    new: RunSide
+    rows: tuple[ComparedCase, ...]
     suite: SuiteShift | None
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
 
     @cached_property
     def records(self) -> tuple[SimpleNamespace, ...]:
-        """One per case, worst first: the values of ``COLUMNS``, None where unknown. Every output is written from it."""
+        """One per case, worst first: values of ``ROW_COLUMNS``, None where unknown. All outputs are made from it."""
         return tuple(SimpleNamespace(**_cells(row)) for row in self.rows)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """``records`` as a frame of the columns and dtypes of ``COLUMNS``."""
+        """``records`` as a frame of the columns and dtypes of ``ROW_COLUMNS``."""
         from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, half of the command's time
 
-        return tidy([vars(record) for record in self.records], COLUMNS)
+        return tidy([vars(record) for record in self.records], ROW_COLUMNS)
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
@@ -192,7 +197,7 @@ def shift_cells(shift: Shift | None) -> dict[str, float | None]:
     return dict(zip(("change_percent", "smallest_detectable_change_percent", "p_value"), figures, strict=True))
 
 
-def _cells(row: Row) -> dict[str, object]:
+def _cells(row: ComparedCase) -> dict[str, object]:
     known = row.new or row.base
     cells: dict[str, object] = {
         "case": row.case,

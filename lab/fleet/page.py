@@ -23,8 +23,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode
 
 from lab.fleet import rates

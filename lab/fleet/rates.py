@@ -196,7 +196,7 @@ def best(known: Known, size: int, kind: str, slowdown: float) -> float:
     )
     units, members = (size // GPUS_OF_A_NODE, GPUS_OF_A_NODE) if kind == NODE else (size, 1)
     signal = math.log1p(slowdown) * math.sqrt(members * direction @ np.linalg.solve(covariance, direction))
-    return float(special.ndtr(signal + special.ndtri(statistics.ALPHA / units)))
+    return float(special.ndtr(signal + special.ndtri(statistics.FLEET_ALPHA / units)))
 
 
 def peers(known: Known, size: int, fleets: int, rng: np.random.Generator) -> Iterator[dict[str, float | str]]:

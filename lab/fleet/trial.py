@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def without_serials(folder: Path) -> None:
     """Take the GPUs' serial numbers out of the fleets' files: a record may be published, they may not."""
-    for path in folder.rglob(dataset.FILE):
+    for path in folder.rglob(dataset.DATASET_FILE):
         dataset.write(dataset.read(path).assign(serial=None), path)
     for path in (*folder.rglob("plan.json"), *folder.rglob("gates/*.json")):
         document = json.loads(path.read_text(encoding="utf-8"), object_hook=_without_serial)

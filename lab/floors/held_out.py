@@ -28,11 +28,11 @@ from peakgate.common.files import write_whole
 from peakgate.judge.floors import load_floors
 from peakgate.reports import margins
 from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.ladder.markers import table as markdown_table
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 
 from lab.records import load_packed_run

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from peakgate.common.files import write_whole
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.detect import detect
 from peakgate.reports.history.series import History
-from peakgate.reports.runs.sessions import Session, read_session
-from peakgate.reports.selftest.resample import rate_at_most
+from peakgate.reports.runs.sessions import SavedSession, read_session
 from peakgate.verdict import Verdict
 
 from lab.pages import fill_page
@@ -38,15 +38,15 @@ GPU_SESSIONS = 30
 Rule = Callable[[Floats], set[int]]
 
 
-def history(log_time: Floats, sessions: tuple[Session, ...] | None = None) -> History:
+def history(log_time: Floats, sessions: tuple[SavedSession, ...] | None = None) -> History:
     """A history of these log times (case, session), by default of one GPU, a commit a session."""
     names = tuple(f"study.case{row:03d}" for row in range(len(log_time)))
     kept = sessions or tuple(_session(number) for number in range(log_time.shape[1]))
     return History("study", kept, names, np.exp(log_time), ())
 
 
-def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> Session:
-    return Session(
+def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> SavedSession:
+    return SavedSession(
         path=f"{number:04d}.json",
         taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
         commit=f"{number:040x}",
@@ -114,7 +114,7 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
     With the driver a third of the cases get 1 to 5 % slower and a third as much faster.
     """
     read = [read_session(path) for path in sorted(runs.glob("*-gate.json*"))]
-    known = [each for each in read if isinstance(each, Session) and each.uuid]
+    known = [each for each in read if isinstance(each, SavedSession) and each.uuid]
     cases = sorted(set.intersection(*(set(each.times_us) for each in known)))
     times = {
         uuid: np.log([[each.times_us[case] for case in cases] for each in known if each.uuid == uuid]).T
@@ -124,7 +124,7 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
     blamed, shifts, seen, environment = 0, 0, 0, 0
     for _ in range(histories):
         columns: list[Floats] = []
-        sessions: list[Session] = []
+        sessions: list[SavedSession] = []
         truth: dict[str, Floats] = {}
         for uuid in random.permutation([each for each in times if each]).tolist():
             own = times[uuid][:, random.integers(0, times[uuid].shape[1], GPU_SESSIONS)].copy()

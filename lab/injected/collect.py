@@ -19,8 +19,8 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase
-from peakgate.reports.ab.store import Process, Record, load_record
-from peakgate.reports.render.console import say
+from peakgate.reports.ab.store import AbRecord, Process, load_record
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 
@@ -93,7 +93,7 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
     return [*times, *(target / file for file in contents)]
 
 
-def _finished(folder: Path) -> tuple[Gate, Record]:
+def _finished(folder: Path) -> tuple[Gate, AbRecord]:
     """One finished ``ab``, and its processes and run files."""
     experiment, seconds = read_json(folder / TIMING, lambda it: (Experiment(it["experiment"]), float(it["seconds"])))
     exit_code, verdicts = read_json(
@@ -105,12 +105,12 @@ def _finished(folder: Path) -> tuple[Gate, Record]:
     return Gate(experiment, exit_code, len(verdicts), screening, confirming, seconds, changed), record
 
 
-def _screening(record: Record) -> list[tuple[Process, Run]]:
+def _screening(record: AbRecord) -> list[tuple[Process, Run]]:
     """The screening processes that left a run file."""
     return [(each, record.runs[each.file]) for each in record.of(Phase.SCREEN) if each.file]
 
 
-def _times(records: Sequence[Record]) -> pd.DataFrame:
+def _times(records: Sequence[AbRecord]) -> pd.DataFrame:
     """The times of every screening process and trusted case; pairs are numbered through."""
     rows, first = [], 0
     for record in records:

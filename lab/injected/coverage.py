@@ -22,11 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
-from peakgate.reports.ab.decide import INTERVAL_TAIL, Estimate, Status, decide
+from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, Estimate, decide
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.verdict import ExitCode
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
@@ -99,7 +99,7 @@ def _gate(
     for decision, true, counts in zip(decided, truth, counted, strict=True):
         if decision is None or not counts:
             continue
-        flagged = {1: "SLOWER", -1: "FASTER"}.get(decision.direction) if decision.status is Status.FLAGGED else None
+        flagged = {1: "SLOWER", -1: "FASTER"}.get(decision.direction) if decision.status is CaseStatus.FLAGGED else None
         kept, fixed = decision.estimate, replace(decision.estimate, tail=INTERVAL_TAIL)
         widths = (each.half_width(each.tail) for each in (kept, fixed))
         yield flagged or NOT_FLAGGED, bool(true), _held(kept, true), _held(fixed, true), *widths

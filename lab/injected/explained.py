@@ -20,8 +20,8 @@ from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.project import catalogue, config
 from peakgate.project.config import Project
-from peakgate.reports.explain.causes import Cause, Code, Side
-from peakgate.reports.explain.explain import SIDES, Explained, Known, compared
+from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
+from peakgate.reports.ab.explain import SIDES, Explained, KnownSide, compared
 from peakgate.verdict import ExitCode
 
 from lab.injected import mutants
@@ -29,22 +29,24 @@ from lab.injected.campaign import compared as measured
 from lab.injected.record import read_json
 
 FIGURES = "explained.json"
-EXPECTED: Mapping[str, Cause] = {
-    "stride_smem-no-padding": Cause.BANK_CONFLICTS,
-    "shared_tile_row_row-columns": Cause.BANK_CONFLICTS,
-    "smem_pad-no-padding": Cause.BANK_CONFLICTS,
-    "vectorized-no-padding": Cause.BANK_CONFLICTS,
-    "read_float4-threads-down-columns": Cause.SECTORS,
-    "soa_one-threads-down-columns": Cause.SECTORS,
-    "naive-threads-down-columns": Cause.SECTORS,
-    "registers-launch-bounds-spill": Cause.SPILLS,
-    "fma_chains-unroll-1": Cause.UNROLLING,
-    "staged-loads-unroll-1": Cause.UNROLLING,
+EXPECTED: Mapping[str, FindingCause] = {
+    "stride_smem-no-padding": FindingCause.BANK_CONFLICTS,
+    "shared_tile_row_row-columns": FindingCause.BANK_CONFLICTS,
+    "smem_pad-no-padding": FindingCause.BANK_CONFLICTS,
+    "vectorized-no-padding": FindingCause.BANK_CONFLICTS,
+    "read_float4-threads-down-columns": FindingCause.SECTORS,
+    "soa_one-threads-down-columns": FindingCause.SECTORS,
+    "naive-threads-down-columns": FindingCause.SECTORS,
+    "registers-launch-bounds-spill": FindingCause.SPILLS,
+    "fma_chains-unroll-1": FindingCause.UNROLLING,
+    "staged-loads-unroll-1": FindingCause.UNROLLING,
 }
 """Mutant to the cause that was injected."""
 
 
-def chosen(project: Project, wanted: Mapping[str, Cause] = EXPECTED) -> tuple[list[mutants.Mutant], dict[str, str]]:
+def chosen(
+    project: Project, wanted: Mapping[str, FindingCause] = EXPECTED
+) -> tuple[list[mutants.Mutant], dict[str, str]]:
     """The listed mutants, and by mutant one case of the gate tier that each touches, the first."""
     listed = [each for each in mutants.read(mutants.LIST) if each.name in wanted]
     missing = wanted.keys() - {each.name for each in listed}
@@ -57,7 +59,7 @@ def chosen(project: Project, wanted: Mapping[str, Cause] = EXPECTED) -> tuple[li
 
 
 def figures(
-    explained: Explained, first: Mapping[str, str], wanted: Mapping[str, Cause] = EXPECTED
+    explained: Explained, first: Mapping[str, str], wanted: Mapping[str, FindingCause] = EXPECTED
 ) -> list[dict[str, object]]:
     """By mutant: the case, the injected cause, what was named, and whether that came first."""
     by_case = {each.case: each for each in explained.cases}
@@ -79,13 +81,15 @@ def explained(folder: Path) -> Explained:
     )
 
 
-def _read(entry: Mapping[str, Any]) -> Known:
+def _read(entry: Mapping[str, Any]) -> KnownSide:
     side = entry["side"]
     if side is None:
-        return Known(None, problem=str(entry["problem"]))
-    code = side["code"] and Code(side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"]))
-    known = Side(Resources(**side["resources"]), code, side["counters"])
-    return Known(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
+        return KnownSide(None, problem=str(entry["problem"]))
+    code = side["code"] and MachineCode(
+        side["code"]["instructions"], side["code"]["classes"], tuple(side["code"]["loops"])
+    )
+    known = ExplainedSide(Resources(**side["resources"]), code, side["counters"])
+    return KnownSide(known, str(entry["fingerprint"]), tuple(entry["opcodes"]))
 
 
 def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.measure.sampling import CONTROLLED_BELOW_US
-from peakgate.reports.ab import decide, screening
-from peakgate.reports.ab.schedule import ALPHA
+from peakgate.reports.ab import decide
+from peakgate.reports.ab.schedule import PAIRS_ALPHA
+from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.selftest.resample import rate_at_most
 from peakgate.verdict import ExitCode, Verdict
 
 from lab.injected import coverage, limits, rates
@@ -77,16 +77,16 @@ def rule() -> str:
     """The constants of the rule that resampled gates are decided by."""
     suspect = f"p < {decide.SCREEN_P:g}, over {_percent_of_shift(decide.SCREEN_SHIFT)}"
     confirming = f"up to {rates.gate_pairs() - rates.SCREENING_PAIRS}"
-    flagged = f"over {_percent_of_shift(decide.SMALLEST_SHIFT)}"
+    flagged = f"over {_percent_of_shift(decide.SMALLEST_PAIRS_SHIFT)}"
     return table(
         ("screening pairs", "suspect", "confirming pairs", "flagged", "error of all cases together"),
         [
             (
-                f"{', '.join(map(str, screening.LOOKS))} or {rates.SCREENING_PAIRS}",
+                f"{', '.join(map(str, decide.SCREENING_LOOKS))} or {rates.SCREENING_PAIRS}",
                 suspect,
                 confirming,
                 flagged,
-                percent(ALPHA),
+                percent(PAIRS_ALPHA),
             )
         ],
     )

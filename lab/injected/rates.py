@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.ab.decide import Decision, Status, decide, hodges_lehmann, moved_together
+from peakgate.reports.ab.decide import CaseStatus, Decision, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Floats
@@ -47,7 +47,7 @@ def resampled_gates(
             (
                 suite > 0 or any(_flagged(case, 1) for case in gate),
                 suite < 0 or any(_flagged(case, -1) for case in gate),
-                any(case.status is Status.OPEN for case in gate),
+                any(case.status is CaseStatus.OPEN for case in gate),
                 max((case.estimate.pairs for case in gate if case.direction), default=0),
             )
         )
@@ -141,4 +141,4 @@ def _rows(measured: Medians) -> Mapping[Cell, list[int]]:
 
 
 def _flagged(decision: Decision, direction: int) -> bool:
-    return decision.status is Status.FLAGGED and decision.direction == direction
+    return decision.status is CaseStatus.FLAGGED and decision.direction == direction

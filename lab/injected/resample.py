@@ -11,7 +11,7 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.ab import screening
+from peakgate.reports.ab import decide
 from peakgate.reports.ab.pairs import Timed, compared_us
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.comparison.noise import Floats
@@ -95,9 +95,9 @@ def as_screened(screen: Floats, log_time: Floats) -> Floats:
     """Of all pairs (columns) those that would have been measured, the others NaN."""
     taken = np.array(screen)
     remaining = list(range(len(screen)))
-    for look in screening.LOOKS:
+    for look in decide.SCREENING_LOOKS:
         if look < screen.shape[1]:
-            open_rows = set(screening.unsettled(taken[:, :look], log_time))
+            open_rows = set(decide.unsettled(taken[:, :look], log_time))
             settled = [row for row in remaining if row not in open_rows]
             remaining = [row for row in remaining if row in open_rows]
             taken[settled, look:] = np.nan

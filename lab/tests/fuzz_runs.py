@@ -10,10 +10,10 @@ from typing import Any
 
 import fuzz_mutate as mutate
 from fuzz_calls import Finding, call, verb
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side, order
-from peakgate.reports.ab.store import Process, Record, Settings
+from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.runs import runfile
 from peakgate.run import journal
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
@@ -147,10 +147,10 @@ def manifest_folder(folder: Path) -> Path:
     if raw.exists():
         return raw
     raw.mkdir()
-    record = Record(
-        base=Folder("base", raw, "a" * 40),
-        head=Folder("head", raw, "b" * 40),
-        settings=Settings("gate", "gpu:0", 4, 4),
+    record = AbRecord(
+        base=SideFolder("base", raw, "a" * 40),
+        head=SideFolder("head", raw, "b" * 40),
+        settings=PairSettings("gate", "gpu:0", 4, 4),
         plan=Plan(measured=("a.slow-2", "b.c"), sentinels=("b.d",), unchanged={"a.fast-1": "print"}),
     )
     for stage in (Phase.PROOF, Phase.SCREEN, Phase.CONFIRM):
@@ -249,10 +249,10 @@ def selftest(random: Random) -> bytes:
 
 
 def selftest_read(folder: Path, data: bytes) -> int:
-    from peakgate.reports.render.selftest_note import FILE, selftest_notes  # noqa: PLC0415
-    from peakgate.reports.runs.find import Side  # noqa: PLC0415
+    from peakgate.reports.comparison.command import SELFTEST_FILE, selftest_notes  # noqa: PLC0415
+    from peakgate.reports.runs.find import RunSide  # noqa: PLC0415
 
-    path = folder / "selftest" / FILE
+    path = folder / "selftest" / SELFTEST_FILE
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     honest = folder / "honest.json"
@@ -260,7 +260,7 @@ def selftest_read(folder: Path, data: bytes) -> int:
         honest.write_text(json.dumps(document(TIMES_US)))
 
     def read() -> None:
-        for note in selftest_notes(Side("new", (runfile.load_run(honest),)), [path]):
+        for note in selftest_notes(RunSide("new", (runfile.load_run(honest),)), [path]):
             if len(note.splitlines()) > 1 or len(note) > 2000:
                 raise Finding(f"a note of {len(note)} letters")
 

@@ -78,12 +78,12 @@ expires = 2027-03-01
 
 
 def acknowledgements_read(folder: Path, data: bytes) -> int:
-    path, today = folder / acknowledged.FILE, date(2027, 1, 1)
+    path, today = folder / acknowledged.ACKNOWLEDGED_FILE, date(2027, 1, 1)
     path.write_bytes(data)
 
     def read() -> None:
         for each in acknowledged.load(path, "nvidia-h200", today):
-            if not today <= date.fromisoformat(each.expires) <= today + acknowledged.LONGEST:
+            if not today <= date.fromisoformat(each.expires) <= today + acknowledged.LONGEST_ACKNOWLEDGED:
                 raise Finding(f"an acknowledgement until {each.expires}")
 
     return call(read).code

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side
-from peakgate.reports.ab.store import FOLDER, Process, Record, Settings
+from peakgate.reports.ab.store import AB_FOLDER, AbRecord, PairSettings, Process
 from peakgate.reports.runs import runfile
 from synthetic_runs import document
 
@@ -29,18 +29,20 @@ def _after_every_synthetic_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: int | None = None) -> None:
     """A finished ``ab`` of one case and two pairs, as a campaign leaves it; pair ``lost`` left no run file."""
-    settings = Settings(tier="gate", device="gpu", pairs=2, confirm_pairs=2)
-    record = Record(Folder("base", folder, None), Folder("head", folder, None), settings, Plan((case, "t.distrusted")))
-    (folder / FOLDER).mkdir(parents=True)
+    settings = PairSettings(tier="gate", device="gpu", pairs=2, confirm_pairs=2)
+    record = AbRecord(
+        SideFolder("base", folder, None), SideFolder("head", folder, None), settings, Plan((case, "t.distrusted"))
+    )
+    (folder / AB_FOLDER).mkdir(parents=True)
     for pair in range(2):
         for which in Side:
             file = f"screen-{pair}-{which}.json"
             extra = {"t.distrusted": {"verdict": "INCONCLUSIVE"}}
             run = document({case: 10.0 + pair, "t.distrusted": 1.0}, day=2 + pair, driver=driver, extra=extra)
-            (folder / FOLDER / file).write_text(json.dumps(run))
+            (folder / AB_FOLDER / file).write_text(json.dumps(run))
             record.processes.append(Process(Phase.SCREEN, pair, which, None if pair == lost else file, 0, 1.0, {}))
     record.processes.append(Process(Phase.CONFIRM, 0, Side.BASE, None, 0, 1.0, {}))
-    record.save(folder / FOLDER)
+    record.save(folder / AB_FOLDER)
     row = {"case": case, "verdict": "SLOWER", "change_percent": 2.0}
     (folder / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [row]}))
     (folder / "timing.json").write_text(json.dumps({"experiment": name, "exit_code": 1, "seconds": 12.5}))

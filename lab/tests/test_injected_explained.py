@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.explain.causes import Cause, Code, Side
-from peakgate.reports.explain.explain import SIDES, Explained, Known
+from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
+from peakgate.reports.ab.explain import SIDES, Explained, KnownSide
 
 from lab.injected.explained import EXPECTED, explained, figures
 
@@ -31,13 +31,15 @@ def test_the_packed_record_is_explained_anew() -> None:
 
 def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None:
     spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
-    plain = Known(
-        Side(Resources(32, 0, 0, 0), Code(5, {"FP32": 5}, ()), {"sm__cycles_active.sum": 1e6}), "a", ("FADD",)
+    plain = KnownSide(
+        ExplainedSide(Resources(32, 0, 0, 0), MachineCode(5, {"FP32": 5}, ()), {"sm__cycles_active.sum": 1e6}),
+        "a",
+        ("FADD",),
     )
-    both = [plain, Known(Side(spilled, None, {}), "b", ())]
+    both = [plain, KnownSide(ExplainedSide(spilled, None, {}), "b", ())]
     (tmp_path / SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
     (found,) = explained(tmp_path).cases
-    assert found.findings[0].cause is Cause.SPILLS
+    assert found.findings[0].cause is FindingCause.SPILLS
     assert "24" in explained(tmp_path).text()
     with pytest.raises(PeakgateError, match="expected a file of a campaign"):
         explained(tmp_path / "elsewhere")

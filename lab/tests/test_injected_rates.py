@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.ab import screening
+from peakgate.reports.ab import decide
 from peakgate.reports.comparison.noise import Floats
 
 from lab.injected.rates import detection, resampled_gates, shifts, whole_detection, whole_gates
@@ -155,5 +155,5 @@ def test_what_is_settled_at_a_look_has_no_later_pair_and_the_rest_has_all(seed: 
     taken = as_screened(every, log_time)
     counts = np.isfinite(taken).sum(axis=1)
     assert set(counts.tolist()) <= {4, 6, 10}
-    assert set(np.flatnonzero(counts > 4)) == set(screening.unsettled(every[:, :4], log_time))
+    assert set(np.flatnonzero(counts > 4)) == set(decide.unsettled(every[:, :4], log_time))
     assert np.array_equal(taken[counts == 10], every[counts == 10])

@@ -17,21 +17,19 @@ from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
-from peakgate.reports.ab.build import build_side
-from peakgate.reports.ab.code import NO_GPU_HERE, read_codes
 from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
-from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.folders import Wanted, build_side, folders
 from peakgate.reports.ab.phases import Phases
-from peakgate.reports.ab.plan import plan, reasons
+from peakgate.reports.ab.plan import NO_GPU_HERE, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.ab.store import FOLDER, MANIFEST, Settings, load_record
+from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.find import Archive
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode
 
-OUTCOME = "peakgate.reports.ab.outcome"
+REPORT = "peakgate.reports.ab.report"
 """The module that reports; imported late, because what it writes with takes long to import."""
 
 GPU = re.compile(r"gpu(:\d+)?")
@@ -117,7 +115,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if options.plan:
         return _plan(options, base, head)
     phases, budget = Phases(), Budget(options.budget)
-    settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(
         tuple(options.parts), options.sentinels, options.measure_unchanged, options.all_pairs, _durations_us()
     )
@@ -127,21 +125,21 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr), phases)
             # What writes reports is wanted at the end alone: nobody waits for its import.
-            threading.Thread(target=importlib.import_module, args=(OUTCOME,), daemon=True).start()
+            threading.Thread(target=importlib.import_module, args=(REPORT,), daemon=True).start()
             record = run_experiment(placed, settings, choice, means)
-            explained = _outcome().explained(placed, record, options) if options.explain else None
+            explained = _report().explained(placed, record, options) if options.explain else None
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
-        code: ExitCode = _outcome().broken_head(broken, options.out)
+        code: ExitCode = _report().broken_head(broken, options.out)
         return code
-    code = _outcome().report(record, options, phases, explained)
+    code = _report().report(record, options, phases, explained)
     return ExitCode.INTERRUPTED if record.stopped == INTERRUPTED else code
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured."""
-    from peakgate.reports.render.console import say  # noqa: PLC0415  (rich takes long to import)
+    from peakgate.reports.render.terminal import say  # noqa: PLC0415  (rich takes long to import)
 
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
@@ -167,12 +165,12 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
 
 
 def _decide(options: argparse.Namespace) -> ExitCode:
-    code: ExitCode = _outcome().report(load_record(options.folder), options)
+    code: ExitCode = _report().report(load_record(options.folder), options)
     return code
 
 
-def _outcome() -> ModuleType:
-    return importlib.import_module(OUTCOME)
+def _report() -> ModuleType:
+    return importlib.import_module(REPORT)
 
 
 def _answering(device: str) -> str:
@@ -205,7 +203,7 @@ def _durations_us() -> Mapping[str, float]:
 
 def _empty(out: Path) -> Path:
     """The folder of the raw runs, without an earlier experiment's: its pairs must not mix with ours."""
-    raw = out / FOLDER
+    raw = out / AB_FOLDER
     try:
         raw.mkdir(parents=True, exist_ok=True)
         if (raw / MANIFEST).exists():

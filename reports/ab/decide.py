@@ -3,7 +3,9 @@
 A pair is one process of each side, run one after the other, and gives each case one number: ln(time of head / time of
 base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
 no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that what the screen picked
-for its luck has no luck left; of the first stage they take the variance only. Variances are moderated across cases
+for its luck has no luck left; of the first stage they take the variance only. Most cases show after a few screening
+pairs that a change as large as what is looked for is not there, and a kernel twice as slow needs no ten pairs to be a
+suspect: those are not screened any further. Variances are moderated across cases
 (``reports.noise.squeeze``).
 
 Nothing that the cases share is subtracted from them: where everything slowed, everything is slower.
@@ -17,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from peakgate.reports.ab.schedule import ALPHA, Look
+from peakgate.reports.ab.schedule import PAIRS_ALPHA, Look
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 
@@ -29,7 +31,7 @@ TO_BE_FOUND = math.log1p(0.005)
 RULED_OUT_P = 0.001
 """The chance, at each look, of giving up on a slowdown that is just as large as what is looked for."""
 
-SMALLEST_SHIFT = math.log1p(0.0025)
+SMALLEST_PAIRS_SHIFT = math.log1p(0.0025)
 """No smaller shift is flagged, however sure: half of what is looked for, since a floor at that itself would miss every
 second one of its size."""
 
@@ -38,20 +40,20 @@ HOPELESS_PAIRS = 10
 """Futility stop: a suspect is dropped when its unadjusted p-value exceeds this after so many fresh pairs."""
 
 LEANING_P = 0.01
-"""A suspect beyond SMALLEST_SHIFT at this unadjusted p is measured further, and left open if that does not help."""
+"""A suspect beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is measured further; left open if that does not help."""
 
 INTERVAL_TAIL = 0.005
 """What the 99 % confidence interval leaves on either side, over all looks together. An experiment that stops as
 soon as a shift is plain stops on a large one by chance, so an interval for a fixed number of pairs would be too narrow.
-Each look's interval leaves its share, as it has its share of ALPHA: the chance that the interval of any look misses the
-true shift is 1 %, so it holds whichever look was the last."""
+Each look's interval leaves its share, as it has its share of PAIRS_ALPHA: the chance that the interval of any look
+misses the true shift is 1 %, so it holds whichever look was the last."""
 
 FEWEST_CASES_TOGETHER = 3
 MOST_CASES = 0.9
 """A pair counts for the suite as a whole with this share of the cases that the fullest pair measured."""
 
 
-class Status(Enum):
+class CaseStatus(Enum):
     """Where a case stands after the pairs there are."""
 
     CLEARED = "cleared"
@@ -92,12 +94,12 @@ class Decision:
     """What the pairs say of one case.
 
     ``estimate`` is from the pairs that decided: the confirming ones of a suspect, else the screening ones.
-    ``p_value`` is adjusted for all suspects and all looks: below ALPHA means flagged; None for what was no suspect.
+    ``p_value`` is adjusted for all suspects and all looks: below PAIRS_ALPHA means flagged; None for no suspect.
     ``resolvable`` is the smallest shift this experiment would have flagged. ``direction`` is the suspected one, +1
     slower, -1 faster, 0 for no suspect.
     """
 
-    status: Status
+    status: CaseStatus
     estimate: Estimate
     resolvable: float
     direction: int = 0
@@ -192,13 +194,15 @@ def decide(
     screened = estimates(screen, log_time)
     suspected = {row: direction for row, direction in suspects(screened).items() if judged[row]}
     decided: list[Decision | None] = [
-        None if estimate is None else Decision(Status.CLEARED, estimate, _resolvable(estimate, looks, len(suspected)))
+        None
+        if estimate is None
+        else Decision(CaseStatus.CLEARED, estimate, _resolvable(estimate, looks, len(suspected)))
         for estimate in screened
     ]
     for row, direction in suspected.items():
         estimate = screened[row]
         assert estimate is not None
-        decided[row] = Decision(Status.OPEN, estimate, _resolvable(estimate, looks, len(suspected)), direction)
+        decided[row] = Decision(CaseStatus.OPEN, estimate, _resolvable(estimate, looks, len(suspected)), direction)
     others = [row for row, estimate in enumerate(screened) if estimate is not None and row not in suspected]
     variance, df = spread(screen[others])
     rest = variance, df, log_time[others]
@@ -211,10 +215,10 @@ def decide(
         fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], rest, screen[open_rows])
         known = {row: estimate for row, estimate in zip(open_rows, fresh, strict=True) if estimate is not None}
         verdicts = _look(known, suspected, look, unflagged)
-        unflagged -= sum(decision.status is Status.FLAGGED for decision in verdicts.values())
+        unflagged -= sum(decision.status is CaseStatus.FLAGGED for decision in verdicts.values())
         for row, decision in verdicts.items():
             decided[row] = decision
-        open_rows = [row for row in open_rows if row not in verdicts or verdicts[row].status is Status.OPEN]
+        open_rows = [row for row in open_rows if row not in verdicts or verdicts[row].status is CaseStatus.OPEN]
     return decided
 
 
@@ -234,8 +238,8 @@ def moved_together(log_ratios: Floats) -> Together | None:
     estimate = estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1))[0]
     assert estimate is not None
     direction = 1 if estimate.shift > 0 else -1
-    moved = estimate.p_value(direction) < ALPHA / 2 and abs(estimate.shift) > SMALLEST_SHIFT
-    return Together(estimate, len(columns), moved, max(SMALLEST_SHIFT, estimate.half_width(ALPHA / 2)))
+    moved = estimate.p_value(direction) < PAIRS_ALPHA / 2 and abs(estimate.shift) > SMALLEST_PAIRS_SHIFT
+    return Together(estimate, len(columns), moved, max(SMALLEST_PAIRS_SHIFT, estimate.half_width(PAIRS_ALPHA / 2)))
 
 
 def _look(
@@ -243,23 +247,24 @@ def _look(
 ) -> dict[int, Decision]:
     """Step down through the suspects, surest first (Holm): each that is flagged leaves fewer others.
 
-    Flagged at any look if p times the suspects not yet flagged is below the look's share of ALPHA: the first false
-    positive would need a true null whose p is below its share of the look's, and the shares over looks add up to ALPHA.
+    Flagged at any look if p times the suspects not yet flagged is below the look's share of PAIRS_ALPHA: the first
+    false positive would need a true null whose p is below its share of the look's, and the shares over looks add up to
+    PAIRS_ALPHA.
     """
     ranked = sorted(fresh, key=lambda row: fresh[row].p_value(suspected[row]))
     decisions, stepping, adjusted = {}, True, 0.0
     for row in ranked:
-        estimate, direction = replace(fresh[row], tail=INTERVAL_TAIL * look.alpha / ALPHA), suspected[row]
-        adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * unflagged * ALPHA / look.alpha))
+        estimate, direction = replace(fresh[row], tail=INTERVAL_TAIL * look.alpha / PAIRS_ALPHA), suspected[row]
+        adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * unflagged * PAIRS_ALPHA / look.alpha))
         shift = direction * estimate.shift
-        stepping = stepping and adjusted < ALPHA
-        if stepping and shift > SMALLEST_SHIFT:
-            status, unflagged = Status.FLAGGED, unflagged - 1
+        stepping = stepping and adjusted < PAIRS_ALPHA
+        if stepping and shift > SMALLEST_PAIRS_SHIFT:
+            status, unflagged = CaseStatus.FLAGGED, unflagged - 1
         elif _settled(estimate, direction, final=look.final):
-            status = Status.CLEARED
+            status = CaseStatus.CLEARED
         else:
-            status = Status.OPEN
-        resolvable = max(SMALLEST_SHIFT, estimate.half_width(look.alpha / max(unflagged, 1)))
+            status = CaseStatus.OPEN
+        resolvable = max(SMALLEST_PAIRS_SHIFT, estimate.half_width(look.alpha / max(unflagged, 1)))
         decisions[row] = Decision(status, estimate, resolvable, direction, adjusted)
     return decisions
 
@@ -271,11 +276,64 @@ def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
         return True
     if estimate.pairs >= HOPELESS_PAIRS and estimate.p_value(direction) > HOPELESS_P:
         return True
-    return final and not (shift > SMALLEST_SHIFT and estimate.p_value(direction) < LEANING_P)
+    return final and not (shift > SMALLEST_PAIRS_SHIFT and estimate.p_value(direction) < LEANING_P)
 
 
 def _resolvable(screened: Estimate, looks: Sequence[Look], suspected: int) -> float:
     """The smallest shift the planned confirming pairs would have flagged, by the spread of the screening ones."""
     look = next(look for look in looks if look.final)
     error = screened.standard_error * math.sqrt(screened.pairs / look.pairs)
-    return max(SMALLEST_SHIFT, error * noise.upper_quantile(look.alpha / max(suspected, 1), screened.df))
+    return max(SMALLEST_PAIRS_SHIFT, error * noise.upper_quantile(look.alpha / max(suspected, 1), screened.df))
+
+
+SCREENING_LOOKS = (4, 6)
+"""After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
+
+EARLY_LOOK = 2
+"""Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
+are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
+
+GROSS_SHIFT = math.log1p(0.03)
+
+PLAIN_P = 1e-4
+"""A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs."""
+
+
+def next_look(done: int, planned: int, *, early: bool = False) -> int:
+    """How many pairs there are to be at the next look, ``early`` also after EARLY_LOOK; the planned ones at most."""
+    looks = (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
+    return next((look for look in looks if done < look < planned), planned)
+
+
+def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bool:
+    """Whether every case (row) but the sentinels moved far in every pair, and no sentinel did; there must be both.
+
+    No p-value is asked for: two pairs give it one degree of freedom, and fresh pairs decide.
+    """
+    watched = np.array(sentinels, bool)
+    others, suspected = screen[~watched], suspects(estimates(screen, log_time))
+    if not watched.any() or watched.all() or not suspected.keys() >= set(np.flatnonzero(~watched)):
+        return False
+    moved = (others > GROSS_SHIFT).all(axis=1) | (others < -GROSS_SHIFT).all(axis=1)
+    stayed = np.abs(screen[watched].mean(axis=1)) < GROSS_SHIFT / 2
+    return bool(moved.all() and stayed.all())
+
+
+def unsettled(screen: Floats, log_time: Floats) -> list[int]:
+    """The cases (rows) that need further pairs after these (columns of log ratios, NaN where not measured)."""
+    found = estimates(screen, log_time)
+    suspected = suspects(found)
+    return [
+        row
+        for row, estimate in enumerate(found)
+        if estimate is None or not (_plain(estimate) or (row not in suspected and _ruled_out(estimate)))
+    ]
+
+
+def _plain(estimate: Estimate) -> bool:
+    direction = 1 if estimate.shift > 0 else -1
+    return abs(estimate.shift) > SMALLEST_PAIRS_SHIFT and estimate.p_value(direction) < PLAIN_P
+
+
+def _ruled_out(estimate: Estimate) -> bool:
+    return abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND

@@ -13,17 +13,14 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
-from peakgate.reports.ab.build import build_side
-from peakgate.reports.ab.code import read_codes
-from peakgate.reports.ab.decide import Status
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
+from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
-from peakgate.reports.ab.plan import plan
-from peakgate.reports.ab.process import Run, SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.plan import plan, read_codes
+from peakgate.reports.ab.process import BenchProcess, SideBroken, SideProcesses, last_words, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
-from peakgate.reports.ab.screening import EARLY_LOOK, all_gross, next_look, unsettled
-from peakgate.reports.ab.store import Process, Record, Settings
+from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import BenchVerdict, load_run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
@@ -33,7 +30,7 @@ INTERRUPTED = "interrupted"
 FOREIGN = "foreign.json"
 """Where a side's run notes modules of the project that it loaded from elsewhere."""
 
-MEASURED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
+MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,9 @@ class Means:
     phases: Phases = field(default_factory=Phases)
 
 
-def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: Choice, means: Means) -> Record:
+def run_experiment(
+    folders: tuple[SideFolder, SideFolder], settings: PairSettings, choice: Choice, means: Means
+) -> AbRecord:
     """Measure both sides, base and head, alternately; the record says how far it got.
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
@@ -98,7 +97,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
             chosen=choice.parts,
             measure_unchanged=choice.measure_unchanged,
         )
-        record = Record(*folders, settings, planned)
+        record = AbRecord(*folders, settings, planned)
         experiment = _Experiment(record, sides, means, scratch)
         try:
             experiment.prove()
@@ -112,7 +111,7 @@ def run_experiment(folders: tuple[Folder, Folder], settings: Settings, choice: C
     return record
 
 
-def add_pairs(record: Record, count: int, means: Means) -> None:
+def add_pairs(record: AbRecord, count: int, means: Means) -> None:
     """Measure so many more screening pairs of a record's cases, which are proven first where they were not yet.
 
     Both sides' own builds must have been run. Raises SideBroken as ``run_experiment`` does; whatever is raised, the
@@ -126,7 +125,7 @@ def add_pairs(record: Record, count: int, means: Means) -> None:
 
 
 @contextmanager
-def _opened(folders: tuple[Folder, Folder], means: Means) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
+def _opened(folders: tuple[SideFolder, SideFolder], means: Means) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
     """The processes of both sides, and a folder for what they need and nobody keeps."""
     with ExitStack() as stack:
         stack.callback(means.progress.clear)
@@ -147,7 +146,7 @@ class _Asked:
     stage: Phase
     pair: int
     which: Side
-    run: Run
+    run: BenchProcess
     file: Path
     log: Path
     verdicts: Path
@@ -156,7 +155,7 @@ class _Asked:
 class _Experiment:
     """One experiment in the making."""
 
-    def __init__(self, record: Record, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
+    def __init__(self, record: AbRecord, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
         self._record, self._sides, self._scratch = record, sides, scratch
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
         self._phases = means.phases
@@ -240,7 +239,7 @@ class _Experiment:
 
     def _open(self) -> list[str]:
         decided = decisions(self._record)
-        return [case for case, decision in decided.items() if decision and decision.status is Status.OPEN]
+        return [case for case, decision in decided.items() if decision and decision.status is CaseStatus.OPEN]
 
     def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
@@ -328,7 +327,7 @@ class _Experiment:
         finished = asked.run.finish()
         self._phases.turn(asked.stage, finished.turn_s, finished.steps_s)
         _refuse_foreign(which, verdicts / FOREIGN)
-        measured = finished.exit_code in MEASURED
+        measured = finished.exit_code in MEASURED_CODES
         refused = _refused(verdicts / "bench.json") if measured else {}
         timed = measured and file.is_file() and file.stat().st_size > 0
         if not timed:

@@ -1,18 +1,22 @@
-"""The two commits as folders: git worktrees in a temporary place, or folders that are there."""
+"""The two commits as folders: git worktrees in a temporary place, or folders that are there; and their builds."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.git import ask
+from peakgate.common.processes import end_group
+from peakgate.common.progress import Progress
 from peakgate.project import config
+from peakgate.reports.ab.process import SideBroken, last_words
 
 WORKING_TREE = "."
 
@@ -30,7 +34,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SideFolder:
     """A side as files: where they are and the commit they are from, None where git does not know it."""
 
     label: str
@@ -39,7 +43,7 @@ class Folder:
 
 
 @contextmanager
-def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
+def folders(base: Wanted, head: Wanted) -> Iterator[tuple[SideFolder, SideFolder]]:
     """Both sides as folders for the length of the block; worktrees are removed after it, whatever happens in it.
 
     A PeakgateError names a commit or folder that does not exist.
@@ -49,10 +53,10 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[Folder, Folder]]:
 
 
 @contextmanager
-def placed(side: str, wanted: Wanted) -> Iterator[Folder]:
+def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
     """One side as a folder, as ``folders`` makes it; a worktree is in a folder named ``side``."""
     there = _resolve(wanted)
-    if isinstance(there, Folder):
+    if isinstance(there, SideFolder):
         yield there
         return
     with _pruned(), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
@@ -60,7 +64,7 @@ def placed(side: str, wanted: Wanted) -> Iterator[Folder]:
         with _ONE_AT_A_TIME:
             git("worktree", "add", "--detach", "--quiet", str(path), there)
         _complete(path)
-        yield Folder(wanted.name, _there(path / _project_inside(), wanted.name), there)
+        yield SideFolder(wanted.name, _there(path / _project_inside(), wanted.name), there)
 
 
 @contextmanager
@@ -73,16 +77,16 @@ def _pruned() -> Iterator[None]:
             git("worktree", "prune")
 
 
-def _resolve(wanted: Wanted) -> Folder | str:
+def _resolve(wanted: Wanted) -> SideFolder | str:
     """The side's folder, or the commit a worktree has to be made of."""
     if wanted.folder:
         path = Path(wanted.name)
         if not path.is_dir() or config.find(path.resolve()) is None:
             raise PeakgateError(f"{wanted.name}: no folder of a project; give the root of a checked-out tree")
-        return Folder(wanted.name, path.resolve(), None)
+        return SideFolder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
         root = Path(git("rev-parse", "--show-toplevel")) / _project_inside()
-        return Folder("working tree", root.resolve(), git("rev-parse", "--verify", "--quiet", "HEAD"))
+        return SideFolder("working tree", root.resolve(), git("rev-parse", "--verify", "--quiet", "HEAD"))
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
     except PeakgateError:
@@ -124,3 +128,47 @@ def git(*arguments: str) -> str:
         return ask(Path(), *arguments).decode("utf-8", "replace").strip()
     except PeakgateError as error:
         raise PeakgateError(f"{error}; run it in a git repository, or give two folders") from None
+
+
+SCRATCH = ".peakgate/tmp"
+"""Where a build's temporary files go: inside its side."""
+
+
+def build_side(
+    which: str, folder: Path, environment: Mapping[str, str], log: Path, progress: Progress | None = None
+) -> None:
+    """Run the ``build`` command of the project in ``folder``, if it has one.
+
+    All output goes to ``log``. SideBroken where the command fails, or does not end within ``build_timeout_s``: it and
+    all it started are ended then.
+    """
+    project = config.find(folder)
+    if project is None or project.build is None:
+        return
+    if progress:
+        progress.show(f"building {which}: {project.build}")
+    scratch = project.root / SCRATCH
+    scratch.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(  # noqa: S602  (a command line of the project's own settings)
+            project.build,
+            shell=True,
+            cwd=project.root,
+            env=dict(environment) | {"TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(project.build_timeout_s)
+        except subprocess.TimeoutExpired:
+            limit = f"build_timeout_s of {project.build_timeout_s:g} s"
+            raise SideBroken(
+                which, f"its build `{project.build}` did not end within {limit} (all of it: {log})"
+            ) from None
+        finally:
+            end_group(process)
+    if code != 0:
+        said = last_words(log.read_text(encoding="utf-8", errors="replace"))
+        raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from peakgate.reports.ab.decide import Decision, decide
 from peakgate.reports.ab.schedule import Phase, Side, looks
-from peakgate.reports.ab.store import Record
+from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run
 
@@ -82,7 +82,7 @@ def _controls_us(process: Sequence[Timed]) -> dict[str, float]:
     return {case: (control_us + earlier) / 2 for (case, control_us), earlier in zip(controls, before, strict=False)}
 
 
-def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
+def log_ratios(record: AbRecord, stage: Phase, cases: Sequence[str]) -> Floats:
     """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
     pairs = whole_pairs(record, stage)
     found = np.full((len(cases), len(pairs)), np.nan)
@@ -94,7 +94,7 @@ def log_ratios(record: Record, stage: Phase, cases: Sequence[str]) -> Floats:
     return found
 
 
-def whole_pairs(record: Record, stage: Phase) -> list[tuple[Run, Run]]:
+def whole_pairs(record: AbRecord, stage: Phase) -> list[tuple[Run, Run]]:
     """Base's and head's run of every pair of the stage that both finished, in order."""
     base, head = (
         {
@@ -107,14 +107,14 @@ def whole_pairs(record: Record, stage: Phase) -> list[tuple[Run, Run]]:
     return [(base[pair], head[pair]) for pair in sorted(base.keys() & head.keys())]
 
 
-def times(record: Record, which: Side, case: str) -> Times:
+def times(record: AbRecord, which: Side, case: str) -> Times:
     """The case on one side, over the processes whose times count."""
     counted = [process for process in record.processes if process.which is which and process.stage is not Phase.PROOF]
     runs = [record.runs[process.file] for process in counted if process.file]
     return Times(tuple(result for run in runs if (result := usable(run, case))))
 
 
-def refusal(record: Record, which: Side, case: str, verdicts: Sequence[str]) -> str | None:
+def refusal(record: AbRecord, which: Side, case: str, verdicts: Sequence[str]) -> str | None:
     """Why a side has no time of the case, from the latest process that gave one of these verdicts."""
     said = None
     for process in record.processes:
@@ -129,7 +129,7 @@ def refusal(record: Record, which: Side, case: str, verdicts: Sequence[str]) -> 
     return said
 
 
-def mentioned(record: Record, which: Side, case: str) -> bool:
+def mentioned(record: AbRecord, which: Side, case: str) -> bool:
     """Whether any process of the side timed the case or said why not."""
     runs = record.side_runs(which)
     return any(case in run.cases or case in run.unmeasured for run in runs) or any(
@@ -137,7 +137,7 @@ def mentioned(record: Record, which: Side, case: str) -> bool:
     )
 
 
-def decisions(record: Record) -> dict[str, Decision | None]:
+def decisions(record: AbRecord) -> dict[str, Decision | None]:
     """What the pairs there are say of every case that both sides timed; None where fewer than two screened it."""
     cases = record.plan.timed
     if not cases:
@@ -149,7 +149,7 @@ def decisions(record: Record) -> dict[str, Decision | None]:
     return dict(zip(cases, decided, strict=True))
 
 
-def log_times(record: Record, cases: Sequence[str]) -> Floats:
+def log_times(record: AbRecord, cases: Sequence[str]) -> Floats:
     """Each case's mean log time on the base side; 0 where the base has no time of it."""
     known = [times(record, Side.BASE, case) for case in cases]
     return np.array([each.log_time if each.results else 0.0 for each in known])

@@ -26,7 +26,7 @@ CHECKS = frozenset({"check", "check again"})
 
 
 @dataclass
-class Phase:
+class PhaseTime:
     """Wall seconds, how many processes measured in it, and the seconds of their turns on the GPU by step."""
 
     wall_s: float = 0.0
@@ -52,7 +52,7 @@ class Phases:
     """Seconds by phase, from the start of this process on."""
 
     def __init__(self) -> None:
-        self._phases: dict[str, Phase] = {START: Phase(seconds_since_start_of(os.getpid()))}
+        self._phases: dict[str, PhaseTime] = {START: PhaseTime(seconds_since_start_of(os.getpid()))}
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -61,11 +61,11 @@ class Phases:
         try:
             yield
         finally:
-            self._phases.setdefault(name, Phase()).wall_s += time.monotonic() - start
+            self._phases.setdefault(name, PhaseTime()).wall_s += time.monotonic() - start
 
     def turn(self, name: str, turn_s: float, steps_s: Mapping[str, float]) -> None:
         """Add one process's turn on the GPU, whose wall time ``timed`` counts."""
-        phase = self._phases.setdefault(name, Phase())
+        phase = self._phases.setdefault(name, PhaseTime())
         phase.processes += 1
         phase.turns_s += turn_s
         phase.steps_s.update(steps_s)
@@ -76,7 +76,7 @@ class Phases:
 
     def lines(self, report_s: float) -> list[str]:
         """The table, a line per phase; ``report_s`` is what deciding and writing took until now."""
-        phases = self._phases | {REPORT: Phase(report_s)}
+        phases = self._phases | {REPORT: PhaseTime(report_s)}
         total = sum(phase.wall_s for phase in phases.values())
         columns = ("wall", "processes", "contexts", "sampling", "checks", "other", "idle")
         lines = [f"{f'wall time {total:.1f} s':<24}" + "".join(f"{name:>11}" for name in columns)]

@@ -50,7 +50,7 @@ class SideBroken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedRun:
     """A run that ended: its exit code, negative for a signal, its wall time and how much of it was its turn on the GPU.
 
     Both begin with its turn; a run ends later than its turn, because it writes its files after it left the GPU.
@@ -63,7 +63,7 @@ class Finished:
     """Of its turn, by the process's own names; empty where it did not say."""
 
 
-class Run:
+class BenchProcess:
     """A run of ``peakgate bench`` that was asked for: it starts, and waits for its turn before it touches the GPU."""
 
     def __init__(self, which: str, process: subprocess.Popen[bytes], word: int, left: int, log: Path) -> None:
@@ -88,13 +88,13 @@ class Run:
             self._steps_s = json.loads(os.read(self._left, ab_process.LONGEST_WORD))
         self._turn_s = time.monotonic() - self._began
 
-    def finish(self) -> Finished:
+    def finish(self) -> FinishedRun:
         """Wait for its end."""
         try:
             code = self._process.wait(self._seconds_left())
         except subprocess.TimeoutExpired:
             raise self._hangs() from None
-        finished = Finished(code, time.monotonic() - self._began, self._turn_s, self._steps_s)
+        finished = FinishedRun(code, time.monotonic() - self._began, self._turn_s, self._steps_s)
         self.end()
         return finished
 
@@ -128,8 +128,8 @@ class SideProcesses:
         self.which = which
         self._folder, self._environment, self._log = folder, dict(environment), log
         self._log.write_text("", encoding="utf-8")
-        self._waiting: deque[Run] = deque()
-        self._asked: list[Run] = []
+        self._waiting: deque[BenchProcess] = deque()
+        self._asked: list[BenchProcess] = []
 
     def __enter__(self) -> SideProcesses:
         self._warm_up()
@@ -141,7 +141,7 @@ class SideProcesses:
         for run in (*self._waiting, *self._asked):
             run.end()
 
-    def ask(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Run:
+    def ask(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> BenchProcess:
         """A run of ``peakgate bench`` with these arguments in a process of its own; its output goes to ``log``."""
         request = {"harness": HARNESS, "arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         log.write_text("", encoding="utf-8")
@@ -174,7 +174,7 @@ class SideProcesses:
                 )
             os.close(their_word)
             os.close(their_left)
-            self._waiting.append(Run(self.which, process, word, left, self._log))
+            self._waiting.append(BenchProcess(self.which, process, word, left, self._log))
 
 
 def side_environment(folder: Path) -> dict[str, str]:

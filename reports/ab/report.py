@@ -1,34 +1,46 @@
-"""From the record of an experiment to the comparison that every output format can show."""
+"""From the record of an experiment to the comparison that every output format can show, and all outputs of `ab`."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import statistics
+import sys
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 from msgspec import structs
-from peakgate.common.text import counted
-from peakgate.reports.ab.decide import Decision, Estimate, Status, Together, moved_together
+from peakgate.common.files import write_whole
+from peakgate.common.progress import Progress
+from peakgate.common.text import as_json, counted
+from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate, Together, moved_together
 from peakgate.reports.ab.experiment import INTERRUPTED
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
+from peakgate.reports.ab.phases import Phases
+from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
-from peakgate.reports.ab.store import Record
+from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, badness
-from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift, percent, probability
+from peakgate.reports.render import outputs, terminal
+from peakgate.reports.render.terminal import VerdictConsole, say
+from peakgate.reports.result import WORST_FIRST, ComparedCase, Comparison, Shift, SuiteShift, percent, probability
 from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences
 from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.verdict import FAULTY, Judgement, Verdict
+from peakgate.verdict import FAULTY, ExitCode, Judgement, Verdict
 
-WIDEST_RESOLVABLE = math.log1p(0.05)
+WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
 
 
-def comparison(record: Record) -> Comparison:
+def comparison(record: AbRecord) -> Comparison:
     """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
     base, head = (_side(record, which) for which in Side)
     return Comparison(
@@ -41,17 +53,17 @@ def comparison(record: Record) -> Comparison:
     )
 
 
-def _rows(record: Record) -> list[Row]:
+def _rows(record: AbRecord) -> list[ComparedCase]:
     plan = record.plan
     decided = decisions(record)
     refused = set(_run_nowhere(record))
     unsteady = (watched := _sentinels(record)) is not None and watched.moved
     rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
     rows += [
-        Row(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+        ComparedCase(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
         for case, equal in (plan.unchanged or {}).items()
     ]
-    rows += [Row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
+    rows += [ComparedCase(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
     rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
     rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
     rows += [_unbuilt(record, case, Judgement(Verdict.INCONCLUSIVE, "builds on neither side")) for case in plan.broken]
@@ -59,22 +71,22 @@ def _rows(record: Record) -> list[Row]:
     return rows
 
 
-def _run_nowhere(record: Record) -> list[str]:
+def _run_nowhere(record: AbRecord) -> list[str]:
     """Cases that the device refused on both sides, as too large for it say: no run knows of them."""
     if not _proven(record):
         return []
     return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Side)]
 
 
-def _proven(record: Record) -> bool:
+def _proven(record: AbRecord) -> bool:
     """Whether both sides were run in full once."""
     return {process.which for process in record.of(Phase.PROOF)} == set(Side)
 
 
-def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bool) -> Row:
+def _timed(record: AbRecord, case: str, decision: Decision | None, *, unsteady: bool) -> ComparedCase:
     base, head = (times(record, which, case) for which in Side)
     shift = None if decision is None else _shift(decision)
-    return Row(
+    return ComparedCase(
         case=case,
         judgement=_judge(record, case, decision, base, head, unsteady=unsteady),
         base=typical(base),
@@ -87,7 +99,7 @@ def _timed(record: Record, case: str, decision: Decision | None, *, unsteady: bo
     )
 
 
-def _screening(record: Record, case: str) -> bool:
+def _screening(record: AbRecord, case: str) -> bool:
     """Whether the experiment ended while the case was being screened: no later process left it out."""
     if len(whole_pairs(record, Phase.SCREEN)) >= record.settings.pairs or record.of(Phase.CONFIRM):
         return False
@@ -95,7 +107,7 @@ def _screening(record: Record, case: str) -> bool:
     return all(case in run.cases or case in run.unmeasured for run in latest)
 
 
-def _settled(record: Record, case: str) -> Judgement | None:
+def _settled(record: AbRecord, case: str) -> Judgement | None:
     """A verdict that needs no times; None where they have to be weighed."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
@@ -108,14 +120,14 @@ def _settled(record: Record, case: str) -> Judgement | None:
     return None
 
 
-def _faulty(record: Record, which: Side, case: str) -> Judgement | None:
+def _faulty(record: AbRecord, which: Side, case: str) -> Judgement | None:
     """What a side's processes found wrong with the case itself; None where nothing."""
     found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
     return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
 
 
 def _judge(
-    record: Record, case: str, decision: Decision | None, base: Times, head: Times, *, unsteady: bool
+    record: AbRecord, case: str, decision: Decision | None, base: Times, head: Times, *, unsteady: bool
 ) -> Judgement:
     settled = _settled(record, case)
     if settled is not None:
@@ -135,19 +147,19 @@ def _judge(
     return _decided(record, decision, base, head)
 
 
-def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Judgement:
+def _decided(record: AbRecord, decision: Decision, base: Times, head: Times) -> Judgement:
     shift, found = _shift(decision), reported(decision.estimate)
-    if decision.status is Status.FLAGGED:
+    if decision.status is CaseStatus.FLAGGED:
         also = causes(_known(base), _known(head))
         assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
         certain = f"{shift}, {found}, {probability(decision.p_value)}"
         return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
-    if decision.status is Status.OPEN:
+    if decision.status is CaseStatus.OPEN:
         why = record.stopped or "more pairs would decide: raise --confirm-pairs"
         return Judgement(
             Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {found}; {why}"
         )
-    if decision.resolvable > WIDEST_RESOLVABLE:
+    if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
         return Judgement(
             Verdict.INCONCLUSIVE, f"{found}: too noisy, {percent(shift.resolvable_percent)} would go unseen"
         )
@@ -155,25 +167,25 @@ def _decided(record: Record, decision: Decision, base: Times, head: Times) -> Ju
     return Judgement(Verdict.SAME, f"{suspected}{found}")
 
 
-def _head_alone(record: Record, case: str, why: str) -> Row:
+def _head_alone(record: AbRecord, case: str, why: str) -> ComparedCase:
     """A case without a partner in base: proven and timed once in head, or wrong."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
-        return Row(case, wrong)
+        return ComparedCase(case, wrong)
     result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
     if result is None:
         reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
-        return Row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
-    return Row(
+        return ComparedCase(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
+    return ComparedCase(
         case, Judgement(Verdict.NEW, f"{why}, right in head"), new=result, new_time_us=result.time_us, new_sessions=1
     )
 
 
-def _unbuilt(record: Record, case: str, judgement: Judgement) -> Row:
+def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> ComparedCase:
     """A case that head cannot run, judged so; its run in head says why."""
     wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
     reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
-    return Row(
+    return ComparedCase(
         case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
     )
 
@@ -197,7 +209,7 @@ def _known(measured: Times) -> CaseResult:
 
 
 def _shift(decision: Decision) -> Shift:
-    return Shift(decision.estimate.shift, decision.resolvable, decision.status is Status.FLAGGED, decision.p_value)
+    return Shift(decision.estimate.shift, decision.resolvable, decision.status is CaseStatus.FLAGGED, decision.p_value)
 
 
 def reported(estimate: Estimate) -> str:
@@ -207,7 +219,7 @@ def reported(estimate: Estimate) -> str:
     return f"{shift:+.2f} % over {counted(estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
 
 
-def _suite(record: Record) -> SuiteShift | None:
+def _suite(record: AbRecord) -> SuiteShift | None:
     """Whether the changed cases moved as one; not subtracted from any of them."""
     measured = record.plan.measured
     together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
@@ -223,7 +235,7 @@ def _suite(record: Record) -> SuiteShift | None:
     )
 
 
-def _notes(record: Record) -> list[str]:
+def _notes(record: AbRecord) -> list[str]:
     notes = list(record.notes)
     plan = record.plan
     if record.stopped:
@@ -240,7 +252,7 @@ def _notes(record: Record) -> list[str]:
     return notes
 
 
-def _sentinels(record: Record) -> Together | None:
+def _sentinels(record: AbRecord) -> Together | None:
     if not record.plan.sentinels:
         return None
     pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Phase.SCREEN, Phase.CONFIRM)]
@@ -254,7 +266,7 @@ def _environment(watched: Together) -> str:
     return f"environment not steady, sentinels moved together: {found}; measure again on a quiet machine"
 
 
-def _side(record: Record, which: Side) -> find.Side:
+def _side(record: AbRecord, which: Side) -> find.RunSide:
     """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
     folder = record.base if which is Side.BASE else record.head
     counted = [
@@ -263,10 +275,10 @@ def _side(record: Record, which: Side) -> find.Side:
         if process.which is which and process.file and process.stage is not Phase.PROOF
     ]
     runs = counted or record.side_runs(which) or [_no_run(folder)]
-    return find.Side(folder.label, tuple(runs))
+    return find.RunSide(folder.label, tuple(runs))
 
 
-def _no_run(folder: Folder) -> Run:
+def _no_run(folder: SideFolder) -> Run:
     return Run(
         path=folder.path,
         taken=datetime.now(UTC),
@@ -282,6 +294,59 @@ def _no_run(folder: Folder) -> Run:
     )
 
 
-def interrupted(record: Record) -> bool:
+def interrupted(record: AbRecord) -> bool:
     """Whether someone stopped it."""
     return record.stopped == INTERRUPTED
+
+
+def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace) -> Explained | None:
+    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
+    slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
+    if not slower or interrupted(record):
+        return None
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
+    index = int(options.device.partition(":")[2] or 0)
+    base, head = (ExplainedProject(folder.path, side_environment(folder.path)) for folder in placed)
+    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
+
+
+def report(
+    record: AbRecord, options: argparse.Namespace, phases: Phases | None = None, explained: Explained | None = None
+) -> ExitCode:
+    """Write every output and print the findings, last the verdict's line; the exit code."""
+    start = time.monotonic()
+    found = comparison(record)
+    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
+    document = json.loads(outputs.verdict_json(found, strict=options.strict))
+    document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
+    texts = outputs.texts(found, "ab", strict=options.strict)
+    if explained is not None:
+        document["explained"] = explained.document()
+        texts["ab.md"] += explained.markdown()
+    if phases is not None:
+        document["wall_s"] = phases.document()
+    texts["ab.json"] = as_json(document)
+    for name, text in texts.items():
+        write_whole(options.out / name, text)
+    outputs.summarize(found, strict=options.strict)
+    console = VerdictConsole()
+    terminal.show(found, console, everything=options.all)
+    if explained is not None:
+        say(explained.text())
+    if phases is not None:
+        say("".join(f"{line}\n" for line in ["", *phases.lines(time.monotonic() - start)]))
+    terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
+    return found.exit_code(strict=options.strict)
+
+
+def broken_head(broken: SideBroken, out: Path) -> ExitCode:
+    """A head that cannot be measured is a regression: one line, and the verdict file."""
+    sys.stderr.write(" ".join(str(broken).split()) + "\n")
+    verdict = {
+        "schema": outputs.VERDICT_SCHEMA,
+        "command": "ab",
+        "verdict": Verdict.WRONG,
+        "exit_code": int(ExitCode.REGRESSION),
+    }
+    write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
+    return ExitCode.REGRESSION

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-ALPHA = 0.01
+PAIRS_ALPHA = 0.01
 """The chance that any case at all is flagged when nothing changed; the suite's own shift has as much, both ways."""
 
-LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
-"""(share of the confirming pairs, share of ALPHA). What doubled is plain after a fifth of them; what the last pair
-leaves open is measured once more. The shares of ALPHA add up to one, so looking often costs no false positive."""
+CONFIRMING_LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
+"""(share of the confirming pairs, share of PAIRS_ALPHA). What doubled is plain after a fifth of them; what the last
+pair leaves open is measured once more. The shares of PAIRS_ALPHA add up to one: looking often costs no false positive.
+"""
 
 FEWEST_PAIRS = 4
 
@@ -33,7 +34,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Decide when so many confirming pairs are in, at this share of ALPHA.
+    """Decide when so many confirming pairs are in, at this share of PAIRS_ALPHA.
 
     ``final`` once the pairs that were asked for are in: a suspect that then leans nowhere is dropped.
     """
@@ -51,9 +52,9 @@ def order(pair: int) -> tuple[Side, Side]:
 def looks(confirm_pairs: int) -> tuple[Look, ...]:
     """When suspects are looked at; even numbers of pairs, so that both orders count alike."""
     planned: dict[int, Look] = {}
-    for share, alpha_share in LOOKS:
+    for share, alpha_share in CONFIRMING_LOOKS:
         pairs = max(FEWEST_PAIRS, 2 * math.ceil(share * confirm_pairs / 2))
-        alpha = alpha_share * ALPHA + (planned[pairs].alpha if pairs in planned else 0.0)
+        alpha = alpha_share * PAIRS_ALPHA + (planned[pairs].alpha if pairs in planned else 0.0)
         planned[pairs] = Look(pairs, alpha, final=share >= 1)
     return tuple(planned.values())
 

@@ -13,20 +13,20 @@ from msgspec import Meta, Struct
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.reports.ab.folders import Folder
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 
 MANIFEST = "manifest.json"
-FOLDER = "ab"
+AB_FOLDER = "ab"
 
 
 FileName = Annotated[str, Meta(pattern=r"^(?!\.\.?\Z)[^/\0]+\Z", description="a file of the manifest's folder")]
 
 
-class Settings(Struct, frozen=True):
+class PairSettings(Struct, frozen=True):
     """What was asked for."""
 
     tier: str
@@ -64,7 +64,7 @@ class Manifest(Struct, frozen=True):
     schema: Literal[1]
     base: Label
     head: Label
-    settings: Settings
+    settings: PairSettings
     plan: Plan
     notes: list[str]
     stopped: str | None
@@ -72,16 +72,16 @@ class Manifest(Struct, frozen=True):
 
 
 @dataclass
-class Record:
+class AbRecord:
     """One experiment as far as it got: sides, settings, plan, processes.
 
     ``stopped`` says why it ended before everything was decided; None when it did not. ``runs`` are the run files of
     ``processes``, by name.
     """
 
-    base: Folder
-    head: Folder
-    settings: Settings
+    base: SideFolder
+    head: SideFolder
+    settings: PairSettings
     plan: Plan
     processes: list[Process] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -103,20 +103,20 @@ class Record:
         write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
 
-def load_record(folder: Path) -> Record:
+def load_record(folder: Path) -> AbRecord:
     """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError says what is amiss."""
-    path = next((at for at in (folder / MANIFEST, folder / FOLDER / MANIFEST) if at.is_file()), None)
+    path = next((at for at in (folder / MANIFEST, folder / AB_FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
         raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`")
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
-    base, head = (Folder(side.label, path.parent, side.commit) for side in (found.base, found.head))
-    record = Record(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
+    base, head = (SideFolder(side.label, path.parent, side.commit) for side in (found.base, found.head))
+    record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
     _refuse_contradictions(path, record)
     return record
 
 
-def _refuse_contradictions(path: Path, record: Record) -> None:
+def _refuse_contradictions(path: Path, record: AbRecord) -> None:
     """A manifest that is empty, or whose plan lacks a case that its processes ran."""
     plan = record.plan
     planned = {*plan.head_runs, *plan.base_only}

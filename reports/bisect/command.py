@@ -18,32 +18,32 @@ from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
+from peakgate.reports.ab.explain import ExplainedProject, explain
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.report import comparison, interrupted
-from peakgate.reports.ab.store import Settings
+from peakgate.reports.ab.store import PairSettings
 from peakgate.reports.bisect import report as text
-from peakgate.reports.bisect.history import (
-    FILE,
-    Commit,
+from peakgate.reports.bisect.commits import (
+    STATE_FILE,
+    BisectState,
+    BuildTarget,
+    BuiltCommit,
     Question,
-    State,
-    Target,
     build_all,
     groups,
     listed,
     narrowed,
     resumed,
 )
-from peakgate.reports.bisect.rig import Rig
+from peakgate.reports.bisect.measure import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
-from peakgate.reports.explain.explain import Project, explain
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.run.lock import device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 
-FOLDER = "bisect"
+BISECT_FOLDER = "bisect"
 USUAL = Effort()
 
 
@@ -68,14 +68,14 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             return ExitCode.INTERRUPTED
 
 
-def _begun(options: argparse.Namespace, question: Question) -> tuple[State, Path]:
+def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState, Path]:
     """The state to go on from, and its folder; without --resume what another bisect left there is removed."""
-    out: Path = options.out / FOLDER
+    out: Path = options.out / BISECT_FOLDER
     if options.resume:
         return resumed(out, question), out.resolve()
-    if (out / FILE).exists():
+    if (out / STATE_FILE).exists():
         shutil.rmtree(out, ignore_errors=True)
-    state = State(question, options.case)
+    state = BisectState(question, options.case)
     state.save(out)
     return state, out.resolve()
 
@@ -129,9 +129,9 @@ def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], u
 
 def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progress: Progress) -> ExitCode:
     """Print the groups of the case, or of every case that differs between the ends."""
-    target = Target(options.tier, options.capability, options.case)
+    target = BuildTarget(options.tier, options.capability, options.case)
     with tempfile.TemporaryDirectory(prefix="peakgate-bisect-") as scratch:
-        state = State(_question(options, commits, None))
+        state = BisectState(_question(options, commits, None))
         history = _history(commits, target, state, Path(scratch), progress)
     progress.clear()
     ends = history[0].cases, history[-1].cases
@@ -145,20 +145,22 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
     return ExitCode.OK
 
 
-def _bisect(commits: Sequence[tuple[str, str]], options: argparse.Namespace, state: State, means: Means) -> ExitCode:
+def _bisect(
+    commits: Sequence[tuple[str, str]], options: argparse.Namespace, state: BisectState, means: Means
+) -> ExitCode:
     """Choose the case, build, search, report."""
-    settings = Settings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
     if not state.case:
         state.case = _slowest(options, settings, means) or ""
         state.save(means.out)
         if not state.case:
             say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for\n")
             return ExitCode.OK
-    target = Target(options.tier, None, state.case)
+    target = BuildTarget(options.tier, None, state.case)
     history = _history(commits, target, state, means.out, means.progress)
     found = groups(history, state.case)
     kept = narrowed(found)
-    answer = text.Report(state.case, options.tier, history, kept, None)
+    answer = text.BisectReport(state.case, options.tier, history, kept, None)
     if len(kept) > 1:
         effort = Effort(options.error, options.pairs, options.confirm_pairs, most=options.most)
         answer = _searched(answer, settings, effort, means)
@@ -172,7 +174,7 @@ def _bisect(commits: Sequence[tuple[str, str]], options: argparse.Namespace, sta
     return text.EXIT_CODES[answer.end]
 
 
-def _searched(answer: text.Report, settings: Settings, effort: Effort, means: Means) -> text.Report:
+def _searched(answer: text.BisectReport, settings: PairSettings, effort: Effort, means: Means) -> text.BisectReport:
     """Measure until the search ends."""
     commits = [answer.history[group.first].commit for group in answer.groups]
     with Rig(commits, answer.case, settings, means) as rig:
@@ -186,9 +188,9 @@ def _searched(answer: text.Report, settings: Settings, effort: Effort, means: Me
 
 
 def _history(
-    commits: Sequence[tuple[str, str]], target: Target, state: State, out: Path, progress: Progress
-) -> list[Commit]:
-    def built(commit: Commit) -> None:
+    commits: Sequence[tuple[str, str]], target: BuildTarget, state: BisectState, out: Path, progress: Progress
+) -> list[BuiltCommit]:
+    def built(commit: BuiltCommit) -> None:
         state.commits[commit.commit] = commit
         state.save(out)
         progress.show(f"built {len(state.commits)} of {len(commits)} commits")
@@ -196,7 +198,7 @@ def _history(
     return build_all(commits, target, state.commits, out, built)
 
 
-def _slowest(options: argparse.Namespace, settings: Settings, means: Means) -> str | None:
+def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) -> str | None:
     """The case that ``ab`` of the ends flags as slowed most, by the lower bound of its interval; None where none."""
     raw = means.out / "ab"
     raw.mkdir(exist_ok=True)
@@ -217,14 +219,14 @@ def _slowest(options: argparse.Namespace, settings: Settings, means: Means) -> s
     return rows[0].case if rows else None
 
 
-def _why(answer: text.Report, out: Path) -> tuple[list[str], dict[str, object]]:
+def _why(answer: text.BisectReport, out: Path) -> tuple[list[str], dict[str, object]]:
     """Lines on what changed in the machine code, and in hardware counters where ncu is there."""
     assert answer.outcome is not None
     assert answer.outcome.before is not None
     assert answer.outcome.group is not None
     commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
     with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
-        base, head = (Project(folder.path, side_environment(folder.path)) for folder in placed)
+        base, head = (ExplainedProject(folder.path, side_environment(folder.path)) for folder in placed)
         explained = explain((base, head), [answer.case], out / "explain")
     (case,) = explained.cases
     code = [f"  {line}" for line in case.diff]

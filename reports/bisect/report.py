@@ -10,24 +10,24 @@ from typing import Any
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
 from peakgate.reports.ab.report import reported
-from peakgate.reports.bisect.history import SHORT, Commit, Group
-from peakgate.reports.bisect.search import End, Outcome
+from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
+from peakgate.reports.bisect.search import End, SearchOutcome
 from peakgate.verdict import ExitCode
 
-SCHEMA = 1
+BISECT_SCHEMA = 1
 
 EXIT_CODES = {End.FOUND: ExitCode.REGRESSION, End.SAME: ExitCode.OK, End.UNDECIDED: ExitCode.UNDECIDED}
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BisectReport:
     """A finished bisect of one case: its history and groups, what the search found (None: the ends' code is equal)."""
 
     case: str
     tier: str
-    history: Sequence[Commit]
+    history: Sequence[BuiltCommit]
     groups: Sequence[Group]
-    outcome: Outcome | None
+    outcome: SearchOutcome | None
     measured: int = 0
     pairs: int = 0
 
@@ -36,7 +36,7 @@ class Report:
         return End.SAME if self.outcome is None else self.outcome.end
 
     @property
-    def suspects(self) -> list[Commit]:
+    def suspects(self) -> list[BuiltCommit]:
         """The commits that may be the one: those of the border that was found, or of the borders that are left."""
         if self.outcome is None or self.outcome.end is End.SAME:
             return []
@@ -45,7 +45,7 @@ class Report:
         left = sorted(group for group, probability in self.outcome.candidates if probability > 0.01)
         return [commit for group in left for commit in self._border(None, group)]
 
-    def _border(self, before: int | None, group: int) -> list[Commit]:
+    def _border(self, before: int | None, group: int) -> list[BuiltCommit]:
         """The commits after ``before``, or after the group in front, up to the first of a group."""
         found = self.groups[group]
         since = found.since if before is None or before == group - 1 else self.groups[before].places[-1] + 1
@@ -59,24 +59,26 @@ class Report:
         base = self.history[self.groups[self.outcome.before].places[-1]].commit
         head = self.history[self.groups[self.outcome.group].first].commit
         tier = "" if self.tier == "gate" else f" --tier {self.tier}"
-        return f"peakgate ab {base[:SHORT]} {head[:SHORT]} -k {self.case}{tier} --explain"
+        return f"peakgate ab {base[:SHORT_HASH]} {head[:SHORT_HASH]} -k {self.case}{tier} --explain"
 
 
-def plan_lines(history: Sequence[Commit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:
+def plan_lines(history: Sequence[BuiltCommit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:
     """The groups of a case, one line each, with the commits in none."""
     groups, borders = counted(len(found), "group"), counted(len(kept) - 1, "border")
     lines = [f"{case}: {counted(len(history), 'commit')}, {groups} of equal code, {borders} to search"]
     for group in found:
         first, last = history[group.first], history[group.places[-1]]
-        span = first.commit[:SHORT] if first is last else f"{first.commit[:SHORT]}..{last.commit[:SHORT]}"
+        span = (
+            first.commit[:SHORT_HASH] if first is last else f"{first.commit[:SHORT_HASH]}..{last.commit[:SHORT_HASH]}"
+        )
         mark = "" if group in kept else ", not searched: its code is that of an end"
         code = group.identity.code or group.identity.operation
         lines.append(f"  {span}: {counted(len(group.places), 'commit')}, code {code}: {first.subject[:60]}{mark}")
-    skipped = [(commit.commit[:SHORT], commit.problem_of(case)) for commit in history]
+    skipped = [(commit.commit[:SHORT_HASH], commit.problem_of(case)) for commit in history]
     return [*lines, *(f"  {commit}: skipped, {problem}" for commit, problem in skipped if problem is not None)]
 
 
-def lines(report: Report) -> list[str]:
+def lines(report: BisectReport) -> list[str]:
     """The answer, the most important line first."""
     outcome = report.outcome
     if outcome is None:
@@ -84,15 +86,15 @@ def lines(report: Report) -> list[str]:
         return [f"{report.case}: no commit is the cause: {why} and libraries: see `peakgate compare`"]
     found = {End.FOUND: _found, End.SAME: _same, End.UNDECIDED: _undecided}[outcome.end](report, outcome)
     spent = f"{report.measured} of {len(report.history)} commits measured, {counted(report.pairs, 'pair')}"
-    skipped = [f"{report.history[report.groups[at].first].commit[:SHORT]}: {why}" for at, why in outcome.unusable]
+    skipped = [f"{report.history[report.groups[at].first].commit[:SHORT_HASH]}: {why}" for at, why in outcome.unusable]
     return [*found, spent, *(f"skipped {each}" for each in skipped)]
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(report: BisectReport) -> dict[str, Any]:
     """The answer for programs."""
     outcome = report.outcome
     return {
-        "schema": SCHEMA,
+        "schema": BISECT_SCHEMA,
         "command": "bisect",
         "exit_code": int(EXIT_CODES[report.end]),
         "case": report.case,
@@ -109,26 +111,27 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def _found(report: Report, outcome: Outcome) -> list[str]:
+def _found(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     assert outcome.border is not None
     word = "slower" if outcome.border.direction > 0 else "faster"
     *others, named = report.suspects
     lines = [
-        f"{named.commit[:SHORT]} made {report.case} {word}: {named.subject}",
+        f"{named.commit[:SHORT_HASH]} made {report.case} {word}: {named.subject}",
         f"{reported(outcome.border.estimate)}; from GOOD to BAD {reported(outcome.ends.estimate)}",
     ]
     if others:
-        listed = ", ".join(commit.commit[:SHORT] for commit in others)
+        listed = ", ".join(commit.commit[:SHORT_HASH] for commit in others)
         lines.append(f"or one of {listed}, directly before it, with nothing to measure")
     low, high = outcome.border.estimate.interval()
     if outcome.between or not low <= outcome.ends.estimate.shift <= high:
-        good, bad = report.history[0].commit[:SHORT], report.history[-1].commit[:SHORT]
-        parts = f"`peakgate bisect {good} {named.commit[:SHORT]}^` and `peakgate bisect {named.commit[:SHORT]} {bad}`"
+        good, bad = report.history[0].commit[:SHORT_HASH], report.history[-1].commit[:SHORT_HASH]
+        short = named.commit[:SHORT_HASH]
+        parts = f"`peakgate bisect {good} {short}^` and `peakgate bisect {short} {bad}`"
         lines.append(f"that is not the whole change; {parts} look for the rest")
     return lines
 
 
-def _same(report: Report, outcome: Outcome) -> list[str]:
+def _same(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     ends = reported(outcome.ends.estimate)
     least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
     why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
@@ -136,11 +139,11 @@ def _same(report: Report, outcome: Outcome) -> list[str]:
     return [f"{report.case}: no commit is the cause: {why}; {others}"]
 
 
-def _undecided(report: Report, outcome: Outcome) -> list[str]:
+def _undecided(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     suspects = report.suspects
     lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends.estimate)}"]
     if suspects:
-        listed = ", ".join(commit.commit[:SHORT] for commit in suspects[:8])
+        listed = ", ".join(commit.commit[:SHORT_HASH] for commit in suspects[:8])
         lines.append(f"{counted(len(suspects), 'commit')} left: {listed}")
     lines.append("raise --most or --confirm-pairs, and go on with --resume")
     return lines

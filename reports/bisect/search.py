@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
-from peakgate.reports.ab.decide import Decision, Estimate, Status, decide, estimates
+from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate, decide, estimates
 from peakgate.reports.ab.schedule import looks
 
 LEAST_SD = 1e-5
@@ -105,7 +105,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """What was found. Groups are numbered from 0, GOOD's.
 
     ``group`` brought the change, against ``before``; ``candidates`` are the groups that may have, with their
@@ -124,21 +124,21 @@ class Outcome:
     between: tuple[int, ...] = ()
 
 
-def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object] = str) -> Outcome:
+def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object] = str) -> SearchOutcome:
     """Find the group, of 1 to ``last``, that brought the change between group 0 and group ``last``.
 
     Unusable where an end cannot be measured.
     """
     note("comparing the ends")
     ends, values = compare(pairs, 0, last, effort)
-    if ends.status is Status.OPEN:
-        return Outcome(End.UNDECIDED, ends, "the ends are suspected to differ, more pairs would decide")
-    if ends.status is not Status.FLAGGED:
-        return Outcome(End.SAME, ends, "the ends do not differ by more than can be resolved")
+    if ends.status is CaseStatus.OPEN:
+        return SearchOutcome(End.UNDECIDED, ends, "the ends are suspected to differ, more pairs would decide")
+    if ends.status is not CaseStatus.FLAGGED:
+        return SearchOutcome(End.SAME, ends, "the ends do not differ by more than can be resolved")
     state = _State(last, {last: list(values)}, {}, [])
     undecided = _narrow(state, pairs, effort, note)
     candidates = tuple(sorted(state.beliefs().items(), key=lambda item: -item[1]))
-    found = Outcome(
+    found = SearchOutcome(
         *(End.UNDECIDED, ends, undecided or ""),
         candidates=candidates,
         unusable=tuple(state.unusable.items()),
@@ -152,7 +152,7 @@ def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object
     if (before, group) != (0, last):
         note("comparing both sides of the border")
         border, _ = compare(pairs, before, group, effort)
-    if border.status is Status.FLAGGED and border.direction == ends.direction:
+    if border.status is CaseStatus.FLAGGED and border.direction == ends.direction:
         return replace(found, end=End.FOUND, group=group, before=before, border=border)
     why = "the two sides of the likeliest border, compared directly, are not flagged"
     return replace(found, reason=why, before=before, border=border)
@@ -164,7 +164,7 @@ def compare(pairs: Pairs, base: int, head: int, effort: Effort) -> tuple[Decisio
     screened, confirmed = list(pairs(base, head, effort.screen)), list[float]()
     for look in planned:
         decision = _decided(screened, confirmed, effort)
-        if decision.status is not Status.OPEN:
+        if decision.status is not CaseStatus.OPEN:
             break
         confirmed += pairs(base, head, look.pairs - len(confirmed))
     return _decided(screened, confirmed, effort), [*screened, *confirmed]

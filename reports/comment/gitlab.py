@@ -18,9 +18,9 @@ from typing import Any
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import one_line
 from peakgate.reports.comment.render import (
+    COMMENT_MARKER,
     COMMIT,
     LONGEST_FILE,
-    MARKER,
     MEANINGS,
     NUMBER,
     from_artifact,
@@ -60,7 +60,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     number = options.merge_request
     if number is not None and not NUMBER.fullmatch(number):
         raise PeakgateError(f"--merge-request {one_line(number)}: expected its number, the one after the !")
-    project = Project(os.environ, options.job, options.folder)
+    project = GitlabProject(os.environ, options.job, options.folder)
     try:
         numbers = [int(number)] if number else project.open_merge_requests()
     except RestError as error:
@@ -75,7 +75,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     return ExitCode.BAD_INPUT if failed else ExitCode.OK
 
 
-class Project:
+class GitlabProject:
     """One project's merge requests, by GitLab's REST interface."""
 
     def __init__(self, environment: Mapping[str, str], job: str, folder: str) -> None:
@@ -171,7 +171,7 @@ class Project:
             if (
                 isinstance(author, dict)
                 and author.get("id") == self._user
-                and _field(note, "body", str).startswith(MARKER)
+                and _field(note, "body", str).startswith(COMMENT_MARKER)
             ):
                 return note
         return None

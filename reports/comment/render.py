@@ -13,8 +13,8 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-MARKER = "<!-- peakgate: the gate's comment -->"
-LONGEST = 65_536
+COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
+LONGEST_COMMENT = 65_536
 """What GitHub takes of a comment, and of a check's summary; GitLab takes more."""
 
 MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
@@ -33,23 +33,25 @@ FAILING = (
     *("CRASHED", "TIMEOUT", "WRONG", "IMPOSSIBLE", "SLOWER", "BELOW_FLOOR", "MISSING"),
     *("INCOMPARABLE", "INCONCLUSIVE"),
 )
-BEGIN_CUT = f"\n\nThe rest is left out: a comment takes {LONGEST} characters. The whole report is the run's artifact.\n"
+BEGIN_CUT = (
+    f"\n\nThe rest is left out: a comment takes {LONGEST_COMMENT} characters. The whole report is the run's artifact.\n"
+)
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 NUMBER = re.compile(r"[1-9]\d{0,8}")
 _REFERENCE = re.compile(r"([@#!$~%^]|&amp;|://|www\.|GH-)(?=\S)|(:)(?=[\w+-]+:)", re.IGNORECASE)
 """What GitHub and GitLab look for in text as it is shown: mentions, references, addresses, names of emoji."""
 
-SOURCE = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cu|cuh|h|hpp|py)")
+SOURCE_PATH = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cu|cuh|h|hpp|py)")
 
 Verdicts = Mapping[str, Mapping[str, Any]]
 """By runner its verdict files: name without ending to what the file holds, unchecked."""
 
 
 def render(verdicts: Verdicts, commit: str, url: str) -> str:
-    """The comment, in Markdown, at most LONGEST characters; nothing in ``verdicts`` is trusted."""
+    """The comment, in Markdown, at most LONGEST_COMMENT characters; nothing in ``verdicts`` is trusted."""
     code = overall(verdicts)
-    parts = [f"{MARKER}\n## Peakgate: {MEANINGS[code]}\n\nCommit {commit}, [run and whole report]({url}).\n"]
+    parts = [f"{COMMENT_MARKER}\n## Peakgate: {MEANINGS[code]}\n\nCommit {commit}, [run and whole report]({url}).\n"]
     for runner, files in sorted(verdicts.items())[:MOST_RUNNERS]:
         parts.append(f"\n### {escaped(runner)}\n\n")
         parts += [f"- {name}: {_said(files.get(name))}\n" for name in FILES]
@@ -91,7 +93,7 @@ def check_run(verdicts: Verdicts, commit: str, url: str) -> dict[str, Any]:
         "details_url": url,
         "output": {
             "title": MEANINGS[code],
-            "summary": render(verdicts, commit, url).removeprefix(f"{MARKER}\n"),
+            "summary": render(verdicts, commit, url).removeprefix(f"{COMMENT_MARKER}\n"),
             "annotations": annotations[:MOST_ANNOTATIONS],
         },
     }
@@ -176,7 +178,7 @@ def _explained(document: Any) -> list[dict[str, Any]]:
         if not isinstance(each, dict) or not isinstance(each.get("case"), str):
             continue
         file, line = each.get("file"), each.get("line")
-        known = isinstance(file, str) and SOURCE.fullmatch(file) and ".." not in file and len(file) < 500
+        known = isinstance(file, str) and SOURCE_PATH.fullmatch(file) and ".." not in file and len(file) < 500
         sound = known and type(line) is int and 1 <= line <= 1_000_000
         found.append(each | {"file": file if sound else None, "line": line if sound else None})
     return found
@@ -201,7 +203,7 @@ def _cut(parts: list[str]) -> str:
     """The parts that fit, whole; a table or list is cut between its rows."""
     text = ""
     for part in parts:
-        if len(text) + len(part) > LONGEST - len(BEGIN_CUT):
+        if len(text) + len(part) > LONGEST_COMMENT - len(BEGIN_CUT):
             return text + BEGIN_CUT
         text += part
     return text

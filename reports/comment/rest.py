@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-LARGEST = 64 << 20
-TIMEOUT_S = 60.0
+LARGEST_ANSWER_BYTES = 64 << 20
+ANSWER_TIMEOUT_S = 60.0
 
 
 class RestError(Exception):
@@ -36,7 +36,7 @@ class Rest:
             raise RestError(f"{method} {path}: the answer is no JSON") from None
 
     def raw(self, method: str, path: str, body: object = None) -> bytes:
-        """The answer as it came, at most LARGEST bytes."""
+        """The answer as it came, at most LARGEST_ANSWER_BYTES bytes."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._address}/{path}", data, self._headers, method=method)  # noqa: S310
         request.add_header("Content-Type", "application/json")
@@ -55,8 +55,8 @@ def notify(address: str, document: Mapping[str, object]) -> None:
 
 def _answer(request: urllib.request.Request, what: str) -> bytes:
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310  (an address of the job's settings)
-            content: bytes = answer.read(LARGEST + 1)
+        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:  # noqa: S310  (an address of the job's settings)
+            content: bytes = answer.read(LARGEST_ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:
             raise RestError(f"{what}: HTTP error {error.code} {error.reason}", error.code) from None
@@ -64,6 +64,6 @@ def _answer(request: urllib.request.Request, what: str) -> bytes:
         raise RestError(f"{what}: the address or the secret has characters that no request may have") from None
     except (OSError, http.client.HTTPException) as error:
         raise RestError(f"{what}: {getattr(error, 'reason', '') or error or type(error).__name__}") from None
-    if len(content) > LARGEST:
-        raise RestError(f"{what}: the answer is larger than {LARGEST >> 20} MiB")
+    if len(content) > LARGEST_ANSWER_BYTES:
+        raise RestError(f"{what}: the answer is larger than {LARGEST_ANSWER_BYTES >> 20} MiB")
     return content

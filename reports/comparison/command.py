@@ -1,17 +1,85 @@
-"""``peakgate compare``: what is slower in NEW than in BASE, on the terminal and in files."""
+"""``peakgate compare``: what is slower in NEW than in BASE, on the terminal and in files.
+
+A saved selftest adds a note of what this runner can resolve.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, Struct
+from peakgate.common import records
 from peakgate.common.files import write_whole
+from peakgate.common.records import Number, Whole
+from peakgate.common.text import counted
 from peakgate.project import config
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
 from peakgate.reports.render import outputs, terminal
-from peakgate.reports.render.console import VerdictConsole
-from peakgate.reports.render.selftest_note import FILE, selftest_notes
-from peakgate.reports.runs.find import FORMS, Archive, apart, find_history, find_side
+from peakgate.reports.render.terminal import VerdictConsole
+from peakgate.reports.result import percent
+from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
+
+SELFTEST_FILE = "selftest.json"
+
+
+class Smallest(Struct):
+    """The smallest change in percent that a design detects, of the median case."""
+
+    median: Number
+
+
+class SavedDesign(Struct):
+    """How often one design failed unchanged code."""
+
+    gates: Whole
+    alarms: Whole
+    smallest_detectable_change_percent: Smallest
+
+
+class SavedSelftest(Struct):
+    """What is read of a saved selftest."""
+
+    command: Literal["selftest"]
+    schema: Literal[1]
+    gpu: str
+    uuid: str | None
+    driver: str | None
+    taken: Annotated[datetime, Meta(tz=True, description="a date and time with its zone")]
+    sessions: list[Any]
+    designs: Annotated[list[SavedDesign], Meta(min_length=1, description="a list of at least one design")]
+    floors_too_tight: list[Any]
+
+
+def selftest_notes(new: RunSide, places: Sequence[Path]) -> tuple[str, ...]:
+    """The newest selftest of this side's GPU model in one line; empty if none was saved.
+
+    A PeakgateError names a file that is no selftest.
+    """
+    run = new.runs[-1]
+    remedy = "delete it or run `peakgate selftest` again"
+    read = [records.read(path, SavedSelftest, remedy) for path in places if path.is_file()]
+    known = [each for each in read if each.gpu == run.slug]
+    if not known:
+        return ()
+    found = max(known, key=lambda each: each.taken)
+    facts = ("GPU", found.uuid, run.uuid), ("driver", found.driver, run.driver)
+    differs = [what for what, before, now in facts if before != now]
+    where = f" on another {' and '.join(differs)}" if differs else ""
+    result = _result(found.designs, len(found.floors_too_tight))
+    return (f"selftest of {len(found.sessions)} sessions{where}, {found.taken:%Y-%m-%d}: {result}",)
+
+
+def _result(designs: Sequence[SavedDesign], tight_floors: int) -> str:
+    """Failed gates of all designs, and what the first one, one session against one, detects in its median case."""
+    flagged, gates = sum(each.alarms for each in designs), sum(each.gates for each in designs)
+    detects = percent(designs[0].smallest_detectable_change_percent.median)
+    tight = f"; {counted(tight_floors, 'floor')} tighter than this runner repeats" if tight_floors else ""
+    failed = f"{flagged} of {gates} gates failed on unchanged code"
+    return f"{failed}; one session against one detects {detects} in the median case{tight}"
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -29,8 +97,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     base, new = apart(find_side(options.base, archive), find_side(options.new, archive))
     others = find_history(archive, (base, new))
-    saved = config.near(config.current().baselines) / new.runs[-1].slug / FILE
-    remarks = selftest_notes(new, (saved, options.out / FILE))
+    saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
+    remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
     comparison = compare(base, new, others, across_gpus=options.across_gpus, remarks=remarks)
     console = VerdictConsole()
     terminal.show(comparison, console, everything=options.all)

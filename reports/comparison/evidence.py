@@ -15,9 +15,9 @@ from peakgate.common.text import counted
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import Shift, percent, probability
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
-from peakgate.reports.runs.sessions import Session, in_short
+from peakgate.reports.runs.sessions import SavedSession, in_short
 from peakgate.verdict import FAULTY, Verdict
 
 FEWEST_HISTORY_SESSIONS = 3
@@ -88,7 +88,9 @@ def gather(base: Sequence[Run], new: Sequence[Run]) -> list[CaseEvidence]:
     return [CaseEvidence(case, _measured(case, base), _measured(case, new)) for case in ids]
 
 
-def in_scope(gathered: Sequence[CaseEvidence], base: Side, new: Side) -> tuple[list[CaseEvidence], tuple[str, ...]]:
+def in_scope(
+    gathered: Sequence[CaseEvidence], base: RunSide, new: RunSide
+) -> tuple[list[CaseEvidence], tuple[str, ...]]:
     """The cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host."""
     asked = [case for case in gathered if not _not_asked(case, base, new)]
     judged = [case for case in asked if not _host_bound(case)]
@@ -102,7 +104,7 @@ def in_scope(gathered: Sequence[CaseEvidence], base: Side, new: Side) -> tuple[l
 
 
 def repeated_sessions(
-    cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run | Session]
+    cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run | SavedSession]
 ) -> tuple[Floats, Floats]:
     """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom per case.
 
@@ -111,7 +113,7 @@ def repeated_sessions(
     GPU under the same driver, three times or more.
     """
     sides = [(in_short(run), "base") for run in base] + [(in_short(run), "new") for run in new]
-    sessions: list[tuple[Session, str | None]] = [*sides, *((in_short(each), None) for each in history)]
+    sessions: list[tuple[SavedSession, str | None]] = [*sides, *((in_short(each), None) for each in history)]
     times_us = [session.timed_us for session, _ in sessions]
     residuals = np.full((len(cases), len(sessions)), np.nan)
     df = np.zeros(len(cases))
@@ -154,7 +156,7 @@ def _why_unusable(run: Run, case: str) -> Unmeasured | None:
     return None
 
 
-def _repeat_key(session: Session, case: str) -> Hashable | None:
+def _repeat_key(session: SavedSession, case: str) -> Hashable | None:
     """What makes two sessions repeats of each other; None when that cannot be known."""
     if fingerprint := session.fingerprints.get(case):
         return session.uuid, session.driver, fingerprint
@@ -164,7 +166,7 @@ def _repeat_key(session: Session, case: str) -> Hashable | None:
     return (session.uuid, session.driver, session.commit) if known else None
 
 
-def _not_asked(case: CaseEvidence, base: Side, new: Side) -> bool:
+def _not_asked(case: CaseEvidence, base: RunSide, new: RunSide) -> bool:
     """Whether NEW ran the gate tier and the case is not in it, for which a mark in one run file is not enough."""
     if case.new.known or not case.base.results:
         return False

@@ -43,17 +43,17 @@ from peakgate.reports.comparison.evidence import (
     unmoved,
 )
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.result import WORST_FIRST, Comparison, Row, Shift, SuiteShift
+from peakgate.reports.result import WORST_FIRST, ComparedCase, Comparison, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
-from peakgate.reports.runs.sessions import Session
+from peakgate.reports.runs.sessions import SavedSession
 from peakgate.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ALPHA = 0.01
+SESSIONS_ALPHA = 0.01
 SMALLEST_SHIFT = math.log1p(0.005)
 """No smaller shift is flagged, however certain: half of the 1 % that is worth a look."""
 
@@ -81,9 +81,9 @@ class Rules:
 
 
 def compare(
-    base: Side,
-    new: Side,
-    history: Sequence[Run | Session] = (),
+    base: RunSide,
+    new: RunSide,
+    history: Sequence[Run | SavedSession] = (),
     *,
     across_gpus: bool = False,
     remarks: Sequence[str] = (),
@@ -122,7 +122,7 @@ def compare(
 def compare_frames(
     base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None, *, across_gpus: bool
 ) -> pd.DataFrame:
-    """``compare`` from frames of runs (``runs.frame.COLUMNS``) to a frame of results (``result.COLUMNS``).
+    """``compare`` from frames of runs (``FRAME_COLUMNS``) to a frame of results (``ROW_COLUMNS``).
 
     ``history`` holds other saved runs. The frame's ``attrs`` have the ``verdict`` of the whole comparison, its
     ``exit_code``, and the ``suite_wide`` verdict with its reason. A PeakgateError names a frame without a row.
@@ -137,7 +137,7 @@ def compare_frames(
             raise PeakgateError(
                 f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load"
             )
-        sides.append(Side(label, tuple(runs)))
+        sides.append(RunSide(label, tuple(runs)))
     found = compare(sides[0], sides[1], others, across_gpus=across_gpus)
     suite = found.suite.judgement if found.suite else None
     rows = found.frame.copy()
@@ -149,7 +149,7 @@ def compare_frames(
     return rows
 
 
-def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:
+def _rules(base: RunSide, new: RunSide, *, across_gpus: bool) -> Rules:
     slugs = base.runs[0].slug, new.runs[0].slug
     other_model = slugs[0] != slugs[1]
     refusal = None
@@ -162,12 +162,12 @@ def _rules(base: Side, new: Side, *, across_gpus: bool) -> Rules:
     return Rules(refusal, other_model and not across_gpus, same_gpu, several_gpus=not (same_gpu or other_model))
 
 
-def _settled(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
+def _settled(case: CaseEvidence, base: RunSide, new: RunSide, rules: Rules) -> Judgement | None:
     """The verdict of a case that needs no comparison of times; None where times decide."""
     return _not_timed(case, base, new, rules) or _not_comparable(case, base, rules)
 
 
-def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judgement | None:
+def _not_timed(case: CaseEvidence, base: RunSide, new: RunSide, rules: Rules) -> Judgement | None:
     """A verdict for a case that NEW has no time of, or that only one of two GPU models has."""
     if case.new.wrong is not None:
         return Judgement(case.new.wrong_as, case.new.wrong)
@@ -182,7 +182,7 @@ def _not_timed(case: CaseEvidence, base: Side, new: Side, rules: Rules) -> Judge
     return None
 
 
-def _not_comparable(case: CaseEvidence, base: Side, rules: Rules) -> Judgement | None:  # noqa: PLR0911
+def _not_comparable(case: CaseEvidence, base: RunSide, rules: Rules) -> Judgement | None:  # noqa: PLR0911
     """A verdict for a case that NEW timed and that cannot be compared with BASE."""
     comparable = bool(case.base.results) and rules.refusal is None
     if case.new.below_floor and not comparable:
@@ -203,7 +203,7 @@ def _not_comparable(case: CaseEvidence, base: Side, rules: Rules) -> Judgement |
     return None
 
 
-def _tiers(base: Side, new: Side) -> str:
+def _tiers(base: RunSide, new: RunSide) -> str:
     tiers = [{run.tier for run in side.runs} for side in (base, new)]
     if tiers[0] == tiers[1]:
         return ""
@@ -228,8 +228,8 @@ def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNois
         least = SMALLEST_SHIFT if alone else shifts[index].resolvable
         shifts[index] = Shift(
             log_ratio=shifts[index].log_ratio,
-            resolvable=max(least, errors[index] * noise.upper_quantile(ALPHA / len(tested), freedom[index])),
-            flagged=bool(p_value < ALPHA) and abs(shifts[index].log_ratio) > least,
+            resolvable=max(least, errors[index] * noise.upper_quantile(SESSIONS_ALPHA / len(tested), freedom[index])),
+            flagged=bool(p_value < SESSIONS_ALPHA) and abs(shifts[index].log_ratio) > least,
             p_value=float(p_value),
             p_alone=float(p_alone),
         )
@@ -263,7 +263,7 @@ def too_noisy(shift: Shift) -> bool:
 
     Not of a case that is known to scatter and stays within that.
     """
-    return shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < ALPHA)
+    return shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < SESSIONS_ALPHA)
 
 
 def _judge(case: CaseEvidence, shift: Shift, *, noisy: bool) -> Judgement:
@@ -294,7 +294,7 @@ def _suite(
     least = SMALLEST_SHIFT if session_df >= noise.COMMON_DF_PRIOR + FEWEST_DF_ALONE else SUITE_SINGLE_RUN
     if not rules.same_gpu:
         least = noise.SINGLE_RUN_RESOLVABLE
-    resolvable = max(least, error * noise.upper_quantile(ALPHA, session_df))
+    resolvable = max(least, error * noise.upper_quantile(SESSIONS_ALPHA, session_df))
     shift = Shift(median, resolvable, flagged=abs(median) > resolvable)
     verdict = Verdict.SAME
     if shift.flagged:
@@ -303,9 +303,9 @@ def _suite(
     return SuiteShift(Judgement(verdict, text), shift, len(ratios))
 
 
-def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -> Row:
+def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -> ComparedCase:
     base, new = case.base.results, case.new.results
-    return Row(
+    return ComparedCase(
         case=case.case,
         judgement=judgement,
         base=base[-1] if base else None,
@@ -324,7 +324,7 @@ def badness(row: Any) -> tuple[float, float, str]:
     return WORST_FIRST.index(row.verdict), -lower_bound, row.case
 
 
-def _notes(base: Side, new: Side, rules: Rules, residuals: Floats, df: Floats) -> tuple[str, ...]:
+def _notes(base: RunSide, new: RunSide, rules: Rules, residuals: Floats, df: Floats) -> tuple[str, ...]:
     notes = [*base.notes, *new.notes, *changed_terms(base.runs, new.runs)]
     code = machine_code(base.runs, new.runs)
     if code is not None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 Floats = NDArray[np.float64]
-Numbers = NDArray[np.intp]
+Positions = NDArray[np.intp]
 
 SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
 """What one run against one other can resolve at best, when nothing is known of the spread between sessions."""
@@ -45,6 +45,8 @@ SAMPLING_ERRORS = 4.0
 MAD_TO_SD = 1.4826
 """For normal noise: the SD in median absolute deviations."""
 
+MAD_EFFICIENCY = 0.37
+"""A median absolute deviation knows as much of the variance as this share of the values would by their squares."""
 CASE_SD_FLOOR = 0.0005
 """No case repeats better than this between sessions; agreement beyond it is luck or the timer's steps."""
 

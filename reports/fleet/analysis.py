@@ -1,4 +1,4 @@
-"""From the table of a fleet to what became of every GPU, in one word (``Status``), and the exit code."""
+"""From the table of a fleet to what became of every GPU, in one word (``GpuStatus``), and the exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_WORDS = 3
 """So many cases are named in a GPU's reason."""
 
 
-class Status(StrEnum):
+class GpuStatus(StrEnum):
     """What became of one GPU, worst first."""
 
     OUTLIER = "OUTLIER"
@@ -32,7 +32,7 @@ class Status(StrEnum):
     OK = "OK"
 
 
-OUT_OF_SERVICE = (Status.OUTLIER, Status.CRASHED, Status.LOST, Status.UNFIT)
+OUT_OF_SERVICE = (GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.LOST, GpuStatus.UNFIT)
 """What speaks against the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
 
 
@@ -48,7 +48,12 @@ class _Cell:
     notes: tuple[str, ...]
 
 
-_OUTCOMES = {"lost": Status.LOST, "unfit": Status.UNFIT, "crashed": Status.CRASHED, "refused": Status.CRASHED}
+_OUTCOMES = {
+    "lost": GpuStatus.LOST,
+    "unfit": GpuStatus.UNFIT,
+    "crashed": GpuStatus.CRASHED,
+    "refused": GpuStatus.CRASHED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +80,25 @@ class Analysis:
     failing: pd.Series
     notes: tuple[str, ...]
     faulty: tuple[str, ...] = ()
-    together: paired.Change | None = None
-    changes: tuple[paired.Change, ...] = ()
+    together: paired.FleetShift | None = None
+    changes: tuple[paired.FleetShift, ...] = ()
 
     @property
-    def counts(self) -> Mapping[Status, int]:
+    def counts(self) -> Mapping[GpuStatus, int]:
         seen = Counter(self.gpus["status"])
-        return {each: seen[each] for each in Status if seen[each]}
+        return {each: seen[each] for each in GpuStatus if seen[each]}
 
     @property
     def exit_code(self) -> ExitCode:
-        named = self.gpus["status"].isin([Status.OUTLIER, Status.CRASHED, Status.FAILED]).any()
+        named = self.gpus["status"].isin([GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.FAILED]).any()
         if named or self.faulty or self.nodes["named"].any() or self.racks["named"].any():
             return ExitCode.REGRESSION
-        passed = (self.gpus["status"] == Status.OK).all() and not self.gpus["open"].any()
+        passed = (self.gpus["status"] == GpuStatus.OK).all() and not self.gpus["open"].any()
         return ExitCode.OK if passed else ExitCode.UNDECIDED
 
 
 def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
-    """Judge the newest pass of a fleet's table (``dataset.COLUMNS``); ``past`` are tables of earlier fleets."""
+    """Judge the newest pass of a fleet's table (``DATASET_COLUMNS``); ``past`` are tables of earlier fleets."""
     mode = next((each for each in reversed(FIRST) if (table["mode"] == each).any()), FIRST[0])
     first, again = table[table["mode"] == mode], table[table["mode"] == AGAIN]
     gates, real = pd.concat([first, again]), dataset.of_gpus(first)
@@ -108,8 +113,8 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     past = past if len(real) else None
     changes = paired.against_past(real, past) if past is not None else ()
     for uuid, why in [item for change in changes for item in change.named.items()]:
-        gpus.loc[uuid, ["status", "reason"]] = [Status.OUTLIER, why]
-    order = gpus["status"].map({each: rank for rank, each in enumerate(Status)})
+        gpus.loc[uuid, ["status", "reason"]] = [GpuStatus.OUTLIER, why]
+    order = gpus["status"].map({each: rank for rank, each in enumerate(GpuStatus)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
     nothing = statistics.nothing()
     parts = parts or [_Cell(gpus, nothing, nothing, pd.DataFrame(), pd.DataFrame(), ())]
@@ -162,9 +167,9 @@ def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
         final[level]["named"] &= confirmed
         final[level] = final[level].assign(slug=str(about["slug"].iloc[0]), driver=str(about["driver"].iloc[0]))
     notes = []
-    if len(times) < statistics.FEWEST:
+    if len(times) < statistics.FEWEST_GPUS:
         few = f"{label}: {counted(len(times), 'GPU')}, too few to name one"
-        notes.append(f"{few}; at least {statistics.FEWEST} are compared")
+        notes.append(f"{few}; at least {statistics.FEWEST_GPUS} are compared")
     deviations = final_times - statistics.polish(final_times.to_numpy())[1]
     return _Cell(judged, final["node"], final["rack"], final_effects, deviations, tuple(notes))
 
@@ -208,7 +213,7 @@ def _failing(gates: pd.DataFrame) -> pd.Series:
     return failed.groupby(failed["case"].astype(str))["uuid"].nunique().sort_values(ascending=False, kind="stable")
 
 
-def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[Status, str]]:
+def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[GpuStatus, str]]:
     """By uuid whether a gate of the GPU failed or could not decide, by ``bench``'s own exit code, and why."""
     found = {}
     measured = gates[(gates["outcome"] == "measured") & gates["exit_code"].gt(0)]
@@ -219,17 +224,17 @@ def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[Status, str]]:
         words = [f"{case}: {verdict}" for case, verdict in cases.items()]
         more = [f"{len(words) - MOST_WORDS} more"] if len(words) > MOST_WORDS else []
         reason = "; ".join([*words[:MOST_WORDS], *more]) or f"its gate exited {rows['exit_code'].max():.0f}"
-        found[str(uuid)] = (Status.FAILED if failed else Status.UNDECIDED, reason)
+        found[str(uuid)] = (GpuStatus.FAILED if failed else GpuStatus.UNDECIDED, reason)
     return found
 
 
-def _with_status(gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[Status, str]]) -> pd.DataFrame:
+def _with_status(gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[GpuStatus, str]]) -> pd.DataFrame:
     gpus = gpus.assign(faults=[len(faults.get(uuid, [])) for uuid in gpus.index])
     judged = [_status(row, faults.get(row.Index), gates) for row in gpus.itertuples()]
     return gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
 
 
-def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[Status, str]]) -> tuple[Status, str]:
+def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[GpuStatus, str]]) -> tuple[GpuStatus, str]:
     slower = f"{row.effect_percent:.1f} % slower than the fleet's median in {row.group}"
     slower += f" (named from {row.threshold_percent:.1f} %)"
     if row.outcome in _OUTCOMES:
@@ -237,9 +242,11 @@ def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[Status
     if faults:
         wrong = any(word.endswith((Verdict.WRONG.value, Verdict.IMPOSSIBLE.value)) for word in faults)
         words = "; ".join(faults[:MOST_WORDS])
-        return Status.OUTLIER if wrong else Status.CRASHED, f"{words}; other GPUs run it"
+        return GpuStatus.OUTLIER if wrong else GpuStatus.CRASHED, f"{words}; other GPUs run it"
     if row.named:
-        return Status.OUTLIER, f"{slower}, measured twice"
+        return GpuStatus.OUTLIER, f"{slower}, measured twice"
     if row.Index in gates:
         return gates[row.Index]
-    return Status.OK, f"{slower}: a suspect, not measured again; --resume does" if row.open else str(row.reason or "")
+    return GpuStatus.OK, f"{slower}: a suspect, not measured again; --resume does" if row.open else str(
+        row.reason or ""
+    )

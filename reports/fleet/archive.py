@@ -18,11 +18,11 @@ from pathlib import Path
 from peakgate.common import git
 from peakgate.common.errors import PeakgateError
 from peakgate.project.config import Project
-from peakgate.reports.ab.build import build_side
+from peakgate.reports.ab.folders import build_side
 from peakgate.reports.ab.process import SideBroken
 from peakgate.run.inputs import ARCHIVE, file_digest, tree
 
-LARGEST_BYTES = 512_000_000
+LARGEST_ARCHIVE_BYTES = 512_000_000
 """An archive is sent to every node; what is larger was hardly meant to be in it."""
 
 NEVER = frozenset({".git", ".cache", ".benchmarks", ".peakgate", ".venv", ".nox", "__pycache__"})
@@ -30,7 +30,7 @@ NEVER = frozenset({".git", ".cache", ".benchmarks", ".peakgate", ".venv", ".nox"
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class ProjectArchive:
     """A packed project: ``digest`` is the sha256 of ``data``; ``inside`` the project's folder within the archive.
 
     ``commit`` is None outside git; ``dirty`` is whether there are changes on top of it.
@@ -43,7 +43,7 @@ class Archive:
     dirty: bool
 
 
-def pack(project: Project) -> Archive:
+def pack(project: Project) -> ProjectArchive:
     """Pack what git tracks or does not ignore (without git: every file), saved runs left out.
 
     A project in a folder of a repository travels with the whole repository, since it may include files beside it. The
@@ -67,15 +67,15 @@ def pack(project: Project) -> Archive:
         entry.size = len(about)
         archive.addfile(entry, io.BytesIO(about))
     data = packed.getvalue()
-    if len(data) > LARGEST_BYTES:
+    if len(data) > LARGEST_ARCHIVE_BYTES:
         raise PeakgateError(
-            f"{top}: packed it has {len(data)} bytes, the most is {LARGEST_BYTES}; "
+            f"{top}: packed it has {len(data)} bytes, the most is {LARGEST_ARCHIVE_BYTES}; "
             "ignore what kernels do not need (.gitignore)"
         )
     unchanged = hashlib.sha256().hexdigest()
     dirty = not str(known["commit"]).startswith("no-git-") and known["changes"] != unchanged
     inside = project.root.relative_to(top).as_posix()
-    return Archive(hashlib.sha256(data).hexdigest(), data, inside, known["commit"], dirty)
+    return ProjectArchive(hashlib.sha256(data).hexdigest(), data, inside, known["commit"], dirty)
 
 
 def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | None:

@@ -18,9 +18,9 @@ from peakgate.common.text import counted
 from peakgate.project import config
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
-from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.shard import tier
-from peakgate.reports.fleet.store import AGAIN, MEASURED, Phases, Plan, Store
+from peakgate.reports.fleet.store import AGAIN, GATES_PHASE, FleetPhases, FleetPlan, Store
 from peakgate.reports.options import add_out
 from peakgate.run import inputs
 from peakgate.run.lock import seconds
@@ -34,7 +34,7 @@ SELECTING = ("-k", "-m", "--cases", "--deselect")
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Measure and report; 0 all passed, 1 an outlier, a crash or a failed gate, 2 bad input, 3 not all were judged."""
-    phases = Phases()
+    phases = FleetPhases()
     options, for_bench = _parser(verb).parse_known_args(arguments)
     root = options.out / "fleet"
     if options.report is None:
@@ -48,7 +48,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return report.conclude(store, options.past, phases)
 
 
-def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, phases: Phases) -> Store:
+def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, phases: FleetPhases) -> Store:
     project = config.required()
     asks_gpus = options.scheduler is None and options.device == "gpu"
     scale = Scale.BENCH if options.device == "gpu" else Scale.SMALL
@@ -78,7 +78,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         )
         shares = store.shares()
         run_pass(where=[places[uuid] for uuid in (shares.own if shares else places)], mode=plan.mode)
-        phases.ends(MEASURED)
+        phases.ends(GATES_PHASE)
         if plan.shard:
             return store
         suspects = imported.result().suspects(store)
@@ -92,13 +92,13 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
 
 
 def _begun(
-    options: argparse.Namespace, for_bench: Sequence[str], root: Path, packed: archive.Archive
-) -> tuple[Store, Plan, dict[str, Place]]:
+    options: argparse.Namespace, for_bench: Sequence[str], root: Path, packed: archive.ProjectArchive
+) -> tuple[Store, FleetPlan, dict[str, GpuPlace]]:
     """A new fleet, or with ``--resume`` the newest one: its folder, its plan and the places that it knows."""
     arguments = (*([f"--tier={options.tier}"] if options.tier else []), *for_bench)
     if not options.resume:
         store = stores.new(root)
-        plan = Plan(
+        plan = FleetPlan(
             fleet=store.name,
             digest=packed.digest,
             inside=packed.inside,
@@ -119,7 +119,7 @@ def _begun(
     return store, plan, places
 
 
-def _slug(places: Mapping[str, Place]) -> str | None:
+def _slug(places: Mapping[str, GpuPlace]) -> str | None:
     """The model of GPUs that measure one tier together; CannotDecide where they are not of one model and driver."""
     kinds = sorted({(each.facts["slug"], each.facts["driver"]) for each in places.values() if not each.emulated})
     if len(kinds) > 1:
@@ -128,7 +128,7 @@ def _slug(places: Mapping[str, Place]) -> str | None:
     return kinds[0][0] if kinds else None
 
 
-def _share(store: Store, places: Mapping[str, Place], cases: Sequence[tier.Expected]) -> None:
+def _share(store: Store, places: Mapping[str, GpuPlace], cases: Sequence[tier.ExpectedCase]) -> None:
     shares = tier.split(cases, list(places))
     store.add_shares(shares)
     spread = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
@@ -149,7 +149,7 @@ def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
         raise PeakgateError(f"--workers {options.workers}: expected 1 or more")
 
 
-def _refuse_changed(plan: Plan, packed: archive.Archive, store: Store) -> None:
+def _refuse_changed(plan: FleetPlan, packed: archive.ProjectArchive, store: Store) -> None:
     same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
     for what in [name for name, kept in same.items() if not kept]:
         raise PeakgateError(f"{store.folder}: --resume needs the same {what}, and it changed; measure anew without it")

@@ -1,7 +1,7 @@
 """The results of fleets as one table: one row per GPU, pass and case, kept as Parquet.
 
-``COLUMNS`` lists every column with its dtype. A fact of the GPU or of its gate repeats in each of its rows; a GPU that
-was not measured has one row without a case.
+``DATASET_COLUMNS`` lists every column with its dtype. A fact of the GPU or of its gate repeats in each of its rows; a
+GPU that was not measured has one row without a case.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ import pandas as pd
 import pyarrow
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import Store
-from peakgate.reports.runs.runfile import load_run
-from peakgate.verdict import FAULTY, Verdict
+from peakgate.reports.runs.runfile import UNUSABLE, load_run
 
-FILE = "fleet.parquet"
-UNUSABLE = [each.value for each in (*FAULTY, Verdict.INCONCLUSIVE)]
+DATASET_FILE = "fleet.parquet"
 NOT_MEASURED = {"outcome": "lost", "reason": "not measured; --resume continues"}
 TEXT, NUMBER, FLAG = "category", "float64", "boolean"
 
-GPU_COLUMNS: Mapping[str, str] = {
+DATASET_GPU_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("uuid", "serial", "node", "rack", "name", "slug", "driver", "vbios", "pci_bus_id"), TEXT),
     "ecc": FLAG,
     **dict.fromkeys(("ecc_corrected", "ecc_uncorrected"), NUMBER),
@@ -40,12 +38,12 @@ GATE_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("wall_s", "temperature_before_c", "temperature_after_c"), NUMBER),
     **dict.fromkeys(("power_before_w", "power_after_w"), NUMBER),
 }
-CASE_COLUMNS: Mapping[str, str] = {
+DATASET_CASE_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "family", "bound", "verdict"), TEXT),
     **dict.fromkeys(("time_us", "sampling_error", "gbs", "tflops", "peak_fraction", "floor", "sm_clock_mhz"), NUMBER),
     "fingerprint": TEXT,
 }
-COLUMNS: Mapping[str, str] = {**GPU_COLUMNS, **GATE_COLUMNS, **CASE_COLUMNS}
+DATASET_COLUMNS: Mapping[str, str] = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS, **DATASET_CASE_COLUMNS}
 
 
 def of_store(store: Store) -> pd.DataFrame:
@@ -63,7 +61,7 @@ def of_store(store: Store) -> pd.DataFrame:
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as the documented table; what a row lacks is missing."""
-    return pd.DataFrame.from_records(list(rows), columns=list(COLUMNS)).astype(dict(COLUMNS))
+    return pd.DataFrame.from_records(list(rows), columns=list(DATASET_COLUMNS)).astype(dict(DATASET_COLUMNS))
 
 
 def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +71,7 @@ def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
 
 def log_times(table: pd.DataFrame) -> pd.DataFrame:
     """The log of the times in microseconds, a row per uuid and a column per case; missing where there is no figure."""
-    usable = table[table["time_us"].gt(0) & ~table["verdict"].isin(UNUSABLE)]
+    usable = table[table["time_us"].gt(0) & ~table["verdict"].isin([each.value for each in UNUSABLE])]
     uuids, cases = (usable[name].astype("category").cat.remove_unused_categories() for name in ("uuid", "case"))
     times = np.full((len(uuids.cat.categories), len(cases.cat.categories)), np.nan)
     times[uuids.cat.codes, cases.cat.codes] = np.log(usable["time_us"].to_numpy())
@@ -89,7 +87,7 @@ def groups(table: pd.DataFrame) -> pd.Series:
 def write(table: pd.DataFrame, path: Path) -> None:
     """Write the table as Parquet, whole or not at all."""
     buffer = io.BytesIO()
-    table[list(COLUMNS)].to_parquet(buffer, index=False, compression="zstd")
+    table[list(DATASET_COLUMNS)].to_parquet(buffer, index=False, compression="zstd")
     write_whole(path, buffer.getvalue())
 
 
@@ -97,16 +95,18 @@ def read(path: Path) -> pd.DataFrame:
     """A table that was written; a PeakgateError where the file is none. Earlier versions wrote no ``exit_code``."""
     try:
         found = pd.read_parquet(path)
-        return found.assign(exit_code=found.get("exit_code", np.nan))[list(COLUMNS)].astype(dict(COLUMNS))
+        return found.assign(exit_code=found.get("exit_code", np.nan))[list(DATASET_COLUMNS)].astype(
+            dict(DATASET_COLUMNS)
+        )
     except (OSError, KeyError, ValueError, TypeError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
-        raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {FILE}") from None
+        raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {DATASET_FILE}") from None
 
 
-def _about(where: Place, gate: Mapping[str, Any]) -> dict[str, Any]:
+def _about(where: GpuPlace, gate: Mapping[str, Any]) -> dict[str, Any]:
     before, after = gate.get("before") or {}, gate.get("after") or {}
     facts = {**where.facts, **{name: value for name, value in before.items() if value is not None}}
-    about = {name: facts.get(name) for name in GPU_COLUMNS}
+    about = {name: facts.get(name) for name in DATASET_GPU_COLUMNS}
     if where.emulated:
         about |= {"name": "emulator", "slug": "cpu-emulator"}
     about |= {"uuid": where.uuid, "node": where.node, "rack": where.rack, "emulated": where.emulated}
@@ -121,5 +121,5 @@ def _cases(store: Store, gate: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     run = load_run(store.run_file(gate["uuid"], gate["mode"]))
     results = {**run.unmeasured, **run.cases}
-    rows = [{name: getattr(result, name, None) for name in CASE_COLUMNS} for result in results.values()]
+    rows = [{name: getattr(result, name, None) for name in DATASET_CASE_COLUMNS} for result in results.values()]
     return [row | {"verdict": row["verdict"] and str(row["verdict"])} for row in rows]

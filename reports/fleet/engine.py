@@ -16,18 +16,18 @@ from typing import Any
 import distributed
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.reports.fleet import place, task
-from peakgate.reports.fleet.place import Place, Worker
+from peakgate.reports.fleet.place import GpuPlace, Worker
 from peakgate.run import inputs
 
-ATTEMPTS = 2
+GATE_ATTEMPTS = 2
 """So many workers may die under a GPU's gate before the GPU is LOST."""
 
-POLL_S = 0.1
+ENGINE_POLL_S = 0.1
 FRESH_S = 10.0
 """What a worker said of its GPUs is their state before a gate that begins so soon after."""
 
 REFRESH_S = 2.0
-Result = dict[str, Any]
+GateResult = dict[str, Any]
 
 
 class Engine:
@@ -98,7 +98,7 @@ class Engine:
                         f"the scheduler is gone for {self._wait_s:.0f} s; start it again, "
                         "then `peakgate fleet --resume`"
                     ) from None
-                time.sleep(POLL_S)
+                time.sleep(ENGINE_POLL_S)
             else:
                 self._refreshed = float("-inf")
                 self._served.clear()
@@ -106,12 +106,12 @@ class Engine:
 
     def measure(
         self,
-        places: Iterable[Place],
-        job: Callable[[Place], task.Job],
+        places: Iterable[GpuPlace],
+        job: Callable[[GpuPlace], task.Job],
         archive: bytes,
         *,
         together: bool,
-        finished: Callable[[Result], object],
+        finished: Callable[[GateResult], object],
     ) -> None:
         """Measure at every place; ``finished`` gets what became of each, in the order in which they finish."""
         gates = _Gates({each.uuid: each for each in places}, job, finished)
@@ -127,7 +127,7 @@ class Engine:
                 if self._client.status != "running":
                     self._reconnect(problem)
                     gates.submit_again()
-                time.sleep(POLL_S)
+                time.sleep(ENGINE_POLL_S)
         finally:
             for future, _ in gates.running.values():
                 future.cancel()
@@ -188,7 +188,7 @@ class _Gates:
     """The gates of one pass: those to submit, those that run, and how often a worker died under each."""
 
     def __init__(
-        self, places: dict[str, Place], job: Callable[[Place], task.Job], finished: Callable[[Result], object]
+        self, places: dict[str, GpuPlace], job: Callable[[GpuPlace], task.Job], finished: Callable[[GateResult], object]
     ) -> None:
         self.places, self.job, self._finished = places, job, finished
         self.pending = dict(places)
@@ -201,7 +201,7 @@ class _Gates:
     def open(self) -> bool:
         return bool(self.pending or self.running)
 
-    def ended(self, uuid: str, found: Result, *, worker_lost: bool, say: Callable[[str], object]) -> None:
+    def ended(self, uuid: str, found: GateResult, *, worker_lost: bool, say: Callable[[str], object]) -> None:
         """Take a gate's result; without one (empty) it is measured again, unless that happened too often."""
         del self.running[uuid]
         if found:
@@ -212,7 +212,7 @@ class _Gates:
             say(f"{uuid}: its worker was lost")
         self.pending[uuid] = self.places[uuid]
         self.reached[uuid] = time.monotonic()
-        if self._deaths[uuid] >= ATTEMPTS:
+        if self._deaths[uuid] >= GATE_ATTEMPTS:
             self.lost(uuid, f"{self._deaths[uuid]} workers died under its gate")
 
     def lost(self, uuid: str, reason: str) -> None:
@@ -227,13 +227,13 @@ class _Gates:
         self.running.clear()
         self.reached = dict.fromkeys(self.places, time.monotonic())
 
-    def _finish(self, uuid: str, found: Result) -> None:
+    def _finish(self, uuid: str, found: GateResult) -> None:
         where = self.places[uuid]
         about = {"uuid": uuid, "mode": self.job(where).mode, "node": where.node, "workers_lost": self._deaths[uuid]}
         self._finished(found | about)
 
 
-def _taken(future: Any, *, there: bool) -> Result | None:
+def _taken(future: Any, *, there: bool) -> GateResult | None:
     """What a gate that ended left: its result, or nothing (empty) where it has to be measured again; None: it runs.
 
     ``there`` is whether its worker still is.
@@ -252,7 +252,7 @@ def _taken(future: Any, *, there: bool) -> Result | None:
     return {}
 
 
-def _seen(worker: Worker, where: Place) -> Mapping[str, Any] | None:
+def _seen(worker: Worker, where: GpuPlace) -> Mapping[str, Any] | None:
     """What a worker said of a GPU a moment ago; None where that is too long ago."""
     fresh = time.monotonic() - worker.asked_s <= FRESH_S
     return next((dict(facts) for facts in worker.gpus if fresh and facts["uuid"] == where.uuid), None)

@@ -15,10 +15,10 @@ from peakgate.common.errors import CannotDecide
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.fleet import place, task
-from peakgate.reports.fleet.archive import Archive
+from peakgate.reports.fleet.archive import ProjectArchive
 from peakgate.reports.fleet.engine import Engine
-from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import SHARD, TOGETHER, Plan, Store
+from peakgate.reports.fleet.place import GpuPlace
+from peakgate.reports.fleet.store import SHARD, TOGETHER, FleetPlan, Store
 
 AT_ONCE = (TOGETHER, SHARD)
 """Passes that load all GPUs of a node at the same time."""
@@ -26,7 +26,7 @@ AT_ONCE = (TOGETHER, SHARD)
 FINAL = ("measured", "crashed", "refused")
 """What becomes of a gate that is not measured again."""
 
-START_LIMIT_S = 60
+CLUSTER_START_LIMIT_S = 60
 LOOPBACK = "127.0.0.1:0"
 """Where Dask's HTTP servers listen: any free port, for nobody outside this machine."""
 
@@ -57,7 +57,7 @@ def engine(
     """
 
     def connect() -> distributed.Client:
-        return distributed.Client(address, timeout=min(START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
+        return distributed.Client(address, timeout=min(CLUSTER_START_LIMIT_S, cluster.wait_s + 1), set_as_default=False)
 
     def say(text: str) -> None:
         progress.clear()
@@ -83,7 +83,7 @@ def engine(
         yield found
 
 
-def places(found: Engine, device: str) -> dict[str, Place]:
+def places(found: Engine, device: str) -> dict[str, GpuPlace]:
     """The places of a cluster by uuid: GPUs, or slots of the emulator; CannotDecide where there is none."""
     workers = found.workers()
     seen = place.emulator_places(workers) if device == "cpu" else place.gpu_places(workers)
@@ -101,10 +101,10 @@ def run_pass(
     *,
     found: Engine,
     store: Store,
-    plan: Plan,
-    where: Sequence[Place],
+    plan: FleetPlan,
+    where: Sequence[GpuPlace],
     mode: str,
-    packed: Archive,
+    packed: ProjectArchive,
     cluster: Cluster,
     progress: Progress,
 ) -> None:
@@ -115,7 +115,7 @@ def run_pass(
     together, began = mode in AT_ONCE, time.monotonic()
     outcomes: Counter[str] = Counter()
 
-    def job(each: Place) -> task.Job:
+    def job(each: GpuPlace) -> task.Job:
         cases = shares.of(each.uuid) if shares else ()
         return task.Job(plan, each.uuid, mode, each.emulated, cluster.work, cluster.wait_s, cases=cases)
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from peakgate.common.text import counted
-from peakgate.reports.fleet.analysis import Analysis, Status
+from peakgate.reports.fleet.analysis import Analysis, GpuStatus
 from peakgate.reports.fleet.statistics import ALL
 from peakgate.reports.render.template import environment
 
@@ -35,7 +35,7 @@ SCALE = 0.05
 def page(found: Analysis, headline: str, lines: Sequence[str], commands: Sequence[str]) -> str:
     """The whole page as text; ``commands`` take nodes out of service."""
     slowest = found.gpus.sort_values("effect_percent", ascending=False)
-    bad = found.gpus[found.gpus["status"] != Status.OK]
+    bad = found.gpus[found.gpus["status"] != GpuStatus.OK]
     rows = pd.concat([bad, slowest.drop(bad.index).head(max(200 - len(bad), 50))])
     return (
         environment()
@@ -117,7 +117,7 @@ def _nodes(found: Analysis) -> list[dict[Hashable, Any]]:
     gpus = found.gpus.assign(
         node=found.gpus["node"].astype(str),
         rack=found.gpus["rack"].fillna(""),
-        bad=found.gpus["status"] != Status.OK,
+        bad=found.gpus["status"] != GpuStatus.OK,
         effect=found.effects[ALL] if len(found.effects) else math.nan,
         celsius=pd.to_numeric(found.gpus["temperature_after_c"]),
     )

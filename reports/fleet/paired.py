@@ -12,14 +12,14 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.fleet import dataset, statistics
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no type information
 
-FEWEST_PAIRS = 4
+FEWEST_GPU_PAIRS = 4
 CASE_ALPHA = 0.01
-SMALLEST_SHIFT = 0.0025
+SMALLEST_LISTED_SHIFT = 0.0025
 """A case is listed as moved from 0.25 %, in log time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FleetShift:
     """What changed between two measurements of the same GPUs.
 
     ``what`` says what differs, ``groups`` has the fleet's shift by group: ``shift_percent`` (median over the GPUs) and
@@ -35,13 +35,13 @@ class Change:
     named: Mapping[str, str]
 
 
-def together(now: pd.DataFrame, past: pd.DataFrame) -> Change | None:
+def together(now: pd.DataFrame, past: pd.DataFrame) -> FleetShift | None:
     """All GPUs of a node at once against one at a time, the same machine code on the same GPUs."""
     exclusive = past[(past["mode"] == "exclusive") & (past["outcome"] == "measured")]
     return _newest(now, exclusive, "all GPUs of a node at once, against one at a time")
 
 
-def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[Change, ...]:
+def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[FleetShift, ...]:
     """Each GPU against its newest earlier measurement of the same kind; a roll-out is what changed under it."""
     mode = now["mode"].astype(str).iloc[0] if len(now) else ""
     before = past[(past["mode"] == mode) & (past["outcome"] == "measured")]
@@ -61,7 +61,7 @@ def _fact(table: pd.DataFrame, name: str) -> pd.Series:
     return pd.Series(rows[name].astype(object).to_numpy(), index=rows["uuid"].astype(str))
 
 
-def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> Change | None:
+def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> FleetShift | None:
     """Now against each GPU's newest earlier measurement, in the cases of unchanged machine code."""
     before = before[before["uuid"].isin(now["uuid"].astype(str))]
     if before.empty or now.empty:
@@ -74,7 +74,7 @@ def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> Change | None
     return None if shift.empty else _change(what, shift, dataset.groups(now))
 
 
-def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> Change:
+def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> FleetShift:
     gpus = {statistics.ALL: shift.median(axis=1)}
     for group in statistics.GROUPS:
         chosen = shift.columns[(groups.reindex(shift.columns) == group).to_numpy()]
@@ -82,30 +82,32 @@ def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> Change:
             gpus[group] = shift[chosen].median(axis=1)
     table = pd.DataFrame(gpus)
     count = len(table)
-    errors = float(stats.t.isf(0.025, count - 1)) / math.sqrt(count) if count >= FEWEST_PAIRS else math.nan
+    errors = float(stats.t.isf(0.025, count - 1)) / math.sqrt(count) if count >= FEWEST_GPU_PAIRS else math.nan
     bounds = {"low_percent": table.mean() - errors * table.std(), "high_percent": table.mean() + errors * table.std()}
     logs = pd.DataFrame({"shift_percent": table.median(), **bounds})
-    return Change(what, count, logs.apply(lambda column: 100 * np.expm1(column)), table, _moved(shift), {})
+    return FleetShift(what, count, logs.apply(lambda column: 100 * np.expm1(column)), table, _moved(shift), {})
 
 
 def _moved(shift: pd.DataFrame) -> pd.DataFrame:
     """The cases that moved on all GPUs: paired t over the GPUs, Holm over the cases; empty with too few GPUs."""
     columns = ["shift_percent", "p"]
-    if len(shift) < FEWEST_PAIRS:
+    if len(shift) < FEWEST_GPU_PAIRS:
         return pd.DataFrame(columns=columns, dtype=float)
     count, sd = shift.notna().sum(), shift.std()
     p = 2 * stats.t.sf(np.abs(shift.mean() / (sd / np.sqrt(count)).clip(lower=1e-6)), count - 1)
     adjusted = noise.holm(np.nan_to_num(p, nan=1.0))
     found = pd.DataFrame({"shift_percent": 100 * np.expm1(shift.median()), "p": adjusted}, index=shift.columns)
-    moved = (found["p"] < CASE_ALPHA) & (shift.median().abs() > SMALLEST_SHIFT)
+    moved = (found["p"] < CASE_ALPHA) & (shift.median().abs() > SMALLEST_LISTED_SHIFT)
     return found[moved].sort_values("shift_percent", ascending=False)
 
 
-def _named(change: Change) -> Change:
+def _named(change: FleetShift) -> FleetShift:
     """With the GPUs that became slower than the fleet did since, by the rule for a single GPU."""
-    if change.pairs < statistics.FEWEST:
+    if change.pairs < statistics.FEWEST_GPUS:
         return change
-    judged = statistics.judge(change.gpus - change.gpus.median(), statistics.ALPHA * statistics.SHARES["gpu"])
+    judged = statistics.judge(
+        change.gpus - change.gpus.median(), statistics.FLEET_ALPHA * statistics.ALPHA_SHARES["gpu"]
+    )
     named = {
         str(row.Index): f"{row.effect_percent:.1f} % slower than it was, beyond the fleet's shift, in {row.group}"
         for row in judged[judged["named"]].itertuples()

@@ -28,7 +28,7 @@ INVENTORY_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GpuPlace:
     """One GPU, or one slot of the emulator; ``facts`` is its inventory (``peakgate.device.inventory``)."""
 
     uuid: str
@@ -94,29 +94,29 @@ def worker(address: str, answered: Mapping[str, Any], harness: str) -> Worker:
     )
 
 
-def gpu_places(workers: Iterable[Worker]) -> dict[str, Place]:
+def gpu_places(workers: Iterable[Worker]) -> dict[str, GpuPlace]:
     """The GPUs that these workers see, by uuid, node by node in CUDA's order."""
-    found: dict[str, Place] = {}
+    found: dict[str, GpuPlace] = {}
     for each in sorted(workers, key=lambda each: (each.node, each.address)):
         for facts in each.gpus:
             uuid = str(facts["uuid"])
-            found.setdefault(uuid, Place(uuid, each.node, each.rack, emulated=False, facts=facts))
+            found.setdefault(uuid, GpuPlace(uuid, each.node, each.rack, emulated=False, facts=facts))
     return dict(sorted(found.items(), key=lambda item: (item[1].node, str(item[1].facts.get("pci_bus_id")))))
 
 
-def emulator_places(workers: Iterable[Worker]) -> dict[str, Place]:
+def emulator_places(workers: Iterable[Worker]) -> dict[str, GpuPlace]:
     """As many slots of the emulator per node as it has workers; a slot is no worker, so that it outlives one."""
-    found: dict[str, Place] = {}
+    found: dict[str, GpuPlace] = {}
     counted: dict[str, int] = {}
     for each in sorted(workers, key=lambda each: (each.node, each.address)):
         slot = counted.get(each.node, 0)
         counted[each.node] = slot + 1
         uuid = f"CPU-{each.node}-{slot}"
-        found[uuid] = Place(uuid, each.node, each.rack, emulated=True)
+        found[uuid] = GpuPlace(uuid, each.node, each.rack, emulated=True)
     return found
 
 
-def reaches(worker: Worker, place: Place) -> bool:
+def reaches(worker: Worker, place: GpuPlace) -> bool:
     """Whether a worker can measure at a place: it is on its node and, for a GPU, sees it."""
     if worker.problem is not None:
         return False
@@ -124,7 +124,7 @@ def reaches(worker: Worker, place: Place) -> bool:
     return worker.node == place.node and seen
 
 
-def preferred(workers: Iterable[Worker], place: Place) -> list[Worker]:
+def preferred(workers: Iterable[Worker], place: GpuPlace) -> list[Worker]:
     """The workers that reach a place, first the one whose first GPU it is, as dask-cuda hands them out."""
     able = [each for each in workers if reaches(each, place)]
     return sorted(able, key=lambda each: (not each.gpus or each.gpus[0]["uuid"] != place.uuid, each.address))

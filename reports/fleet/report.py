@@ -14,23 +14,25 @@ import pandas as pd
 from peakgate.common.files import write_whole
 from peakgate.common.text import cell, counted, one_line
 from peakgate.reports.fleet import analysis, dataset, page
-from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, Status
+from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, GpuStatus
 from peakgate.reports.fleet.page import MISSING
-from peakgate.reports.fleet.paired import Change
+from peakgate.reports.fleet.paired import FleetShift
 from peakgate.reports.fleet.shard.judge import EQUAL_WITHIN, Sharded, judge
-from peakgate.reports.fleet.store import MEASURED, Phases, Store, in_words
+from peakgate.reports.fleet.store import GATES_PHASE, FleetPhases, Store, in_words
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.console import VerdictConsole
 from peakgate.reports.render.markdown import code, escape
-from peakgate.reports.render.terminal import line
+from peakgate.reports.render.terminal import VerdictConsole, line
+from peakgate.reports.result import percent
 from peakgate.verdict import Verdict, counts
 from rich.console import Console
 from rich.text import Text
 
-SCHEMA = 1
+FLEET_SCHEMA = 1
 MOST_ROWS, MOST_CASES = 20, 5
-STYLES = {Status.OK: "green"} | dict.fromkeys((Status.UNFIT, Status.LOST, Status.UNDECIDED), "yellow")
-GPU_COLUMNS = (
+STATUS_STYLES = {GpuStatus.OK: "green"} | dict.fromkeys(
+    (GpuStatus.UNFIT, GpuStatus.LOST, GpuStatus.UNDECIDED), "yellow"
+)
+GPU_TABLE_COLUMNS = (
     *("status", "reason", "node", "rack", "slug", "driver", "vbios", "group", "effect_percent", "p"),
     *("threshold_percent", "cases", "below_floor", "faults", "wall_s", "temperature_after_c"),
 )
@@ -41,25 +43,25 @@ def suspects(store: Store) -> list[str]:
     return analysis.suspects(analysis.analyse(dataset.of_store(store)))
 
 
-def conclude(store: Store, past: Sequence[Path], phases: Phases) -> int:
+def conclude(store: Store, past: Sequence[Path], phases: FleetPhases) -> int:
     """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
     table, shares = dataset.of_store(store), store.shares()
-    dataset.write(table, store.folder / dataset.FILE)
+    dataset.write(table, store.folder / dataset.DATASET_FILE)
     found = judge(table, shares) if shares else analysis.analyse(table, _earlier(store, past))
     written, files = write(found, store.folder)
     phases.ends("report")
-    if MEASURED in phases.seconds:
+    if GATES_PHASE in phases.seconds:
         store.add_wall(phases.seconds)
     console = VerdictConsole()
     show(written, console)
     if wall := store.wall():
         line(console, in_words(wall), "dim")
-    files = sorted([store.folder / dataset.FILE, *files])
+    files = sorted([store.folder / dataset.DATASET_FILE, *files])
     console.print(f"exit {int(found.exit_code)}; {', '.join(map(str, files))}", soft_wrap=True)
     return found.exit_code
 
 
-def write(found: Analysis | Sharded, folder: Path) -> tuple[Report, list[Path]]:
+def write(found: Analysis | Sharded, folder: Path) -> tuple[FleetReport, list[Path]]:
     """Write every output of a judged fleet or tier; its report, and the paths."""
     if isinstance(found, Sharded):
         written, texts = of_tier(found), {}
@@ -77,14 +79,14 @@ def write(found: Analysis | Sharded, folder: Path) -> tuple[Report, list[Path]]:
 
 def _earlier(store: Store, past: Sequence[Path]) -> pd.DataFrame | None:
     """The data sets of ``past`` and of the earlier fleets beside this one; None where there is none."""
-    beside = [path for path in store.folder.parent.glob(f"*/{dataset.FILE}") if path.parent.name < store.name]
-    named = [path / dataset.FILE if path.is_dir() else path for path in past]
+    beside = [path for path in store.folder.parent.glob(f"*/{dataset.DATASET_FILE}") if path.parent.name < store.name]
+    named = [path / dataset.DATASET_FILE if path.is_dir() else path for path in past]
     tables = [dataset.read(path) for path in [*named, *sorted(beside)]]
     return pd.concat(tables, ignore_index=True) if tables else None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FleetReport:
     """What every output is written from.
 
     ``about`` says which fleet, ``headline`` what came of it. ``bad`` is the terminal's text on each GPU or case that
@@ -103,10 +105,10 @@ class Report:
     commands: Sequence[str] = ()
 
 
-def of_fleet(found: Analysis) -> Report:
+def of_fleet(found: Analysis) -> FleetReport:
     """The report of GPUs that measured the same cases, worst first."""
     gpus = found.gpus
-    bad = gpus[(gpus["status"] != Status.OK) | gpus["open"].to_numpy(bool)]
+    bad = gpus[(gpus["status"] != GpuStatus.OK) | gpus["open"].to_numpy(bool)]
     fine = gpus.drop(bad.index).sort_values("effect_percent", ascending=False)
     effects = found.effects.apply(lambda column: 100 * np.expm1(column)).add_suffix(" percent")
     changes = [*([found.together] if found.together else []), *found.changes]
@@ -115,7 +117,7 @@ def of_fleet(found: Analysis) -> Report:
         "counts": {status.value: count for status, count in found.counts.items()},
         "failing": {str(case): int(count) for case, count in found.failing.items()},
         "notes": notes,
-        "gpus": records(gpus[list(GPU_COLUMNS)], "uuid"),
+        "gpus": records(gpus[list(GPU_TABLE_COLUMNS)], "uuid"),
         "nodes": records(found.nodes, "node"),
         "racks": records(found.racks, "rack"),
         "changes": [
@@ -124,7 +126,7 @@ def of_fleet(found: Analysis) -> Report:
             for each in changes
         ],
     }
-    return Report(
+    return FleetReport(
         about=f"fleet {found.fleet}, {found.mode}",
         headline=", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no GPU",
         sentences=[*_units(found), *_sentences(found), *(each for change in changes for each in _change_lines(change))],
@@ -133,14 +135,14 @@ def of_fleet(found: Analysis) -> Report:
             f"Not OK ({len(bad)})": _gpu_table(bad),
             f"OK, slowest first ({len(fine)})": _gpu_table(fine.head(MOST_ROWS)),
         },
-        rows=gpus[list(GPU_COLUMNS)].join(effects).rename_axis("uuid").reset_index(),
-        document={"schema": SCHEMA, **about, "exit_code": int(found.exit_code), **document},
+        rows=gpus[list(GPU_TABLE_COLUMNS)].join(effects).rename_axis("uuid").reset_index(),
+        document={"schema": FLEET_SCHEMA, **about, "exit_code": int(found.exit_code), **document},
         notes=notes,
         commands=_drain(found),
     )
 
 
-def of_tier(found: Sharded) -> Report:
+def of_tier(found: Sharded) -> FleetReport:
     """The report of a tier that was spread over GPUs."""
     judged = counts([Verdict(each) for each in found.cases["verdict"].dropna()]) or "nothing measured"
     word = f"{Verdict.INCONCLUSIVE}: " if found.problems else ""
@@ -157,7 +159,7 @@ def of_tier(found: Sharded) -> Report:
         "case": map(code, bad.index),
         "measured on": map(escape, bad["uuids"]),
     }
-    return Report(
+    return FleetReport(
         about=f"fleet {found.fleet}, sharded",
         headline=headline,
         sentences=[*found.problems, equal],
@@ -168,7 +170,7 @@ def of_tier(found: Sharded) -> Report:
         },
         rows=found.cases.reset_index(),
         document={
-            "schema": SCHEMA,
+            "schema": FLEET_SCHEMA,
             "fleet": found.fleet,
             "exit_code": int(found.exit_code),
             "problems": list(found.problems),
@@ -179,7 +181,7 @@ def of_tier(found: Sharded) -> Report:
     )
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: FleetReport, console: Console) -> None:
     """Print what came of the fleet, notes, what did not pass, and the sentences."""
     line(console, f"{report.about}: {report.headline}")
     for note in report.notes:
@@ -194,7 +196,7 @@ def show(report: Report, console: Console) -> None:
         line(console, f"to take it out of service: {command}")
 
 
-def markdown(report: Report) -> str:
+def markdown(report: FleetReport) -> str:
     """The whole report; every text that comes from a file is escaped."""
     lines = [f"# Peakgate fleet: {escape(report.headline)}", ""]
     lines += [f"- {escape(each)}" for each in (report.about, *report.sentences, *report.notes)]
@@ -207,13 +209,13 @@ def markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
-def csv(report: Report) -> str:
+def csv(report: FleetReport) -> str:
     """One row per GPU, worst first, with its effects in percent; of a sharded tier one per case."""
     text: str = report.rows.map(cell).to_csv(index=False, float_format="%.8g", lineterminator="\n")
     return text
 
 
-def as_json(report: Report) -> str:
+def as_json(report: FleetReport) -> str:
     """Exit code, counts, GPUs, nodes, racks and changes; of a sharded tier problems, GPUs and cases."""
     return json.dumps(report.document, indent=1, allow_nan=False)
 
@@ -230,13 +232,10 @@ def records(found: pd.DataFrame, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def percent(value: float, form: str) -> str:
-    """``1.3 %`` by this format; a dash where there is no figure."""
-    return MISSING if math.isnan(value) else f"{value:{form}} %"
-
-
 def _bad_gpu(row: Any) -> Text:
-    text = Text(f"{row.status:<9}", STYLES.get(Status(str(row.status)), "bold red")).append(f"{row.Index}", "bold")
+    text = Text(f"{row.status:<9}", STATUS_STYLES.get(GpuStatus(str(row.status)), "bold red")).append(
+        f"{row.Index}", "bold"
+    )
     return text.append(f" on {one_line(str(row.node))}").append(f"\n    {one_line(str(row.reason))}", "dim")
 
 
@@ -258,7 +257,9 @@ def _sentences(found: Analysis) -> list[str]:
         most = ", ".join(f"{case} on {counted(count, 'GPU')}" for case, count in failing)
         lines.append(f"gates failed by {counted(len(found.failing), 'case')}, most by {most}")
     if len(found.effects) > 1:
-        spread = ", ".join(f"{name} {percent(100 * value, '.2f')}" for name, value in found.effects.std().items())
+        spread = ", ".join(
+            f"{name} {percent(100 * value, '.2f', MISSING)}" for name, value in found.effects.std().items()
+        )
         lines.append(f"spread between GPUs (SD): {spread}")
     if below := int((found.gpus["below_floor"] > 0).sum()):
         cases = counted(int(found.gpus["below_floor"].sum()), "case")
@@ -266,13 +267,13 @@ def _sentences(found: Analysis) -> list[str]:
     return lines
 
 
-def _change_lines(change: Change) -> list[str]:
+def _change_lines(change: FleetShift) -> list[str]:
     """What changed by group, and the cases that moved most."""
     parts = []
     for name, row in change.groups.iterrows():
         known = not math.isnan(row["low_percent"])
         bounds = f" ({row['low_percent']:+.2f} to {row['high_percent']:+.2f} %)" if known else ""
-        parts.append(f"{name} {percent(row['shift_percent'], '+.2f')}{bounds}")
+        parts.append(f"{name} {percent(row['shift_percent'], '+.2f', MISSING)}{bounds}")
     lines = [f"{change.what}, {counted(change.pairs, 'GPU')}, time: {', '.join(parts)}"]
     if len(change.cases):
         shifts = change.cases["shift_percent"].head(MOST_CASES)

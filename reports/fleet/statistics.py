@@ -24,12 +24,12 @@ import pandas as pd
 from peakgate.reports.comparison import noise
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-ALPHA = 0.01
+FLEET_ALPHA = 0.01
 """At most this fraction of healthy fleets names anything: shared by GPUs, nodes and racks."""
 
-SHARES = {"gpu": 0.6, "node": 0.3, "rack": 0.1}
+ALPHA_SHARES = {"gpu": 0.6, "node": 0.3, "rack": 0.1}
 SUSPECT = 5.0
-"""A suspect, which is measured again, is what this multiple of ALPHA would name."""
+"""A suspect, which is measured again, is what this multiple of FLEET_ALPHA would name."""
 
 SMALLEST_EFFECT = 0.01
 """Nothing is named for less, in log time: 1 %."""
@@ -45,16 +45,13 @@ Their gates are in ``runs``, ``lab/floors/runs`` and ``lab/fleet/trial-02a8c0d``
 whose GPUs may differ more, it weighs less.
 """
 
-MAD_EFFICIENCY = 0.37
-"""Of the normal sample's variance: a median absolute deviation is worth so much of the GPUs it is from."""
-
 HEAVIEST, LIGHTEST = 8.0, 60.0
 """Degrees of freedom of the assumed t: of a fleet too small to show its tails, and at most."""
 
 TAIL, TAIL_ERRORS = 0.98, 1.5
 """The quantile of absolute deviations that shows the tail, and how many standard errors it is raised by."""
 
-FEWEST = 4
+FEWEST_GPUS = 4
 """A comparison within fewer GPUs says nothing about one of them."""
 
 FEWEST_PARTIAL = 30
@@ -73,11 +70,11 @@ SWEEPS = 4
 GROUPS = ("memory", "compute", "link")
 ALL = "all cases"
 
-Matrix = npt.NDArray[np.float64]
+FloatMatrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSpread:
     """The spread (SD, log time) that is known of healthy units before a fleet is measured, and its weight, in df.
 
     Both for large fleets and for small ones.
@@ -88,26 +85,26 @@ class Known:
     small_spread: float = SMALL_SPREAD
     small_df: float = SMALL_DF
 
-    def of_medians(self, members: float) -> Known:
+    def of_medians(self, members: float) -> KnownSpread:
         """The same for the medians of so many units."""
         narrower = 1.2533 / math.sqrt(members)
         return replace(self, spread=self.spread * narrower, small_spread=self.small_spread * narrower)
 
 
-def known_of(slug: str) -> Known:
+def known_of(slug: str) -> KnownSpread:
     """What is known of a GPU model."""
-    return Known() if slug == KNOWN_MODEL else Known(small_df=OTHER_MODEL_DF)
+    return KnownSpread() if slug == KNOWN_MODEL else KnownSpread(small_df=OTHER_MODEL_DF)
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceT:
     """How healthy values are distributed: a Student t with this location, scale and degrees of freedom."""
 
     location: float
     scale: float
     df: float
 
-    def p_values(self, values: Matrix) -> Matrix:
+    def p_values(self, values: FloatMatrix) -> FloatMatrix:
         """The chance of a value as high, one-sided."""
         return np.asarray(special.stdtr(self.df, (self.location - values) / self.scale))
 
@@ -116,7 +113,7 @@ class Reference:
         return self.location + self.scale * _isf(p, self.df)
 
 
-def polish(log_us: Matrix) -> tuple[Matrix, Matrix]:
+def polish(log_us: FloatMatrix) -> tuple[FloatMatrix, FloatMatrix]:
     """Effects of rows (GPUs) and columns (cases) by medians; columns of the result's residuals have the median 0.
 
     Missing times (NaN) are left out. Rows' effects have the median 0.
@@ -164,18 +161,18 @@ def partial(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, index=table.index)
 
 
-def reference(values: Matrix, known: Known) -> Reference:
+def reference(values: FloatMatrix, known: KnownSpread) -> ReferenceT:
     """The distribution of healthy values in a large fleet, from its own spread and the one that is known."""
     values = values[np.isfinite(values)]
     location = float(np.median(values))
     deviations = np.abs(values - location)
     df = _tail_df(deviations)
     own = float(np.median(deviations)) / _isf(0.25, df)
-    own_df = MAD_EFFICIENCY * (len(values) - 1)
-    return Reference(location, _pooled(known.spread, known.df, own, own_df), min(df, known.df + own_df))
+    own_df = noise.MAD_EFFICIENCY * (len(values) - 1)
+    return ReferenceT(location, _pooled(known.spread, known.df, own, own_df), min(df, known.df + own_df))
 
 
-def small_fleet(values: Matrix, known: Known) -> list[Reference]:
+def small_fleet(values: FloatMatrix, known: KnownSpread) -> list[ReferenceT]:
     """Of a small fleet the distributions that its slowest, second slowest, ... value is held against.
 
     The spread is the SD of the values below (generalized extreme Studentized deviates: Rosner, Technometrics 25, 1983),
@@ -189,7 +186,7 @@ def small_fleet(values: Matrix, known: Known) -> list[Reference]:
         own = factor * float(ordered[: count - left_out].std(ddof=1))
         scale = _pooled(known.small_spread, known.small_df, own, own_df)
         df = min(SMALL_TAIL[0] + SMALL_TAIL[1] / count, known.small_df + own_df)
-        found.append(Reference(location, scale, df))
+        found.append(ReferenceT(location, scale, df))
     return found
 
 
@@ -209,14 +206,14 @@ def _of_lower_part(count: int) -> tuple[tuple[float, float], ...]:
     return tuple(found)
 
 
-def _p_values(values: Matrix, known: Known, p: float) -> tuple[Matrix, float]:
+def _p_values(values: FloatMatrix, known: KnownSpread, p: float) -> tuple[FloatMatrix, float]:
     """The chance of a value as high in a healthy fleet, by value, and from which value on it is below ``p``."""
     finite = np.isfinite(values)
     if finite.sum() >= FEWEST_PARTIAL:
         healthy = reference(values, known)
         return healthy.p_values(values), healthy.threshold(p)
     found = np.where(finite, 1.0, np.nan)
-    if finite.sum() < FEWEST:
+    if finite.sum() < FEWEST_GPUS:
         return found, math.inf
     references = small_fleet(values, known)
     slowest = np.argsort(np.where(finite, values, -np.inf))[::-1][: len(references)]
@@ -228,7 +225,7 @@ def _p_values(values: Matrix, known: Known, p: float) -> tuple[Matrix, float]:
     return found, references[0].threshold(p)
 
 
-def judge(table: pd.DataFrame, alpha: float, known: Known | None = None) -> pd.DataFrame:
+def judge(table: pd.DataFrame, alpha: float, known: KnownSpread | None = None) -> pd.DataFrame:
     """One row per unit (GPU, node or rack, the index of ``table``) with its most significant effect.
 
     ``effect_percent`` and ``group`` are of that effect, ``p`` is its Holm-adjusted p-value over all units and effects,
@@ -236,7 +233,7 @@ def judge(table: pd.DataFrame, alpha: float, known: Known | None = None) -> pd.D
     """
     parts, thresholds, sizes = {}, {}, table.shape[0] * table.shape[1]
     for name in table:
-        parts[name], threshold = _p_values(table[name].to_numpy(), known or Known(), alpha / sizes)
+        parts[name], threshold = _p_values(table[name].to_numpy(), known or KnownSpread(), alpha / sizes)
         thresholds[name] = max(threshold, SMALLEST_EFFECT)
     raw = pd.DataFrame(parts, index=table.index)
     p_values = raw.fillna(1.0).to_numpy()
@@ -262,14 +259,14 @@ def judge(table: pd.DataFrame, alpha: float, known: Known | None = None) -> pd.D
 
 
 def by_unit(table: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
-    """The median effects of nodes or racks with at least two GPUs; without FEWEST of them, none."""
+    """The median effects of nodes or racks with at least two GPUs; without FEWEST_GPUS of them, none."""
     grouped = table.groupby(units.reindex(table.index))
     found = grouped.median()[grouped.size() >= 2]
-    return found if len(found) >= FEWEST else found.iloc[:0]
+    return found if len(found) >= FEWEST_GPUS else found.iloc[:0]
 
 
 def fleet(
-    table: pd.DataFrame, nodes: pd.Series, racks: pd.Series, known: Known | None = None
+    table: pd.DataFrame, nodes: pd.Series, racks: pd.Series, known: KnownSpread | None = None
 ) -> dict[str, pd.DataFrame]:
     """``judge`` of GPUs, nodes and racks, in that order of the keys ``gpu``, ``node``, ``rack``.
 
@@ -278,19 +275,25 @@ def fleet(
     A named rack's effect is taken off its nodes, a named node's off its GPUs: what a GPU shares with its neighbours is
     not named again as its own.
     """
-    left, known = table.copy(), known or Known()
+    left, known = table.copy(), known or KnownSpread()
     found = {}
     for level, units in (("rack", racks), ("node", nodes)):
         medians = by_unit(left, units)
         size = max(float(units.reindex(left.index).value_counts().median()), 1.0) if len(medians) else 1.0
-        found[level] = judge(medians, ALPHA * SHARES[level], known.of_medians(size)) if len(medians) else nothing()
+        found[level] = (
+            judge(medians, FLEET_ALPHA * ALPHA_SHARES[level], known.of_medians(size)) if len(medians) else nothing()
+        )
         for unit in found[level].index[found[level]["named"].to_numpy(bool)]:
             members = units.reindex(left.index) == unit
             left.loc[members] -= medians.loc[unit]
-    if len(left) < FEWEST:
+    if len(left) < FEWEST_GPUS:
         return {"gpu": nothing(), **found}
     tested = left.join(partial(left))
-    return {"gpu": judge(tested, ALPHA * SHARES["gpu"], known), "node": found["node"], "rack": found["rack"]}
+    return {
+        "gpu": judge(tested, FLEET_ALPHA * ALPHA_SHARES["gpu"], known),
+        "node": found["node"],
+        "rack": found["rack"],
+    }
 
 
 def nothing() -> pd.DataFrame:
@@ -299,7 +302,7 @@ def nothing() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=float) for name in columns}).astype({"named": bool, "suspect": bool})
 
 
-def _tail_df(deviations: Matrix) -> float:
+def _tail_df(deviations: FloatMatrix) -> float:
     """The degrees of freedom of a t whose tail is as heavy as these absolute deviations leave possible."""
     count = len(deviations)
     middle, outer = np.quantile(deviations, (0.5, TAIL)) if count else (0.0, 0.0)
@@ -320,13 +323,13 @@ def _isf(p: float, df: float) -> float:
 
 
 @cache
-def _tails() -> tuple[Matrix, Matrix]:
+def _tails() -> tuple[FloatMatrix, FloatMatrix]:
     """Degrees of freedom, and how far the tail's quantile is beyond the middle one's."""
     grid = np.geomspace(3.0, LIGHTEST, 60)
     return grid, np.asarray(special.stdtrit(grid, (1 - TAIL) / 2) / special.stdtrit(grid, 0.25))
 
 
-def _slope(x: Matrix, y: Matrix) -> float:
+def _slope(x: FloatMatrix, y: FloatMatrix) -> float:
     """A robust slope of y on x: the median over pairs half the fleet apart in x."""
     usable = np.isfinite(x) & np.isfinite(y)
     order = np.argsort(x[usable], kind="stable")
@@ -337,6 +340,6 @@ def _slope(x: Matrix, y: Matrix) -> float:
     return float(np.median(rise[run > 0] / run[run > 0])) if (run > 0).any() else 0.0
 
 
-def _nanmedian(values: Matrix) -> Matrix:
+def _nanmedian(values: FloatMatrix) -> FloatMatrix:
     with np.errstate(all="ignore"):
         return np.asarray(np.nanmedian(values, axis=1))

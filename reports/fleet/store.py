@@ -24,7 +24,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
 from peakgate.common.records import Finite
-from peakgate.reports.fleet.place import Place
+from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.shard.tier import Shares
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
@@ -33,14 +33,14 @@ EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 FACTS = "plan.json"
 EVENTS = "events.txt"
 WALL = "wall.json"
-SHARES = "shares.json"
+SHARES_FILE = "shares.json"
 
-MEASURED = "gates"
+GATES_PHASE = "gates"
 """The phase that a command which only reports does not have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     """What a fleet measures: the same on every GPU, and the same when it is resumed."""
 
     fleet: str
@@ -64,8 +64,8 @@ class Facts(Struct):
     """``plan.json``."""
 
     schema: Literal[1]
-    plan: Plan
-    places: list[Place]
+    plan: FleetPlan
+    places: list[GpuPlace]
 
 
 class Store:
@@ -78,11 +78,11 @@ class Store:
     def name(self) -> str:
         return self.folder.name
 
-    def begin(self, plan: Plan, places: Iterable[Place]) -> None:
+    def begin(self, plan: FleetPlan, places: Iterable[GpuPlace]) -> None:
         """Write down what is measured and where; called again when places join."""
         write_whole(self.folder / FACTS, json.dumps(to_builtins(Facts(1, plan, list(places))), indent=1))
 
-    def read(self) -> tuple[Plan, dict[str, Place]]:
+    def read(self) -> tuple[FleetPlan, dict[str, GpuPlace]]:
         """The plan and the places by uuid; a PeakgateError where there is no fleet that this version can read."""
         found = records.read(self.folder / FACTS, Facts, "name a folder that this version of `peakgate fleet` wrote")
         return found.plan, {each.uuid: each for each in found.places}
@@ -117,11 +117,11 @@ class Store:
 
     def add_shares(self, shares: Shares) -> None:
         """Write down which GPU measures which cases."""
-        write_whole(self.folder / SHARES, json.dumps(to_builtins(shares), indent=1))
+        write_whole(self.folder / SHARES_FILE, json.dumps(to_builtins(shares), indent=1))
 
     def shares(self) -> Shares | None:
         """Which GPU measures which cases; None where they were not assigned yet."""
-        path = self.folder / SHARES
+        path = self.folder / SHARES_FILE
         return records.read(path, Shares, "begin a new fleet") if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def newest(root: Path) -> Store:
     return Store(found[-1])
 
 
-class Phases:
+class FleetPhases:
     """Where the wall time of this process went, phase after phase; what came before the first mark is the first."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from peakgate.common.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
 from peakgate.common.processes import end_group
 from peakgate.reports.ab.process import last_words
 from peakgate.reports.fleet import archive, place
-from peakgate.reports.fleet.store import Plan
+from peakgate.reports.fleet.store import FleetPlan
 from peakgate.reports.keep import trimmed
 from peakgate.run import journal
 from peakgate.run.run_file import VERDICT_FILE
@@ -38,7 +38,7 @@ from peakgate.verdict import ExitCode
 CASE_MARK = f'"{journal.CASE}": '.encode()
 """What the journal's record of a finished case holds."""
 
-POLL_S = 0.1
+GATE_POLL_S = 0.1
 SETTLE_S = 30.0
 """A gate that was killed holds its GPU a little longer: so long another process on it may take to go."""
 
@@ -55,7 +55,7 @@ class Job:
     them a moment ago; ``cases`` is a share of the tier, empty for all of it.
     """
 
-    plan: Plan
+    plan: FleetPlan
     uuid: str
     mode: str
     emulated: bool
@@ -171,7 +171,7 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
         )
         read, marks = 0, [time.monotonic()]
         while process.poll() is None:
-            time.sleep(POLL_S)
+            time.sleep(GATE_POLL_S)
             lines = _lines(folder / journal.NAME, read)
             read += len(lines)
             if CASE_MARK in lines:
@@ -232,7 +232,7 @@ def _locked(path: Path, wait_s: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= until:
                     raise PeakgateError(f"{path}: another task has measured this gate for {wait_s:.0f} s") from None
-                time.sleep(POLL_S)
+                time.sleep(GATE_POLL_S)
         yield
 
 

@@ -17,10 +17,9 @@ from enum import StrEnum
 import numpy as np
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT
-from peakgate.reports.comparison.noise import Floats, Numbers
-from peakgate.reports.history import modes, scan
-from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import Step, environment_changes, locate
+from peakgate.reports.comparison.noise import Floats, Positions
+from peakgate.reports.history import scan
+from peakgate.reports.history.series import History, LevelStep, environment_changes, locate
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import ENVIRONMENT
 
@@ -51,7 +50,7 @@ class ChangePoint:
     case: str
     uuid: str | None
     cause: Cause
-    step: Step
+    step: LevelStep
     number: int
     since: int
     log_ratio: float
@@ -87,7 +86,7 @@ class _Block:
 
     values: Floats
     counts: Floats
-    at: Numbers
+    at: Positions
     border: tuple[str, ...]
 
 
@@ -115,7 +114,7 @@ class _Gpu:
 def find_changes(history: History) -> tuple[ChangePoint, ...]:
     """Every change point, newest first."""
     all_blocks = [_blocks(history, numbers) for numbers in history.by_gpu.values()]
-    series = sum(int((block.counts >= 2 * scan.FEWEST).sum()) for blocks in all_blocks for block in blocks)
+    series = sum(int((block.counts >= 2 * scan.FEWEST_AT_LEVEL).sum()) for blocks in all_blocks for block in blocks)
     gpus = _noise_of_all([_Gpu(blocks, *_noise(blocks)) for blocks in all_blocks if _long_enough(blocks)])
     limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
     found: list[ChangePoint] = []
@@ -157,7 +156,7 @@ def _acceptance(step: ChangePoint, remaining: float, accepted: Sequence[Accepted
     return None
 
 
-def _blocks(history: History, numbers: Numbers) -> list[_Block]:
+def _blocks(history: History, numbers: Positions) -> list[_Block]:
     """The sessions of one GPU, cut where its environment changed."""
     known: dict[str, str] = {}
     starts: list[tuple[int, tuple[str, ...]]] = []
@@ -179,7 +178,7 @@ def _blocks(history: History, numbers: Numbers) -> list[_Block]:
 
 
 def _long_enough(blocks: Sequence[_Block]) -> bool:
-    return bool((np.sum([block.counts for block in blocks], axis=0) >= 2 * scan.FEWEST).any())
+    return bool((np.sum([block.counts for block in blocks], axis=0) >= 2 * scan.FEWEST_AT_LEVEL).any())
 
 
 def _noise_of_all(gpus: Sequence[_Gpu]) -> list[_Gpu]:
@@ -221,7 +220,7 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
             own, every = _towards([of_gpu], before, after), _towards(kept, before, after)
             places = series * (1 if index == len(of_gpu) - 1 else len(own))
             run, shift = min(before.agreeing, after.agreeing), after.level - before.level
-            if after.border or not modes.is_chance((own, every), sd, shift, run, places):
+            if after.border or not scan.is_chance((own, every), sd, shift, run, places):
                 index += 1
                 continue
             values = np.concatenate([before.values, after.values])
@@ -276,7 +275,7 @@ def _steps(
         before, after = levels[index - 1], levels[index]
         error = sd * math.sqrt(1 / max(before.agreeing, 1) + 1 / max(after.agreeing, 1))
         shift = after.level - before.level
-        surely = min(before.agreeing, after.agreeing) >= scan.FEWEST and abs(shift) > at_border * error
+        surely = min(before.agreeing, after.agreeing) >= scan.FEWEST_AT_LEVEL and abs(shift) > at_border * error
         if abs(shift) <= SMALLEST_SHIFT or (after.border and not surely):
             continue
         numbers = (*before.numbers[-MOST_BESIDE:], *after.numbers[:MOST_BESIDE])

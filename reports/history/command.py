@@ -10,13 +10,13 @@ from peakgate.reports.history import page, report
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
-from peakgate.reports.protect.acknowledged import FILE, load_regressions
-from peakgate.reports.render.console import VerdictConsole
+from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
+from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import Verdict
 
-MOST_NAMED = 3
+MOST_NAMED_CASES = 3
 BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
 RECENT = 6
 """The newest session and those before it, among which one of its tier is searched."""
@@ -58,7 +58,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-RECENT:-1])
     missed = _untimed(newest, earlier)
     archive.check_nothing_newer_is_broken(sessions[-1])
-    accepted = load_regressions(options.baselines / found.slug / FILE, datetime.now(UTC).date())
+    accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
     console = VerdictConsole()
@@ -95,6 +95,6 @@ def _line(found: Mapping[Verdict, Sequence[str]]) -> str:
     """``newest session: 1 WRONG (sgemm.naive-128), 2 MISSING (...)``; empty where every case was timed."""
     parts = []
     for verdict, cases in found.items():
-        more = f" and {len(cases) - MOST_NAMED} more" if len(cases) > MOST_NAMED else ""
-        parts.append(f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED])}{more})")
+        more = f" and {len(cases) - MOST_NAMED_CASES} more" if len(cases) > MOST_NAMED_CASES else ""
+        parts.append(f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED_CASES])}{more})")
     return f"newest session: {', '.join(parts)}" if parts else ""

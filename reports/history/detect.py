@@ -25,33 +25,29 @@ from typing import Any
 import numpy as np
 from peakgate.common.text import counted
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.judge import ALPHA, FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT, badness, too_noisy
-from peakgate.reports.comparison.noise import Floats, Numbers
-from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import Step, locate
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SESSIONS_ALPHA, SMALLEST_SHIFT, badness, too_noisy
+from peakgate.reports.comparison.noise import Floats, Positions
+from peakgate.reports.history.series import History, LevelStep, locate
 from peakgate.reports.result import Shift, percent, probability
 from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import Judgement, Verdict
 
-NEWEST = 5
+NEWEST_SESSIONS = 5
 MOST_OLDER = 30
 FEWEST_OLDER = 6
-FEWEST = NEWEST + FEWEST_OLDER
+FEWEST_OF_CASE = NEWEST_SESSIONS + FEWEST_OLDER
 
 MEDIAN_OF_NEWEST = 1.434
 MEDIAN_OF_OLDER = math.pi / 2
 """Variance of a median times the count, in variances of one value, for normal noise: of 5 values, and of many."""
 
-MAD_EFFICIENCY = 0.37
-"""A median absolute deviation knows as much of the variance as this share of the values would by their squares."""
-
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CaseFinding:
     """One case at the end of its history, on the GPU that measured it last.
 
-    ``recent_us`` are the sessions judged, oldest first, the last ``NEWEST`` of them the new ones; times are medians.
-    ``shift`` is None where there were too few, ``step`` None where nothing was flagged.
+    ``recent_us`` are the sessions judged, oldest first, the last ``NEWEST_SESSIONS`` of them the new ones; times are
+    medians. ``shift`` is None where there were too few, ``step`` None where nothing was flagged.
     """
 
     case: str
@@ -60,7 +56,7 @@ class Finding:
     older_us: float | None = None
     newest_us: float | None = None
     shift: Shift | None = None
-    step: Step | None = None
+    step: LevelStep | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -108,18 +104,18 @@ class Window:
 
     @property
     def enough(self) -> bool:
-        return len(self.log_time) >= FEWEST
+        return len(self.log_time) >= FEWEST_OF_CASE
 
     @property
     def older(self) -> Floats:
-        return self.log_time[:-NEWEST]
+        return self.log_time[:-NEWEST_SESSIONS]
 
     @property
     def shift(self) -> float:
-        return float(np.median(self.log_time[-NEWEST:]) - np.median(self.older))
+        return float(np.median(self.log_time[-NEWEST_SESSIONS:]) - np.median(self.older))
 
 
-def detect(history: History) -> tuple[Finding, ...]:
+def detect(history: History) -> tuple[CaseFinding, ...]:
     """Every case, worst first."""
     gpus, names = _gpus(history), _names(history)
     windows = [_window(row, gpus, names) for row in history.log_time]
@@ -132,14 +128,14 @@ def detect(history: History) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=badness))
 
 
-def detect_together(history: History) -> Finding | None:
+def detect_together(history: History) -> CaseFinding | None:
     """What moved the median case: a history of its own, of the sessions that have most of the cases; None of too few.
 
     Its sessions are those of the newest whole one's GPU. Its times are relative: 1 µs stands for what a case usually
     takes. A session that has less than half of the cases does not count for all of them.
     """
     whole = _of_last_gpu(np.flatnonzero([session.whole for session in history.sessions]), _gpus(history))
-    whole = whole[-(NEWEST + MOST_OLDER) :]
+    whole = whole[-(NEWEST_SESSIONS + MOST_OLDER) :]
     there = np.isfinite(history.log_time[:, whole])
     known = history.log_time[:, whole][there.mean(axis=1) > 0.5] if len(whole) else np.empty((0, 0))
     if len(known) < FEWEST_CASES_FOR_SUITE:
@@ -153,7 +149,7 @@ def detect_together(history: History) -> Finding | None:
     return _finding("", window, *_shifts([window])[0], history)
 
 
-def _gpus(history: History) -> Numbers:
+def _gpus(history: History) -> Positions:
     """A number for each session's GPU; those whose GPU is not known share one."""
     numbers: dict[str | None, int] = {}
     return np.array([numbers.setdefault(session.uuid, len(numbers)) for session in history.sessions], dtype=np.intp)
@@ -165,29 +161,29 @@ def _names(history: History) -> list[str]:
     return [f" of {gpu_label(session.uuid)}" if several else "" for session in history.sessions]
 
 
-def _of_last_gpu(sessions: Numbers, gpus: Numbers) -> Numbers:
+def _of_last_gpu(sessions: Positions, gpus: Positions) -> Positions:
     """Those of the sessions, given by number and oldest first, that are of the last one's GPU."""
-    last: Numbers = sessions[gpus[sessions] == gpus[sessions[-1:]]]
+    last: Positions = sessions[gpus[sessions] == gpus[sessions[-1:]]]
     return last
 
 
-def _window(row: Floats, gpus: Numbers, names: Sequence[str]) -> Window:
+def _window(row: Floats, gpus: Positions, names: Sequence[str]) -> Window:
     there = np.flatnonzero(np.isfinite(row))
     of_gpu = _of_last_gpu(there, gpus)
-    sessions = of_gpu[-(NEWEST + MOST_OLDER) :]
+    sessions = of_gpu[-(NEWEST_SESSIONS + MOST_OLDER) :]
     return Window(tuple(sessions.tolist()), row[sessions], names[sessions[-1]], len(there) - len(of_gpu))
 
 
-def _too_few(case: str, window: Window, *, beside: bool) -> Finding:
+def _too_few(case: str, window: Window, *, beside: bool) -> CaseFinding:
     """A case that is not judged.
 
     NEW beside others that are; INCONCLUSIVE where the whole history is too short, or what there is of its GPU.
     """
     have = len(window.log_time)
-    new = beside and have + window.elsewhere < FEWEST
-    reason = f"not judged yet: {counted(have, 'session')}{window.of_gpu} so far, {FEWEST} of one GPU are needed"
+    new = beside and have + window.elsewhere < FEWEST_OF_CASE
+    reason = f"not judged yet: {counted(have, 'session')}{window.of_gpu} so far, {FEWEST_OF_CASE} of one GPU are needed"
     judgement = Judgement(Verdict.NEW if new else Verdict.INCONCLUSIVE, reason)
-    return Finding(case, judgement, tuple(np.exp(window.log_time).tolist()))
+    return CaseFinding(case, judgement, tuple(np.exp(window.log_time).tolist()))
 
 
 def _spread(windows: Sequence[Window]) -> tuple[Floats, Floats]:
@@ -197,7 +193,7 @@ def _spread(windows: Sequence[Window]) -> tuple[Floats, Floats]:
     # Of few values the median absolute deviation comes out low; the factor is Croux and Rousseeuw's (1992).
     sds = noise.MAD_TO_SD * deviations * counts / (counts - 0.8)
     log_time = np.array([np.median(window.older) for window in windows])
-    return noise.squeeze(sds**2, MAD_EFFICIENCY * (counts - 1), log_time)
+    return noise.squeeze(sds**2, noise.MAD_EFFICIENCY * (counts - 1), log_time)
 
 
 def _shifts(windows: Sequence[Window]) -> list[tuple[Shift, float]]:
@@ -206,37 +202,37 @@ def _shifts(windows: Sequence[Window]) -> list[tuple[Shift, float]]:
         return []
     variance, df = _spread(windows)
     counts = np.array([len(window.older) for window in windows])
-    errors = np.sqrt(variance * (MEDIAN_OF_NEWEST / NEWEST + MEDIAN_OF_OLDER / counts))
+    errors = np.sqrt(variance * (MEDIAN_OF_NEWEST / NEWEST_SESSIONS + MEDIAN_OF_OLDER / counts))
     shifts = [window.shift for window in windows]
     tails = [noise.upper_tail(*each) for each in zip(np.abs(shifts) / errors, df, strict=True)]
     judged = []
     for index, p_value in enumerate(noise.holm(np.array(tails)).tolist()):
-        quantile = noise.upper_quantile(ALPHA / len(windows), float(df[index]))
+        quantile = noise.upper_quantile(SESSIONS_ALPHA / len(windows), float(df[index]))
         resolvable = max(SMALLEST_SHIFT, float(errors[index]) * quantile)
-        flagged = p_value < ALPHA and abs(shifts[index]) > SMALLEST_SHIFT
+        flagged = p_value < SESSIONS_ALPHA and abs(shifts[index]) > SMALLEST_SHIFT
         shift = Shift(shifts[index], resolvable, flagged, p_value, float(tails[index]))
         judged.append((shift, math.sqrt(variance[index])))
     return judged
 
 
-def _finding(case: str, window: Window, shift: Shift, sd: float, history: History) -> Finding:
+def _finding(case: str, window: Window, shift: Shift, sd: float, history: History) -> CaseFinding:
     step = None
     if shift.flagged:
         sessions = [history.sessions[index] for index in window.sessions]
         step = locate(case, sessions, window.log_time, sd)
-    return Finding(
+    return CaseFinding(
         case=case,
         judgement=_judgement(shift, window, step),
         recent_us=tuple(np.exp(window.log_time).tolist()),
         older_us=float(np.exp(np.median(window.older))),
-        newest_us=float(np.exp(np.median(window.log_time[-NEWEST:]))),
+        newest_us=float(np.exp(np.median(window.log_time[-NEWEST_SESSIONS:]))),
         shift=shift,
         step=step,
     )
 
 
-def _judgement(shift: Shift, window: Window, step: Step | None) -> Judgement:
-    newest, older = f"{NEWEST} sessions{window.of_gpu}", len(window.older)
+def _judgement(shift: Shift, window: Window, step: LevelStep | None) -> Judgement:
+    newest, older = f"{NEWEST_SESSIONS} sessions{window.of_gpu}", len(window.older)
     if step is not None:
         assert shift.p_value is not None
         text = f"{shift} in the last {newest} than in {older} before, {probability(shift.p_value)}"

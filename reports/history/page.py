@@ -23,7 +23,7 @@ Address = tuple[str, str]
 """The name of a page and its address, relative to the page that leads to it."""
 
 WIDTH, HEIGHT = 1000, 100
-LEAST_SPAN = 0.03
+LEAST_CHART_SPAN = 0.03
 """Times that moved less than this share are drawn as the nearly straight line they are."""
 
 
@@ -105,7 +105,7 @@ def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tupl
     values = np.exp(history.log_time[row])
     there = np.flatnonzero(np.isfinite(values))
     low, high = float(values[there].min()), float(values[there].max())
-    span = max(high - low, LEAST_SPAN * float(np.median(values[there])))
+    span = max(high - low, LEAST_CHART_SPAN * float(np.median(values[there])))
     bottom = (low + high - span) / 2
     across = WIDTH / max(1, len(history.sessions) - 1)
     lines = []

@@ -11,15 +11,14 @@ from typing import Any
 
 from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.detect import Finding
-from peakgate.reports.history.series import History, Mark
-from peakgate.reports.history.steps import commit_name
+from peakgate.reports.history.detect import CaseFinding
+from peakgate.reports.history.series import History, Mark, commit_name
 from peakgate.reports.history.trend import Trend
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.markdown import table as markdown_table
-from peakgate.reports.render.words import UNCHANGED, change, one_line
-from peakgate.reports.runs.sessions import Session, gpu_label, shortly
+from peakgate.reports.render.phrases import UNCHANGED, change, one_line
+from peakgate.reports.runs.sessions import SavedSession, gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
@@ -48,7 +47,7 @@ def _counts(trend: Trend) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in trend.counts.items())
 
 
-def _times(finding: Finding) -> str:
+def _times(finding: CaseFinding) -> str:
     """``153 to 161``, in microseconds."""
     return "" if finding.older_us is None else f"{finding.older_us:.4g} to {finding.newest_us:.4g}"
 
@@ -61,14 +60,14 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[round((value - least) / (most - least) * (len(BARS) - 1))] for value in values)
 
 
-SCHEMA = 1
+HISTORY_SCHEMA = 1
 MOST_OPEN = 10
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
-FOLDED = UNDECIDED | {Verdict.NEW}
+FOLDED_IN_HISTORY = UNDECIDED | {Verdict.NEW}
 MOST_MARKS = 5
 ABOUT = ("taken", "commit", "dirty", "driver", "uuid", "tier", "whole", "path")
-HEADINGS = ("case", "verdict", "change", "time (µs)", "recent", "where", "reason")
-SECTIONS = (
+HISTORY_HEADINGS = ("case", "verdict", "change", "time (µs)", "recent", "where", "reason")
+HISTORY_SECTIONS = (
     ("Regressions", REGRESSIONS, False),
     ("Undecided", UNDECIDED, True),
     ("Faster", frozenset({Verdict.FASTER}), False),
@@ -85,7 +84,7 @@ def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
     listed = [each for each in trend.findings if everything or each.verdict not in UNCHANGED]
     if listed:
         console.print()
-    terminal.show_rows(console, listed, FOLDED, _details)
+    terminal.show_rows(console, listed, FOLDED_IN_HISTORY, _details)
     for regression in trend.open[:MOST_OPEN]:
         terminal.line(
             console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
@@ -123,11 +122,11 @@ def markdown(trend: Trend) -> str:
     if trend.changes:
         table = markdown_table(CHANGE_HEADINGS, map(_change_cells, trend.changes))
         lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
-    for title, verdicts, folded in SECTIONS:
+    for title, verdicts, folded in HISTORY_SECTIONS:
         found = [each for each in trend.findings if each.verdict in verdicts]
         if not found:
             continue
-        table = markdown_table(HEADINGS, map(_cells, found))
+        table = markdown_table(HISTORY_HEADINGS, map(_cells, found))
         if folded:
             lines += [f"<details><summary>{title} ({len(found)})</summary>", "", *table, "</details>", ""]
         else:
@@ -150,7 +149,7 @@ def series_csv(trend: Trend) -> str:
 def verdict_json(trend: Trend) -> str:
     """Verdict, exit code, counts, sessions, marks and every finding, worst first, with the times it was judged by."""
     document = {
-        "schema": SCHEMA,
+        "schema": HISTORY_SCHEMA,
         "command": "history",
         "verdict": trend.verdict,
         "exit_code": int(trend.exit_code),
@@ -230,16 +229,16 @@ def remarks(trend: Trend) -> list[str]:
     return [one_line(remark) for remark in (*remarks, *trend.notes)]
 
 
-def _reason(finding: Finding) -> str:
+def _reason(finding: CaseFinding) -> str:
     return one_line(f"{finding.reason}; {finding.step.place}" if finding.step else finding.reason)
 
 
-def _details(finding: Finding) -> tuple[str, ...]:
+def _details(finding: CaseFinding) -> tuple[str, ...]:
     times = () if finding.shift is None else (f"{sparkline(finding.recent_us)}  {_times(finding)} µs",)
     return (*times, _reason(finding))
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
+def _cells(finding: CaseFinding) -> tuple[str, ...]:
     return (
         code(finding.case),
         finding.verdict,
@@ -251,11 +250,11 @@ def _cells(finding: Finding) -> tuple[str, ...]:
     )
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(finding: CaseFinding) -> dict[str, Any]:
     record = finding.record
     return record | {name: record[name] and _about(record[name]) for name in ("good", "bad")}
 
 
-def _about(session: Session) -> dict[str, Any]:
+def _about(session: SavedSession) -> dict[str, Any]:
     """What is known of a session besides its times, in the order of ``ABOUT``."""
     return {name: getattr(session, name) for name in ABOUT} | {"taken": session.taken.isoformat()}

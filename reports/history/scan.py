@@ -30,12 +30,12 @@ README.md has what it is in synthetic histories."""
 SHORTEST = 5
 """Sessions that a segment needs, and that must agree with its level."""
 
-FEWEST = 4
+FEWEST_AT_LEVEL = 4
 """Of the newest segment, which may hold an odd session before it grows, so many."""
 
-NEWEST = 6
+NEWEST_AFTER_CUT = 6
 NEWEST_SHARE = 0.95
-"""Cuts with at most NEWEST sessions after them have this share of the error."""
+"""Cuts with at most NEWEST_AFTER_CUT sessions after them have this share of the error."""
 
 LARGE = 0.014
 """So large must a shift of the newest sessions be to be tested at their share; a smaller one can wait for more of them.
@@ -114,7 +114,7 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
             gain *= gain
             gain /= np.maximum(count, 1.0)
             gain += best[first:last:step]
-            gain[count < FEWEST] = -np.inf
+            gain[count < FEWEST_AT_LEVEL] = -np.inf
             chosen = gain.argmax(axis=0)
             better = gain[chosen, every] > found
             back[end, better] = first + step * chosen[better]
@@ -197,8 +197,8 @@ def tested(values: Floats, segments: Segments, sd: float, newest: float, older: 
         strengths = []
         for (first, cut), (_, end) in itertools.pairwise(kept):
             before, after = fit(first, cut), fit(cut, end)
-            recent = end == len(values) and end - cut <= NEWEST
-            agree = before[2] >= SHORTEST and after[2] >= (FEWEST if recent else SHORTEST)
+            recent = end == len(values) and end - cut <= NEWEST_AFTER_CUT
+            agree = before[2] >= SHORTEST and after[2] >= (FEWEST_AT_LEVEL if recent else SHORTEST)
             gain = fit(first, end)[1] - before[1] - after[1] if agree else 0.0
             large = abs(after[0] - before[0]) >= LARGE
             critical = newest if recent and large else older
@@ -224,7 +224,7 @@ def critical(series: int, sessions: int, df: Floats) -> tuple[Floats, Floats]:
     both = []
     cuts = range(SHORTEST, sessions - SHORTEST + 1)
     for share, near in ((NEWEST_SHARE, True), (1 - NEWEST_SHARE, False)):
-        chosen = tuple(cut for cut in cuts if (sessions - cut <= NEWEST) == near)
+        chosen = tuple(cut for cut in cuts if (sessions - cut <= NEWEST_AFTER_CUT) == near)
         values = _critical(ERROR * share / series, sessions, chosen)
         both.append(np.interp(np.log(np.maximum(df, DEGREES[0])), np.log(DEGREES), values))
     return both[0], both[1]
@@ -256,3 +256,31 @@ def _crossed(bounds: Floats, cuts: Floats, sessions: int) -> Floats:
     normal = bounds * np.exp(-(bounds**2) / 2) / np.sqrt(2 * np.pi)
     probability: Floats = np.minimum(1.0, normal * np.sum(overshoot * rates, axis=1))
     return probability
+
+
+PRIOR = 0.5, 30.0
+"""Visits and other sessions that are counted beforehand: about one session in sixty is odd."""
+
+MOST_PROBABLE = 0.003
+"""A step whose run any of the series would show with this probability is none."""
+
+
+def visits(towards: Floats, sd: float, shift: float) -> int:
+    """Sessions off their level, towards the other one, by at least half the shift and more than the noise explains."""
+    return int((towards >= max(abs(shift) / 2, ALIKE_WITHIN * sd)).sum())
+
+
+def chance(run: int, visited: int, sessions: int) -> float:
+    """Probability of ``run`` visits in a row where ``visited`` of ``sessions`` others were (beta-binomial)."""
+    there, elsewhere = PRIOR[0] + visited, PRIOR[1] + sessions - visited
+    return float(np.exp(special.betaln(there + run, elsewhere) - special.betaln(there, elsewhere)))
+
+
+def is_chance(known: Sequence[Floats], sd: float, shift: float, run: int, places: int) -> bool:
+    """Whether one of so many places could well show a run of sessions at the other level.
+
+    Each of ``known`` is how far sessions are off their levels towards the other one (those on one GPU, say, and those
+    on all), of which the highest rate counts. ``run`` are the sessions on the shorter side.
+    """
+    worst = max(chance(run, visits(each, sd, shift), len(each)) for each in known)
+    return places * worst > MOST_PROBABLE

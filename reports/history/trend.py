@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from peakgate.reports.history.changes import ChangePoint, OpenRegression, find_changes, open_regressions
-from peakgate.reports.history.detect import MOST_OLDER, NEWEST, Finding, detect, detect_together
+from peakgate.reports.history.detect import MOST_OLDER, NEWEST_SESSIONS, CaseFinding, detect, detect_together
 from peakgate.reports.history.series import History, history
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.result import WORST_FIRST
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_COMMANDS = 3
 
-COLUMNS: Mapping[str, str] = {
+TREND_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "verdict", "reason", "where"), "string"),
     **dict.fromkeys(("older_time_us", "newest_time_us"), "float64"),
     **dict.fromkeys(("change_percent", "smallest_detectable_change_percent", "p_value"), "float64"),
@@ -37,8 +37,8 @@ class Trend:
     """A history and what was found in it, worst first; ``together`` is None where too few cases could be judged."""
 
     history: History
-    findings: tuple[Finding, ...]
-    together: Finding | None
+    findings: tuple[CaseFinding, ...]
+    together: CaseFinding | None
     notes: tuple[str, ...] = ()
     untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
     """Cases of the newest session without a time, by verdict."""
@@ -55,7 +55,7 @@ class Trend:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One row per case, worst first; columns are ``COLUMNS``."""
+        """One row per case, worst first; columns are ``TREND_COLUMNS``."""
         from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, a third of the command's time
 
         numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
@@ -64,7 +64,7 @@ class Trend:
             where = each.step.place if each.step else None
             row = each.record | {"case": each.case, "verdict": each.verdict.value, "where": where}
             rows.append(row | {name: row[name] and numbers[id(row[name])] for name in ("good", "bad")})
-        return tidy(rows, COLUMNS)
+        return tidy(rows, TREND_COLUMNS)
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -117,12 +117,12 @@ def find_trend(
     )
 
 
-def _confirmed(finding: Finding, changes: Sequence[ChangePoint]) -> Finding:
+def _confirmed(finding: CaseFinding, changes: Sequence[ChangePoint]) -> CaseFinding:
     """A shift of the newest sessions counts where the whole history has a step to match it: SAME without one."""
     if finding.verdict not in {Verdict.SLOWER, Verdict.FASTER}:
         return finding
     slower = finding.verdict is Verdict.SLOWER
-    recent = [each for each in changes if each.case == finding.case and each.since <= NEWEST + MOST_OLDER]
+    recent = [each for each in changes if each.case == finding.case and each.since <= NEWEST_SESSIONS + MOST_OLDER]
     if any((each.log_ratio > 0) == slower for each in recent):
         return finding
     reason = f"{finding.reason}; no change point of the whole history confirms it"
@@ -130,7 +130,7 @@ def _confirmed(finding: Finding, changes: Sequence[ChangePoint]) -> Finding:
 
 
 def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
-    """From a frame of runs (``runs.frame.COLUMNS``) to one row per case (``COLUMNS``); ``slug`` chooses a GPU model.
+    """From a frame of runs (``FRAME_COLUMNS``) to one row per case (``TREND_COLUMNS``); ``slug`` chooses a GPU model.
 
     ``good`` and ``bad`` count the runs in the order taken. A PeakgateError says why there is no history of them.
     """

@@ -11,20 +11,23 @@ from types import ModuleType
 from peakgate.common.files import write_whole
 from peakgate.project import config
 from peakgate.project.catalogue import families, module_at
-from peakgate.reports.ladder.documents import (
-    BENCH,
-    KERNELS,
-    Picture,
+from peakgate.reports.ladder.markers import difference, fill, link
+from peakgate.reports.ladder.tables import (
+    BENCH_BLOCK,
+    KERNELS_FOLDER,
+    LadderPicture,
+    Shown,
     bench_run,
     find_run,
     ladder_run,
     naming,
     read_documents,
+    show,
+    stages,
+    terminal,
 )
-from peakgate.reports.ladder.markers import difference, fill, link
-from peakgate.reports.ladder.tables import Shown, show, stages, terminal
 from peakgate.reports.options import add_runs, verb_parser
-from peakgate.reports.render.console import say
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode
@@ -35,7 +38,7 @@ def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -
 
     ``output`` is the run whose terminal output is shown where that is asked for; None takes the shown one.
     """
-    if name == BENCH:
+    if name == BENCH_BLOCK:
         run = output or shown.run
         return "\n".join([*terminal(run), "", naming(run, folder)])
     own = own_tables().get(name)
@@ -47,14 +50,14 @@ def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -
     return "\n".join(lines)
 
 
-FILE, FOLDER = "pictures.py", KERNELS / "pictures"
+FILE, FOLDER = "pictures.py", KERNELS_FOLDER / "pictures"
 """A project's own pictures and tables (``pictures``, ``TABLES``), beside its families; and where the pictures are."""
 
 
-def pictures(shown: Shown) -> dict[Path, Picture]:
+def pictures(shown: Shown) -> dict[Path, LadderPicture]:
     """Every picture by its path."""
     module = _module()
-    drawn: Mapping[str, Picture] = module.pictures(shown) if module else {}
+    drawn: Mapping[str, LadderPicture] = module.pictures(shown) if module else {}
     return {FOLDER / f"{name}.svg": picture for name, picture in drawn.items()}
 
 
@@ -70,14 +73,14 @@ def _module() -> ModuleType | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LadderChange:
     """A file that does not show the run, and how, for people to read."""
 
     path: Path
     difference: str
 
 
-def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | None = None) -> tuple[Change, ...]:
+def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | None = None) -> tuple[LadderChange, ...]:
     """What in the current folder's documents and pictures does not show the run; with ``write`` it does afterwards.
 
     ``wanted`` names one session as ``runs.find`` finds it; None takes the run that the documents name. ``bench``
@@ -93,15 +96,15 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     found = []
     for path, old in documents.items():
         texts[path] = fill(
-            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *own_tables(), BENCH)
+            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *own_tables(), BENCH_BLOCK)
         )
         if texts[path] != old:
-            found.append(Change(path, difference(old, texts[path], path)))
+            found.append(LadderChange(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():
         old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         texts[path] = picture.svg() if write else old
         if texts[path] != old or picture.digest not in old:
-            found.append(Change(path, f"{path}: {'differs' if old else 'missing'}\n"))
+            found.append(LadderChange(path, f"{path}: {'differs' if old else 'missing'}\n"))
     if write:
         for change in found:
             write_whole(change.path, texts[change.path])

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from peakgate.common.errors import PeakgateError
 
-MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
+BLOCK_MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def find_blocks(text: str, path: Path) -> tuple[Block, ...]:
     found: dict[str, Block] = {}
     opened: tuple[str, int] | None = None
     for index, line in enumerate(text.split("\n")):
-        marker = MARKER.fullmatch(line)
+        marker = BLOCK_MARKER.fullmatch(line)
         if marker is None:
             continue
         name = marker["name"]

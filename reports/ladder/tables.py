@@ -1,12 +1,13 @@
 """The tables of the ladder in Markdown, and what ``peakgate bench`` prints, from a saved run.
 
-And which measured case stands for a stage, beside the stage's other cases of its size.
+Which measured case stands for a stage, beside the stage's other cases of its size; the documents that hold the ladder
+in blocks (``ladder.markers``), and how a block names the run it shows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,25 +16,28 @@ from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.project import config
-from peakgate.reports.ladder.markers import link
-from peakgate.reports.render.markdown import table_line
-from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.ladder.markers import inside, link, read_document
+from peakgate.reports.render.markdown import escape, table_line
+from peakgate.reports.render.phrases import one_line
+from peakgate.reports.result import percent
+from peakgate.reports.runs.find import Archive, find_side
+from peakgate.reports.runs.runfile import CaseResult, Run, load_run
 from peakgate.run import table
 from peakgate.verdict import Verdict, counts
 
-Timed = tuple[Case, CaseResult]
+TimedCase = tuple[Case, CaseResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StageEntry:
     """A stage, the case that stands for it, and the stage's timed cases of the same size and type, itself among them.
 
     Where the run has no time of it, ``headline`` is None and ``note`` says why.
     """
 
     stage: Stage
-    headline: Timed | None = None
-    fellows: tuple[Timed, ...] = ()
+    headline: TimedCase | None = None
+    fellows: tuple[TimedCase, ...] = ()
     note: str = ""
 
 
@@ -42,8 +46,8 @@ class Shown:
     """A run beside the families that are there now, each by its name."""
 
     run: Run
-    timed: Mapping[str, tuple[Timed, ...]]
-    entries: Mapping[str, tuple[Entry, ...]]
+    timed: Mapping[str, tuple[TimedCase, ...]]
+    entries: Mapping[str, tuple[StageEntry, ...]]
 
 
 def show(run: Run, listed: Sequence[Family]) -> Shown:
@@ -61,7 +65,7 @@ def show(run: Run, listed: Sequence[Family]) -> Shown:
     return Shown(run, timed, entries)
 
 
-def rate(timed: Timed) -> float:
+def rate(timed: TimedCase) -> float:
     """TFLOP/s of a case that is held against arithmetic, GB/s of any other."""
     case, result = timed
     return (result.tflops if case.roof == "fma" else result.gbs) or 0.0
@@ -72,28 +76,28 @@ def shape(case: Case) -> str:
     return "-".join(part for part in (case.block, case.variant) if part) or case.size
 
 
-def _entry(stage: Stage, family: Family, cases: Sequence[Case], run: Run) -> Entry:
+def _entry(stage: Stage, family: Family, cases: Sequence[Case], run: Run) -> StageEntry:
     """The family's headline stands for the stage, or else its first gate case of the largest problem there is."""
     own = [case for case in cases if case.stage == stage and (case.id in run.cases or case.id in run.unmeasured)]
     if not own:
-        return Entry(stage, note="not in this run")
+        return StageEntry(stage, note="not in this run")
     candidates = [case for case in own if case.tier is Tier.GATE] or own
     largest = max(candidates, key=lambda case: (case.work.flops, case.work.bytes))
     wanted = f"{family.name}.{stage.name}-{family.headlines.get(stage.name)}"
     headline = next((case for case in own if case.id == wanted), largest)
     if headline.id not in run.cases:
-        return Entry(stage, note=f"{headline.id}: {run.unmeasured[headline.id].verdict}")
+        return StageEntry(stage, note=f"{headline.id}: {run.unmeasured[headline.id].verdict}")
     alike = [case for case in own if (case.size, case.dtype) == (headline.size, headline.dtype)]
     fellows = tuple((case, run.cases[case.id]) for case in alike if case.id in run.cases)
-    return Entry(stage, (headline, run.cases[headline.id]), fellows)
+    return StageEntry(stage, (headline, run.cases[headline.id]), fellows)
 
 
-HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
+STAGE_HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
 
 
-def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
+def stages(entries: Iterable[StageEntry], folder: Path) -> Iterator[str]:
     """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder."""
-    yield table_line(HEADINGS)
+    yield table_line(STAGE_HEADINGS)
     yield table_line(("---", "---", "---", "--:", "--:", "--:", "---"))
     for entry in entries:
         stage = entry.stage
@@ -105,11 +109,11 @@ def stages(entries: Iterable[Entry], folder: Path) -> Iterator[str]:
             continue
         case, result = entry.headline
         measured = f"{figure(rate(entry.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
-        fractions = _percent(result.peak_fraction), _percent(result.roof_fraction)
+        fractions = _share(result.peak_fraction), _share(result.roof_fraction)
         yield table_line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
 
 
-def _range(fellows: Sequence[Timed]) -> str:
+def _range(fellows: Sequence[TimedCase]) -> str:
     """Slowest and fastest, each with what distinguishes it from the other cases of its size; empty for a case alone."""
     if len(fellows) < 2:
         return ""
@@ -124,8 +128,8 @@ def figure(value: float | None) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
-def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+def _share(fraction: float | None) -> str:
+    return percent(None if fraction is None else 100 * fraction, ".1f", "–")
 
 
 def _prose(text: str) -> str:
@@ -154,3 +158,101 @@ def _first_of_each_stage(rows: Sequence[table.Entry]) -> list[table.Entry]:
     for each in rows:
         found.setdefault(each["case"].split("-")[0], each)
     return list(found.values())
+
+
+KERNELS_FOLDER = Path("kernels")
+OVERVIEW = KERNELS_FOLDER / "README.md"
+BENCH_BLOCK = "bench"
+"""The block that shows a run's terminal output."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderPicture:
+    """A picture that a project draws: its title, a text that its SVG has while it shows these data, and the SVG."""
+
+    title: str
+    digest: str
+    svg: Callable[[], str]
+
+
+def read_documents(required: Iterable[str]) -> dict[Path, str]:
+    """The documents that may hold ladders; a PeakgateError unless OVERVIEW holds one of each family required."""
+    there = OVERVIEW.exists()
+    texts = {OVERVIEW: read_document(OVERVIEW) if there else ""}
+    missing = [name for name in required if name not in inside(texts[OVERVIEW], OVERVIEW)]
+    if missing or not there:
+        name = missing[0] if missing else "FAMILY"
+        markers = f"<!-- ladder:{name} --> and <!-- /ladder:{name} --> on lines of their own"
+        what = (
+            f"no block for {name}; put {markers}"
+            if there
+            else f"no such file; write one with {markers} for each family"
+        )
+        raise PeakgateError(f"{OVERVIEW}: {what}")
+    others = [*sorted(KERNELS_FOLDER.glob("*/README.md")), Path("README.md")]
+    return texts | {path: read_document(path) for path in others if path.is_file()}
+
+
+def ladder_run(documents: Mapping[Path, str]) -> Run:
+    """The one run that the documents' blocks name; a PeakgateError where they name none or several."""
+    blocks = [
+        held for path, text in documents.items() for name, held in inside(text, path).items() if name != BENCH_BLOCK
+    ]
+    named = sorted({name for held in blocks for name in names_in(held)})
+    if len(named) != 1:
+        found = f"the ladders show {len(named)} runs ({', '.join(named)})" if named else "no ladder names a run yet"
+        raise PeakgateError(f"{OVERVIEW}: {found}; give one: peakgate ladder RUN --write")
+    return load_run(Path(named[0]))
+
+
+def bench_run(documents: Mapping[Path, str]) -> Run | None:
+    """The run that the block ``bench`` names; None when no document has one or it is empty."""
+    blocks = [inside(text, path).get(BENCH_BLOCK, "") for path, text in documents.items()]
+    named = [name for held in blocks for name in names_in(held)]
+    return load_run(Path(named[0])) if named else None
+
+
+BASELINES = Path("baselines")
+NAMED_RUN = re.compile(r"run file \[`([^`]+)`\]")
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_.+/-]+")
+
+
+def find_run(wanted: str, archive: Archive) -> Run:
+    """The one session of that name; a PeakgateError where there are several or a document cannot name it."""
+    runs = find_side(wanted, archive).runs
+    if len(runs) > 1:
+        raise PeakgateError(f"{wanted}: {len(runs)} sessions, the ladder shows one; name its file")
+    _in_repository(runs[0])
+    return runs[0]
+
+
+def naming(run: Run, folder: Path) -> str:
+    """The line of Markdown that names the run in a document of that folder; ``names_in`` reads the file from it."""
+    facts = [*machine(run), f"NVRTC {run.gpu.get('nvrtc') or 'unknown'}", f"tier {run.tier or 'unknown'}"]
+    facts.append(f"commit {run.commit_label}")
+    text = ", ".join(escape(fact) for fact in facts)
+    path = _in_repository(run)
+    return f"{text}; run file [`{path.as_posix()}`]({link(path, folder)})."
+
+
+def names_in(text: str) -> list[str]:
+    """The files of the runs that a text names, in order."""
+    return NAMED_RUN.findall(text)
+
+
+def machine(run: Run) -> tuple[str, str, str]:
+    """GPU, driver and day of the run, for one line of text."""
+    name = one_line(str(run.gpu.get("name") or run.slug))
+    return name, f"driver {run.driver or 'unknown'}", f"{run.taken:%Y-%m-%d}"
+
+
+def _in_repository(run: Run) -> Path:
+    """The run's path from the current folder; a PeakgateError unless it is where saved runs are kept."""
+    path = run.path.resolve()
+    if not path.is_relative_to(BASELINES.resolve()):
+        kept = BASELINES / run.slug / "runs"
+        raise PeakgateError(f"{run.path}: not below {BASELINES}, and the ladder names its run; copy it to {kept} first")
+    path = path.relative_to(Path.cwd())
+    if not PLAIN_PATH.fullmatch(path.as_posix()):
+        raise PeakgateError(f"{path}: only letters, digits, '_', '.', '+' and '-' in a run the ladder names; rename it")
+    return path

@@ -41,8 +41,8 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.records import Filled
 from peakgate.reports.protect.changes import FLOOR, RUN, Acknowledgement
 
-FILE = "acknowledged.toml"
-LONGEST = timedelta(days=90)
+ACKNOWLEDGED_FILE = "acknowledged.toml"
+LONGEST_ACKNOWLEDGED = timedelta(days=90)
 
 Day = Annotated[date, Meta(description="a date, e.g. 2026-12-31")]
 Value = Annotated[str, Meta(description="the exact value that `peakgate protect` prints")] | int | float | bool
@@ -51,7 +51,7 @@ Percent = Annotated[
 ]
 
 
-class Entry(Struct, forbid_unknown_fields=True):
+class AcknowledgedEntry(Struct, forbid_unknown_fields=True):
     """An entry under ``[[acknowledged]]``: of a case or of a run."""
 
     reason: Filled
@@ -76,7 +76,7 @@ class AcknowledgedFile(Struct, forbid_unknown_fields=True):
     """``acknowledged.toml``."""
 
     schema: Literal[1]
-    acknowledged: list[Entry] = []
+    acknowledged: list[AcknowledgedEntry] = []
     regression: list[Accepted] = []
 
 
@@ -95,9 +95,9 @@ def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
         if entry.expires < today:
             expired = f"the acknowledgement of {what} expired on {entry.expires}"
             _refuse(path, number, f"{expired}; delete it, or undo the change it excuses")
-        if entry.expires > (latest := today + LONGEST):
+        if entry.expires > (latest := today + LONGEST_ACKNOWLEDGED):
             lives = f"the acknowledgement of {what} expires on {entry.expires}"
-            _refuse(path, number, f"{lives}; it may live {LONGEST.days} days: {latest}")
+            _refuse(path, number, f"{lives}; it may live {LONGEST_ACKNOWLEDGED.days} days: {latest}")
         term = entry.term or (FLOOR if entry.case else RUN)
         values = str(entry.before), str(entry.after)
         each = Acknowledgement(gpu, term, what, *values, entry.reason, entry.expires.isoformat())

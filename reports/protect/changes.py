@@ -16,7 +16,7 @@ NONE = "none"
 FLOOR, RUN = "floor", "run"
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What was done to something protected."""
 
     LOWERED = "floor lowered"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProtectedChange:
     """One change to one case's floor, one saved run, one term of a case's contract, or one file.
 
     ``gpu`` is the folder in baselines it belongs to, empty where it concerns every GPU; ``term`` is floor, run or the
@@ -40,7 +40,7 @@ class Change:
     """
 
     gpu: str
-    kind: Kind
+    kind: ChangeKind
     term: str
     what: str
     before: str
@@ -48,7 +48,7 @@ class Change:
 
     def __str__(self) -> str:
         where = f"{self.gpu}: " if self.gpu else ""
-        term = f"{self.term} of " if self.kind is Kind.CONTRACT else ""
+        term = f"{self.term} of " if self.kind is ChangeKind.CONTRACT else ""
         return f"{where}{self.kind}: {term}{self.what}: {self.before} to {self.after}"
 
     @property
@@ -78,9 +78,9 @@ class Acknowledgement:
 class Ruling:
     """The changes that fail, those acknowledged, those for review, and acknowledgements that nothing needs."""
 
-    failing: tuple[Change, ...]
-    acknowledged: tuple[tuple[Change, Acknowledgement], ...]
-    review: tuple[Change, ...]
+    failing: tuple[ProtectedChange, ...]
+    acknowledged: tuple[tuple[ProtectedChange, Acknowledgement], ...]
+    review: tuple[ProtectedChange, ...]
     idle: tuple[Acknowledgement, ...]
 
 
@@ -118,18 +118,18 @@ REVIEWED = (
 """Files that decide how a change is judged. Of a project that is not this tool's own, the last two do not exist."""
 
 
-def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[Change]:
+def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[ProtectedChange]:
     """Floors that are lower than before, or gone; new and raised ones are no change that needs a word."""
     found = []
     for case, floor in sorted(before.items()):
         if case not in after:
-            found.append(Change(gpu, Kind.DROPPED, FLOOR, case, repr(floor), NONE))
+            found.append(ProtectedChange(gpu, ChangeKind.DROPPED, FLOOR, case, repr(floor), NONE))
         elif after[case] < floor:
-            found.append(Change(gpu, Kind.LOWERED, FLOOR, case, repr(floor), repr(after[case])))
+            found.append(ProtectedChange(gpu, ChangeKind.LOWERED, FLOOR, case, repr(floor), repr(after[case])))
     return found
 
 
-def run_changes(files: Iterable[FileChange]) -> list[Change]:
+def run_changes(files: Iterable[FileChange]) -> list[ProtectedChange]:
     """Saved runs that were edited or deleted, links and nested repositories among the baselines; paths below these.
 
     A run is a file below ``<gpu>/runs/``. A renamed one is deleted and added; added ones need no word.
@@ -139,40 +139,46 @@ def run_changes(files: Iterable[FileChange]) -> list[Change]:
         gpu, _, inside = file.path.partition("/")
         folder, _, name = inside.partition("/")
         if file.link or file.repository:
-            kind = Kind.LINK if file.link else Kind.REPOSITORY
-            found.append(Change(gpu if inside else "", kind, RUN, inside or gpu, file.before, file.after))
+            kind = ChangeKind.LINK if file.link else ChangeKind.REPOSITORY
+            found.append(ProtectedChange(gpu if inside else "", kind, RUN, inside or gpu, file.before, file.after))
         elif folder == "runs" and name and file.state != "A":
-            kind = Kind.DELETED if file.state == "D" else Kind.EDITED
-            found.append(Change(gpu, kind, RUN, name, file.before, file.after))
+            kind = ChangeKind.DELETED if file.state == "D" else ChangeKind.EDITED
+            found.append(ProtectedChange(gpu, kind, RUN, name, file.before, file.after))
     return found
 
 
-def repository_changes(files: Iterable[FileChange], kernels: Collection[str]) -> list[Change]:
+def repository_changes(files: Iterable[FileChange], kernels: Collection[str]) -> list[ProtectedChange]:
     """Nested repositories in, or around, the folder of kernels: contracts of the cases in them cannot be compared.
 
     ``kernels`` are the folder's names, one more where it is a link.
     """
     return [
-        Change("", Kind.REPOSITORY, RUN, file.path, file.before, file.after)
+        ProtectedChange("", ChangeKind.REPOSITORY, RUN, file.path, file.before, file.after)
         for file in sorted(files, key=lambda each: each.path)
         if file.repository and any(_within(file.path, name) or _within(name, file.path) for name in kernels)
     ]
 
 
-def contract_changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+def contract_changes(
+    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
+) -> list[ProtectedChange]:
     """Terms of a known case that differ, and cases that are gone; by case id the terms as ``run.identity`` has them."""
     found = []
     for case, old in sorted(before.items()):
         if case not in after:
-            found.append(Change("", Kind.CASE_DROPPED, "case", case, "present", NONE))
+            found.append(ProtectedChange("", ChangeKind.CASE_DROPPED, "case", case, "present", NONE))
             continue
         terms = sorted(old.keys() | after[case].keys())
         pairs = [(term, str(old.get(term, NONE)), str(after[case].get(term, NONE))) for term in terms]
-        found += [Change("", Kind.CONTRACT, term, case, was, now) for term, was, now in pairs if was != now]
+        found += [
+            ProtectedChange("", ChangeKind.CONTRACT, term, case, was, now) for term, was, now in pairs if was != now
+        ]
     return found
 
 
-def reviewed_changes(files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = ()) -> list[Change]:
+def reviewed_changes(
+    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = ()
+) -> list[ProtectedChange]:
     """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
 
     ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
@@ -183,19 +189,19 @@ def reviewed_changes(files: Iterable[FileChange], baselines: str, benchmarks: Co
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
         if named or (inside is not None and not _judged_already(inside)):
-            found.append(Change("", Kind.REVIEW, "file", file.path, file.before, file.after))
+            found.append(ProtectedChange("", ChangeKind.REVIEW, "file", file.path, file.before, file.after))
     return found
 
 
-def rule(changes: Sequence[Change], acknowledgements: Sequence[Acknowledgement]) -> Ruling:
+def rule(changes: Sequence[ProtectedChange], acknowledgements: Sequence[Acknowledgement]) -> Ruling:
     """Which changes fail: those that no acknowledgement names with these very values."""
     words = {each.key: each for each in acknowledgements}
-    protected = [change for change in changes if change.kind is not Kind.REVIEW]
+    protected = [change for change in changes if change.kind is not ChangeKind.REVIEW]
     used = {change.key for change in protected}
     return Ruling(
         failing=tuple(change for change in protected if change.key not in words),
         acknowledged=tuple((change, words[change.key]) for change in protected if change.key in words),
-        review=tuple(change for change in changes if change.kind is Kind.REVIEW),
+        review=tuple(change for change in changes if change.kind is ChangeKind.REVIEW),
         idle=tuple(each for each in acknowledgements if each.key not in used),
     )
 

@@ -27,16 +27,16 @@ from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes
 from peakgate.reports.protect.changes import NONE, FileChange
-from peakgate.reports.render.console import say
-from peakgate.reports.render.words import one_line
+from peakgate.reports.render.phrases import one_line
+from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
-FLOORS = "floors.toml"
+FLOORS_FILE = "floors.toml"
 
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
-TIMEOUT_S = 300.0
+IDENTITY_TIMEOUT_S = 300.0
 Contracts = Mapping[str, Mapping[str, Any]]
 
 
@@ -135,11 +135,11 @@ def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) ->
     return [file for file in files if file.path not in same]
 
 
-def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Change]:
+def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.ProtectedChange]:
     found = []
     for name in files_then(commit, folder):
         gpu, _, file = name.partition("/")
-        if file == FLOORS:
+        if file == FLOORS_FILE:
             before = _floors_then(f"{ref}:{folder.name}/{name}", text_then(commit, folder, name))
             found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
     return found
@@ -155,7 +155,7 @@ def _floors_then(name: str, text: str) -> Mapping[str, float]:
             raise PeakgateError(str(error).replace(str(path), name)) from None
 
 
-def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.Change]:
+def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.ProtectedChange]:
     """Added runs that the strict reader refuses: future-dated, of another GPU, contradictory, not a run."""
     found = []
     for file in files:
@@ -167,11 +167,11 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.C
         except PeakgateError as error:
             why = str(error).removeprefix(f"{folder / file.path}: ")
             name = inside.removeprefix("runs/")
-            found.append(changes.Change(gpu, changes.Kind.FORGED, changes.RUN, name, NONE, why))
+            found.append(changes.ProtectedChange(gpu, changes.ChangeKind.FORGED, changes.RUN, name, NONE, why))
     return found
 
 
-def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileChange]) -> list[changes.Change]:
+def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileChange]) -> list[changes.ProtectedChange]:
     """What the change does to the contracts of known cases; nothing in a repository without a project at its root."""
     project = config.find(root)
     if project is None or not project.kernels.is_dir():
@@ -191,22 +191,24 @@ def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileCha
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:
     gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    found = acknowledged.load(folder / acknowledged.FILE, "", today)
-    return found + [each for gpu in gpus for each in acknowledged.load(gpu / acknowledged.FILE, gpu.name, today)]
+    found = acknowledged.load(folder / acknowledged.ACKNOWLEDGED_FILE, "", today)
+    return found + [
+        each for gpu in gpus for each in acknowledged.load(gpu / acknowledged.ACKNOWLEDGED_FILE, gpu.name, today)
+    ]
 
 
 def _of_base(commit: str, folder: Path, today: date) -> list[changes.Acknowledgement]:
     found = []
     for name in files_then(commit, folder):
         gpu, _, file = name.rpartition("/")
-        if file == acknowledged.FILE and "/" not in gpu:
+        if file == acknowledged.ACKNOWLEDGED_FILE and "/" not in gpu:
             with tempfile.TemporaryDirectory() as scratch:
                 found += acknowledged.load(_scratch(scratch, text_then(commit, folder, name)), gpu, today)
     return found
 
 
 def _scratch(folder: str, text: str) -> Path:
-    path = Path(folder) / FLOORS
+    path = Path(folder) / FLOORS_FILE
     path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
     return path
 
@@ -221,7 +223,9 @@ def _lines(ruling: changes.Ruling, base: str) -> list[str]:
         for word in ruling.idle
     ]
     if ruling.failing:
-        files = sorted({"/".join(filter(None, ("baselines", each.gpu, acknowledged.FILE))) for each in ruling.failing})
+        files = sorted(
+            {"/".join(filter(None, ("baselines", each.gpu, acknowledged.ACKNOWLEDGED_FILE))) for each in ruling.failing}
+        )
         count = counted(len(ruling.failing), "change")
         lines.append(f"{count} against {base} to undo, or to give a reason for in {' and '.join(files)}")
     else:
@@ -264,10 +268,10 @@ def contracts(tree: Path, name: str) -> Contracts:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
     command = [sys.executable, "-m", "peakgate.run.identity", "--terms"]
     try:
-        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=TIMEOUT_S)
+        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=IDENTITY_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise PeakgateError(
-            f"{name}: its cases were not listed within {TIMEOUT_S:.0f} s; see its family files"
+            f"{name}: its cases were not listed within {IDENTITY_TIMEOUT_S:.0f} s; see its family files"
         ) from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.reports.render import words
-from peakgate.reports.render.page import Line, Page, number
+from peakgate.reports.render import phrases
+from peakgate.reports.render.page import CaseLine, Page, number
 
 Figure = dict[str, Any]
 
@@ -106,7 +106,7 @@ def roofline(page: Page) -> Chart | None:
 
 def _ladder(page: Page, family: str) -> Chart | None:
     """A bar per stage, in the order of the lessons: the best case's share of the peak that binds it."""
-    best_of_stage: dict[str, Line] = {}
+    best_of_stage: dict[str, CaseLine] = {}
     for line in page.lines:
         if line.family == family and line.now and line.now.peak_fraction is not None:
             stage = line.now.stage or line.case
@@ -122,9 +122,9 @@ def _ladder(page: Page, family: str) -> Chart | None:
         "type": "bar",
         "orientation": "h",
         "name": "new" if page.comparing else "of peak",
-        "x": [_percent(_fraction(line)) for line in best],
+        "x": [_hundredfold(_fraction(line)) for line in best],
         "y": places,
-        "text": [f"{_percent(_fraction(line)):.1f} %" for line in best],
+        "text": [f"{_hundredfold(_fraction(line)):.1f} %" for line in best],
         "textposition": "auto",
         "insidetextanchor": "start",  # the end of the bar is where the mark of base stands
         "hovertext": [_hover(line) for line in best],
@@ -160,11 +160,11 @@ def label(text: str, longest: int = LONGEST_LABEL) -> str:
 
 
 def _cut(text: str, longest: int = LONGEST_LABEL) -> str:
-    plain = words.one_line(text)
+    plain = phrases.one_line(text)
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
 
 
-def _points(family: str, lines: Sequence[tuple[int, Line]], order: int) -> Figure:
+def _points(family: str, lines: Sequence[tuple[int, CaseLine]], order: int) -> Figure:
     points = []
     first, last = NO_ARITHMETIC
     for place, (_, line) in enumerate(lines):
@@ -233,7 +233,7 @@ def _marks(name: str, xs: Sequence[float | None], ys: Sequence[int], symbol: str
     }
 
 
-def _hover(line: Line) -> str:
+def _hover(line: CaseLine) -> str:
     text = [label(line.case, LONGEST_HOVER)]
     if line.now:
         text += [f"{line.now.time_us:.4g} µs", _rates(line)]
@@ -243,26 +243,26 @@ def _hover(line: Line) -> str:
     return "<br>".join(part for part in text if part)
 
 
-def _rates(line: Line) -> str:
+def _rates(line: CaseLine) -> str:
     result = line.now
     rates = ((result.gbs, "GB/s"), (result.tflops, "TFLOP/s")) if result else ()
     return ", ".join(f"{rate:.4g} {unit}" for rate, unit in rates if rate)
 
 
-def _fraction(line: Line) -> float | None:
+def _fraction(line: CaseLine) -> float | None:
     return line.now.peak_fraction if line.now else None
 
 
-def _percent(fraction: float | None) -> float | None:
+def _hundredfold(fraction: float | None) -> float | None:
     return None if fraction is None else round(100 * fraction, 2)
 
 
-def _base_percent(line: Line) -> float | None:
-    return _percent(line.before.peak_fraction) if line.before else None
+def _base_percent(line: CaseLine) -> float | None:
+    return _hundredfold(line.before.peak_fraction) if line.before else None
 
 
-def _roof_percent(line: Line) -> float | None:
+def _roof_percent(line: CaseLine) -> float | None:
     """The measured roof of the case in percent of its peak."""
     if line.now is None or not line.now.roof_fraction or line.now.peak_fraction is None:
         return None
-    return _percent(line.now.peak_fraction / line.now.roof_fraction)
+    return _hundredfold(line.now.peak_fraction / line.now.roof_fraction)

@@ -1,4 +1,4 @@
-"""The report as one HTML page that opens anywhere: no request leaves it, whatever the names in it are.
+"""The report as one HTML page that opens anywhere: no request leaves it, whatever the names in it are; `peakgate show`.
 
 Charts are drawn by plotly.js, which carries zooming, hovering and its upkeep, and comes pinned in plotly's wheel; its
 Python side, slow to import, is not used. It is 4.8 MB, so the page holds it compressed (about 2 MB) and unpacks it when
@@ -21,10 +21,16 @@ from functools import cache
 from typing import Any
 
 from markupsafe import Markup
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.reports.options import add_out, add_runs, verb_parser
 from peakgate.reports.render import figures, template
-from peakgate.reports.render.page import Page, Point, of_comparison
+from peakgate.reports.render.page import Page, Point, of_comparison, of_run
+from peakgate.reports.render.terminal import say
 from peakgate.reports.result import Comparison, Shift
+from peakgate.reports.runs.find import FORMS, Archive, find_history, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.verdict import ExitCode
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # plotly ships no type information
 
 COMPRESSION = 4
@@ -33,7 +39,7 @@ COMPRESSION = 4
 FOREST_WIDTH, FOREST_HEIGHT = 120, 16
 NARROWEST_SCALE, WIDEST_SCALE = math.log(1.05), math.log(1.12)
 SPARK_WIDTH, SPARK_HEIGHT = 84, 20
-LEAST_SPAN = 0.02
+LEAST_SPARK_SPAN = 0.02
 """A history that moved less than this share of its median is drawn as the nearly straight line it is."""
 
 
@@ -48,7 +54,7 @@ def render(page: Page) -> str:
     script = template.asset("page.js")
     roofline, ladders = figures.roofline(page), figures.ladders(page)
     charts = [*([roofline] if roofline else []), *ladders]
-    template.environment().filters |= {"figure": figure, "percent": percent, "spark": sparkline}
+    template.environment().filters |= {"figure": figure, "percent": hundredfold, "spark": sparkline}
     scale = forest_scale([line.shift for line in page.lines if line.shift])
     return template.fill(
         "page.html",
@@ -80,7 +86,7 @@ def figure(value: float | None, digits: int = 4) -> str:
     return f"{value:.0f}" if "e+" in short else short.rstrip(".")
 
 
-def percent(fraction: float | None) -> str:
+def hundredfold(fraction: float | None) -> str:
     """``72.5``; empty where there is none."""
     return "" if fraction is None else f"{100 * fraction:.1f}"
 
@@ -93,7 +99,7 @@ def _library() -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class TflopsMatrix:
     """``rows`` are (stage, TFLOP/s of its best case by size); None where the run has none. ``best`` is by size."""
 
     family: str
@@ -102,7 +108,7 @@ class Matrix:
     best: tuple[float | None, ...]
 
 
-def matrices(run: Run) -> tuple[Matrix, ...]:
+def matrices(run: Run) -> tuple[TflopsMatrix, ...]:
     """One for each family with cases bound by arithmetic at two sizes or more, stages in the order of the run."""
     families: dict[str, list[CaseResult]] = {}
     for result in run.cases.values():
@@ -112,7 +118,7 @@ def matrices(run: Run) -> tuple[Matrix, ...]:
     return tuple(matrix for matrix in found if len(matrix.sizes) > 1)
 
 
-def _matrix(family: str, results: Iterable[CaseResult]) -> Matrix:
+def _matrix(family: str, results: Iterable[CaseResult]) -> TflopsMatrix:
     rates: dict[tuple[str, str], float] = {}
     for result in results:
         key = (str(result.stage), result.size or "")
@@ -123,7 +129,7 @@ def _matrix(family: str, results: Iterable[CaseResult]) -> Matrix:
     best = tuple(
         max((rate for rate in column if rate), default=None) for column in zip(*(r for _, r in rows), strict=True)
     )
-    return Matrix(family, sizes, rows, best)
+    return TflopsMatrix(family, sizes, rows, best)
 
 
 def _volume(size: str) -> tuple[float, str]:
@@ -166,7 +172,7 @@ def sparkline(history: Sequence[Point]) -> Markup:
     """The medians of a case, one step per run, the latest as a dot; in words for screen readers."""
     times = [time for _, time in history]
     low, high = min(times), max(times)
-    span = max(high - low, LEAST_SPAN * sorted(times)[len(times) // 2])
+    span = max(high - low, LEAST_SPARK_SPAN * sorted(times)[len(times) // 2])
     bottom = (low + high - span) / 2
     step = (SPARK_WIDTH - 6) / (len(times) - 1)
     points = [
@@ -181,3 +187,24 @@ def sparkline(history: Sequence[Point]) -> Markup:
         f'<title>{text}</title><polyline points="{path}"/>'
         f'<circle cx="{points[-1][0]:.0f}" cy="{points[-1][1]:.1f}" r="2.5"/></svg>'
     )
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write the page and return the exit code."""
+    parser = verb_parser(
+        verb, f"Write a page of RUN: {FORMS}. It does not judge.", "exit codes: 0 written, 2 bad input"
+    )
+    parser.add_argument("wanted", metavar="RUN")
+    add_runs(parser)
+    add_out(parser)
+    options = parser.parse_args(arguments)
+
+    archive = Archive(options.runs)
+    side = find_side(options.wanted, archive)
+    if len(side.runs) > 1:
+        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file")
+    page = of_run(side.runs[0], archive.read(find_history(archive, [side])))
+    write_whole(options.out / "show.html", render(page))
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in page.counts.items())
+    say(f"{counts}: {page.verdict}; {options.out / 'show.html'}\n")
+    return ExitCode.OK

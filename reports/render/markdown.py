@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from peakgate.case import ID_PATTERN
-from peakgate.reports.render import words
+from peakgate.reports.render import phrases
 from peakgate.reports.result import Comparison, percent
 from peakgate.verdict import REGRESSIONS, Verdict
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
 """What Markdown, HTML or GitHub (mentions, references, links) would read as more than text."""
 
-HEADINGS = ("case", "verdict", "change", "time (µs)", "smallest detectable", "of peak", "reason")
-SECTIONS = (
+COMPARISON_HEADINGS = ("case", "verdict", "change", "time (µs)", "smallest detectable", "of peak", "reason")
+COMPARISON_SECTIONS = (
     ("Regressions", REGRESSIONS, False),
     ("Undecided", frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE, Verdict.NO_FLOOR}), False),
     ("Faster and new", frozenset({Verdict.FASTER, Verdict.NEW}), False),
-    ("Unchanged", words.UNCHANGED, True),
+    ("Unchanged", phrases.UNCHANGED, True),
 )
 """Title, verdicts and whether it is folded; where room is short, the last is cut first."""
 
@@ -32,7 +32,8 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
     head = "\n".join(_head(comparison, strict=strict))
     found = comparison.records
     rows = {
-        title: [table_line(_cells(row)) for row in found if row.verdict in verdicts] for title, verdicts, _ in SECTIONS
+        title: [table_line(_cells(row)) for row in found if row.verdict in verdicts]
+        for title, verdicts, _ in COMPARISON_SECTIONS
     }
     counts = {title: len(lines) for title, lines in rows.items()}
     if most_bytes is None:
@@ -48,12 +49,12 @@ def markdown(comparison: Comparison, *, strict: bool = False, most_bytes: int | 
 
 
 def _head(comparison: Comparison, *, strict: bool) -> list[str]:
-    lines = [f"# Peakgate: {comparison.verdict(strict=strict)}", "", escape(words.counts(comparison)) + ".", ""]
-    lines += [f"- base: {escape(words.side(comparison.base))}", f"- new: {escape(words.side(comparison.new))}"]
+    lines = [f"# Peakgate: {comparison.verdict(strict=strict)}", "", escape(phrases.counts(comparison)) + ".", ""]
+    lines += [f"- base: {escape(phrases.side(comparison.base))}", f"- new: {escape(phrases.side(comparison.new))}"]
     if comparison.suite:
         lines.append(f"- suite-wide: {comparison.suite.judgement.verdict}, {escape(comparison.suite.judgement.reason)}")
-    lines += [f"- {escape(text)}" for text in (words.detectable(comparison), words.floors(comparison)) if text]
-    if again := words.rerun(comparison):
+    lines += [f"- {escape(text)}" for text in (phrases.detectable(comparison), phrases.floors(comparison)) if text]
+    if again := phrases.rerun(comparison):
         lines.append("- {}: `{}`".format(*again.split(": ", 1)))
     lines += [f"- note: {escape(note)}" for note in comparison.notes]
     lines.append("")
@@ -66,7 +67,7 @@ def _head(comparison: Comparison, *, strict: bool) -> list[str]:
 
 def escape(text: str) -> str:
     """Any text as Markdown that shows just this text, in one line."""
-    plain = "".join(f"&#{ord(each)};" if each in SPECIAL else each for each in words.one_line(text))
+    plain = "".join(f"&#{ord(each)};" if each in SPECIAL else each for each in phrases.one_line(text))
     return plain.replace("://", "&#58;//")
 
 
@@ -78,12 +79,18 @@ def code(text: str) -> str:
 def _sections(rows: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> str:
     """Every section that has cases, by title its rows and how many cases it stands for."""
     lines: list[str] = []
-    for title, _, folded in SECTIONS:
+    for title, _, folded in COMPARISON_SECTIONS:
         if not counts[title]:
             continue
         cut = counts[title] - len(rows[title])
         lacking = [f"{cut} of {counts[title]} cases are left out here, the whole report is in the files.", ""]
-        body = [table_line(HEADINGS), table_line(["---"] * len(HEADINGS)), *rows[title], "", *(lacking if cut else [])]
+        body = [
+            table_line(COMPARISON_HEADINGS),
+            table_line(["---"] * len(COMPARISON_HEADINGS)),
+            *rows[title],
+            "",
+            *(lacking if cut else []),
+        ]
         if folded:
             lines += [f"<details><summary>{title} ({counts[title]})</summary>", "", *body, "</details>", ""]
         else:
@@ -100,8 +107,8 @@ def _cells(row: Any) -> tuple[str, ...]:
     return (
         code(row.case),
         row.verdict,
-        words.change(row),
-        words.times(row),
+        phrases.change(row),
+        phrases.times(row),
         "" if least is None else percent(least),
         "" if fraction is None else f"{fraction:.3f}",
         escape(row.reason),

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import as_json, cell
-from peakgate.reports.render import markdown, words
+from peakgate.reports.render import markdown, phrases
 from peakgate.reports.result import Comparison, SuiteShift, change_text, shift_cells
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 
@@ -22,7 +22,7 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY_BYTES = 1_000_000
 """GitHub drops a step's summary of more than 1 MiB whole, with everything in it."""
 
-SCHEMA = 1
+VERDICT_SCHEMA = 1
 SUITE = "peakgate"
 
 
@@ -69,7 +69,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
     """Verdict, exit code, counts, sides, differences and every row, worst first."""
     detectable = comparison.detectable_percent
     document = {
-        "schema": SCHEMA,
+        "schema": VERDICT_SCHEMA,
         "command": "compare",
         "verdict": comparison.verdict(strict=strict),
         "exit_code": int(comparison.exit_code(strict=strict)),
@@ -87,7 +87,7 @@ def verdict_json(comparison: Comparison, *, strict: bool = False) -> str:
     return as_json(document)
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: RunSide) -> dict[str, Any]:
     names = ("commit", "dirty", "slug", "uuid", "driver", "tier")
     runs = [
         {"path": str(run.path), "datetime": run.taken.isoformat()} | {name: getattr(run, name) for name in names}
@@ -132,7 +132,7 @@ def junit(comparison: Comparison, *, strict: bool = False) -> str:
     if comparison.suite:
         _case(suite, SUITE, "suite-wide", comparison.suite.judgement)
     if strict and comparison.without_floor:
-        _case(suite, SUITE, "floors", Judgement(Verdict.NO_FLOOR, words.floors(comparison)))
+        _case(suite, SUITE, "floors", Judgement(Verdict.NO_FLOOR, phrases.floors(comparison)))
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))
     suite.set("errors", "0")
@@ -146,9 +146,9 @@ def junit(comparison: Comparison, *, strict: bool = False) -> str:
 
 def _case(suite: ElementTree.Element, family: str, name: str, judgement: Judgement) -> ElementTree.Element:
     """Characters that XML has no way to write are not printable either: ``one_line`` makes them spaces."""
-    attributes = {"classname": words.one_line(f"{SUITE}.{family}"), "name": words.one_line(name)}
+    attributes = {"classname": phrases.one_line(f"{SUITE}.{family}"), "name": phrases.one_line(name)}
     case = ElementTree.SubElement(suite, "testcase", attributes)
-    reason = words.one_line(f"{judgement.verdict}: {judgement.reason}")
+    reason = phrases.one_line(f"{judgement.verdict}: {judgement.reason}")
     if judgement.verdict in REGRESSIONS:
         ElementTree.SubElement(case, "failure", {"type": judgement.verdict, "message": reason}).text = reason
     elif judgement.verdict in UNDECIDED or judgement.verdict is Verdict.NO_FLOOR:

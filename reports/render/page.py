@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from peakgate.reports.render import words
+from peakgate.reports.render import phrases
 from peakgate.reports.result import WORST_FIRST, Comparison, Shift
 from peakgate.reports.runs.facts import Difference, facts
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
@@ -22,7 +22,7 @@ Point = tuple[datetime, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CaseLine:
     """One case: ``now`` is its measurement in the run that the page is about, ``before`` the one it is held against.
 
     ``time_us`` and ``base_time_us`` are over all sessions of a side; ``history`` is empty with fewer than three runs.
@@ -71,7 +71,7 @@ class Page:
     facts: tuple[tuple[str, str], ...]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[CaseLine, ...]
 
     @property
     def tone(self) -> str:
@@ -87,10 +87,10 @@ class Page:
 def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict: bool = False) -> Page:
     """NEW against BASE, worst first; ``history`` are other runs of the GPU."""
     points = _history((*history, *comparison.base.runs), comparison.new.runs)
-    sentences = [f"Base: {words.side(comparison.base)}.", f"New: {words.side(comparison.new)}."]
+    sentences = [f"Base: {phrases.side(comparison.base)}.", f"New: {phrases.side(comparison.new)}."]
     if suite := comparison.suite:
         sentences.append(f"Suite-wide: {suite.judgement.verdict}, {suite.judgement.reason}.")
-    more = (words.detectable(comparison), words.floors(comparison), words.rerun(comparison))
+    more = (phrases.detectable(comparison), phrases.floors(comparison), phrases.rerun(comparison))
     sentences += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in more if sentence]
     verdict = comparison.verdict(strict=strict)
     run = max(comparison.new.runs, key=lambda run: (len(run.cases), run.taken))
@@ -105,7 +105,7 @@ def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict
         differences=comparison.differences,
         notes=comparison.notes,
         lines=tuple(
-            Line(
+            CaseLine(
                 case=row.case,
                 verdict=row.verdict,
                 reason=row.reason,
@@ -124,9 +124,9 @@ def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict
 def of_run(run: Run, history: Iterable[Run] = ()) -> Page:
     """One run as it was judged when it was taken, worst first, within a verdict in the order it was measured."""
     points = _history((*history, run))
-    lines = [Line(each.case, each.verdict, each.reason) for each in run.unmeasured.values()]
+    lines = [CaseLine(each.case, each.verdict, each.reason) for each in run.unmeasured.values()]
     lines += [
-        Line(case, result.verdict, result.reason, now=result, time_us=result.time_us, history=points.get(case, ()))
+        CaseLine(case, result.verdict, result.reason, now=result, time_us=result.time_us, history=points.get(case, ()))
         for case, result in run.cases.items()
         if case not in run.unmeasured
     ]
@@ -136,7 +136,7 @@ def of_run(run: Run, history: Iterable[Run] = ()) -> Page:
         title=f"Peakgate: {verdict}, {run.gpu.get('name') or run.slug}, {run.taken:%Y-%m-%d %H:%M}",
         verdict=verdict,
         comparing=False,
-        sentences=(f"Run: {words.side(Side(str(run.path), (run,)))}.",),
+        sentences=(f"Run: {phrases.side(RunSide(str(run.path), (run,)))}.",),
         counts={each: found[each] for each in WORST_FIRST if found[each]},
         run=run,
         facts=_facts(run),
@@ -152,7 +152,7 @@ def tone(verdict: Verdict | None) -> str:
         return "bad"
     if verdict in UNDECIDED:
         return "open"
-    return "same" if verdict in {None, Verdict.NO_FLOOR, *words.UNCHANGED} else "good"
+    return "same" if verdict in {None, Verdict.NO_FLOOR, *phrases.UNCHANGED} else "good"
 
 
 def number(value: object) -> float | None:

@@ -10,14 +10,14 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from peakgate.reports.render import words
+from peakgate.reports.render import phrases
 
-TEMPLATES = Path(__file__).with_name("templates")
+PAGE_TEMPLATES = Path(__file__).with_name("templates")
 NO_SCRIPT = "'none'"
 
 
 @cache
-def environment(folder: Path = TEMPLATES) -> Environment:
+def environment(folder: Path = PAGE_TEMPLATES) -> Environment:
     """A folder's templates; whatever a page inserts is escaped. A page adds the filters that it uses."""
     found = Environment(
         loader=FileSystemLoader(folder),
@@ -26,7 +26,7 @@ def environment(folder: Path = TEMPLATES) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["line"] = words.one_line
+    found.filters["line"] = phrases.one_line
     return found
 
 
@@ -38,7 +38,7 @@ def fill(template: str, *, styles: tuple[str, ...] = ("page.css",), trail: Any =
 
 def asset(name: str) -> Markup:
     """A file of our own, to be inserted as it is."""
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of our own
+    return Markup((PAGE_TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of our own
 
 
 def policy(*scripts: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.reports.runs.runfile import GpuFacts, Run
+from peakgate.reports.runs.runfile import Run, RunGpuFacts
 
 GPU_NAMES: Mapping[str, str] = {
     "slug": "GPU",
@@ -26,7 +26,7 @@ GPU_NAMES: Mapping[str, str] = {
 }
 """What reports call the facts of ``machine_info.gpu`` that a time may depend on."""
 
-GPU_FACTS = tuple(GpuFacts.__annotations__)
+GPU_FACTS = tuple(RunGpuFacts.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)

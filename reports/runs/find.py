@@ -17,13 +17,13 @@ from pathlib import Path
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
-from peakgate.reports.runs.sessions import Session, read_session
+from peakgate.reports.runs.sessions import SavedSession, read_session
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
 """History is read from so many of the newest files: enough to know the spread, and a report stays quick."""
 
-COMMIT = re.compile(r"[0-9a-fA-F]{4,40}")
+COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
 MOST_SUGGESTIONS = 5
 LONGEST_NAME = 1000
@@ -31,7 +31,7 @@ FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, late
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RunSide:
     """The sessions of one side, oldest first, under the name they were asked for."""
 
     label: str
@@ -49,7 +49,7 @@ class Archive:
         for root in roots or ():
             if not root.is_dir():
                 raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
-        self._sessions: list[Session] | None = None
+        self._sessions: list[SavedSession] | None = None
         self._notes: tuple[str, ...] = ()
 
     @cached_property
@@ -58,13 +58,13 @@ class Archive:
         found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
         return sorted(found, key=lambda path: (path.stat().st_mtime, str(path)), reverse=True)
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[SavedSession]:
         """What the runs are, by the time they were taken, oldest first."""
         if self._sessions is None:
             self._sessions, self._notes = _in_short(self.files)
         return self._sessions
 
-    def newest(self, most: int) -> list[Session]:
+    def newest(self, most: int) -> list[SavedSession]:
         """Those of the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
         files = self.files[:most]
         if self._sessions is None:
@@ -72,11 +72,11 @@ class Archive:
         names = set(map(str, files))
         return [session for session in self._sessions if session.path in names]
 
-    def read(self, sessions: Sequence[Session]) -> list[Run]:
+    def read(self, sessions: Sequence[SavedSession]) -> list[Run]:
         """These sessions in full."""
         return [load_run(Path(session.path)) for session in sessions]
 
-    def check_nothing_newer_is_broken(self, chosen: Session) -> None:
+    def check_nothing_newer_is_broken(self, chosen: SavedSession) -> None:
         """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
 
         A JSON file that is no run of ours is passed over.
@@ -105,7 +105,7 @@ class Archive:
         return path.is_file() and (in_runs_folder or not (self.default and root.name == "baselines"))
 
 
-def find_side(wanted: str, archive: Archive) -> Side:
+def find_side(wanted: str, archive: Archive) -> RunSide:
     """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
     notes: tuple[str, ...] = ()
     if len(wanted.encode(errors="replace")) > LONGEST_NAME:
@@ -127,20 +127,20 @@ def find_side(wanted: str, archive: Archive) -> Side:
         raise PeakgateError(
             f"{wanted}: runs of {' and '.join(slugs)}; name the runs of one GPU model, by file or folder"
         )
-    return Side(wanted, tuple(kept), notes + tuple(note for run in kept for note in run.notes))
+    return RunSide(wanted, tuple(kept), notes + tuple(note for run in kept for note in run.notes))
 
 
-def apart(base: Side, new: Side) -> tuple[Side, Side]:
+def apart(base: RunSide, new: RunSide) -> tuple[RunSide, RunSide]:
     """The two sides without what both hold, which is taken off ``base``; a side that is all the other holds stays."""
     in_new = {_identity(run) for run in new.runs}
     kept = tuple(run for run in base.runs if _identity(run) not in in_new)
     if not kept or len(kept) == len(base.runs):
         return base, new
     note = f"{counted(len(base.runs) - len(kept), 'run')} of {base.label} also in {new.label}: taken off the base side"
-    return Side(base.label, kept, (*base.notes, note)), new
+    return RunSide(base.label, kept, (*base.notes, note)), new
 
 
-def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Session, ...]:
+def find_history(archive: Archive, sides: Sequence[RunSide]) -> tuple[SavedSession, ...]:
     """Other saved sessions of the first side's GPU model: they show how far unchanged code varies between sessions."""
     on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
     slug = sides[0].runs[0].slug
@@ -148,10 +148,10 @@ def find_history(archive: Archive, sides: Sequence[Side]) -> tuple[Session, ...]
     return tuple(session for key, session in others.items() if key not in on_a_side)
 
 
-def _in_short(files: Sequence[Path]) -> tuple[list[Session], tuple[str, ...]]:
+def _in_short(files: Sequence[Path]) -> tuple[list[SavedSession], tuple[str, ...]]:
     """The sessions in these files, oldest first, and a note on each file that was passed over."""
     found = [read_session(file) for file in files]
-    sessions = [each for each in found if isinstance(each, Session)]
+    sessions = [each for each in found if isinstance(each, SavedSession)]
     refused = tuple(f"passed over: {each}" for each in found if isinstance(each, str))
     return sorted(sessions, key=lambda session: (session.taken, session.path)), refused
 
@@ -169,7 +169,7 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
         return _latest(wanted, int(latest[1] or 0), archive)
     if wanted.startswith("driver:"):
         return _driver(wanted, archive)
-    if COMMIT.fullmatch(wanted):
+    if COMMIT_PREFIX.fullmatch(wanted):
         return _commit(wanted, archive)
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
         raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits")
@@ -219,7 +219,7 @@ def _only(wanted: str, kind: str, *, matched: set[str], known: set[str], archive
 
 def _some(names: Sequence[str], wanted: str) -> str:
     nearest = difflib.get_close_matches(wanted.removeprefix("driver:"), names, MOST_SUGGESTIONS, 0.0)
-    shown = [name[:12] if COMMIT.fullmatch(name) else name for name in nearest]
+    shown = [name[:12] if COMMIT_PREFIX.fullmatch(name) else name for name in nearest]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

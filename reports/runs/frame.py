@@ -1,8 +1,8 @@
 """Saved runs as one tidy pandas frame: one row per case and run; and the way back to records.
 
-``COLUMNS`` lists every column with its dtype. A fact of the run (when, which commit, which GPU) repeats in each of its
-rows. What a run does not say is missing. A case that the run could not time has a row too: its verdict, its reason and
-no ``time_us``.
+``FRAME_COLUMNS`` lists every column with its dtype. A fact of the run (when, which commit, which GPU) repeats in each
+of its rows. What a run does not say is missing. A case that the run could not time has a row too: its verdict, its
+reason and no ``time_us``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CASE_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(NUMBERS, NUMBER),
     "host_bound": FLAG,
 }
-COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
+FRAME_COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
 """Every column of a frame of runs, in order, with its dtype; reports/README.md explains them."""
 
 
@@ -55,7 +55,7 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per case and run, in the order of the runs and of their cases; columns are ``COLUMNS``."""
+    """One row per case and run, in the order of the runs and of their cases; columns are ``FRAME_COLUMNS``."""
     rows = []
     for run in runs:
         facts = _run_facts(run)
@@ -65,7 +65,7 @@ def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
             said: CaseResult | Unmeasured = run.unmeasured.get(record.case, record)
             verdict = None if said.verdict is None else str(said.verdict)
             rows.append(row | {"verdict": verdict, "reason": said.reason, "host_bound": bool(row["host_bound"])})
-    return tidy(rows, COLUMNS)
+    return tidy(rows, FRAME_COLUMNS)
 
 
 def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
@@ -81,11 +81,11 @@ def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
 
 
 def to_runs(frame: pd.DataFrame) -> tuple[Run, ...]:
-    """The records that ``to_frame`` made the frame of, without notes and what ``COLUMNS`` leaves out.
+    """The records that ``to_frame`` made the frame of, without notes and what ``FRAME_COLUMNS`` leaves out.
 
     A KeyError names a column that is not there; columns of your own are ignored.
     """
-    plain = frame[list(COLUMNS)].astype(object)
+    plain = frame[list(FRAME_COLUMNS)].astype(object)
     plain = plain.where(plain.notna(), None)
     return tuple(_run(str(name), rows.to_dict("records")) for name, rows in plain.groupby("run", sort=False))
 

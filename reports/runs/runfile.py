@@ -58,7 +58,7 @@ class ForeignFileError(PeakgateError):
     """A JSON file that is no run of this tool: a search passes it over, however new it is."""
 
 
-class GpuFacts(TypedDict, total=False):
+class RunGpuFacts(TypedDict, total=False):
     """What a frame of runs has of ``machine_info.gpu``, each in a column ``gpu_NAME``."""
 
     slug: Required[Slug]
@@ -80,7 +80,7 @@ class GpuFacts(TypedDict, total=False):
     peak_tflops: Fact
 
 
-class Gpu(GpuFacts, total=False):
+class Gpu(RunGpuFacts, total=False):
     """What is read of ``machine_info.gpu``."""
 
     peak_derivation: Fact
@@ -88,7 +88,7 @@ class Gpu(GpuFacts, total=False):
     roofs: dict[str, Number | None] | None
 
 
-class Recorded(Struct, frozen=True):
+class RecordedCase(Struct, frozen=True):
     """What a run file says of one case besides its time; None where the run does not say."""
 
     case: Name
@@ -134,13 +134,13 @@ class Recorded(Struct, frozen=True):
 
 
 _OTHERS = ("case", "verdict", "reason", "host_bound")
-_TYPES = {each.name: each.type for each in structs.fields(Recorded) if each.name not in _OTHERS}
+_TYPES = {each.name: each.type for each in structs.fields(RecordedCase) if each.name not in _OTHERS}
 TEXTS = tuple(name for name, kind in _TYPES.items() if kind == Text | None)
 NUMBERS = tuple(name for name, kind in _TYPES.items() if name not in TEXTS)
 """What is known of a case as texts, and as numbers."""
 
 
-class CaseResult(Recorded, frozen=True, kw_only=True):
+class CaseResult(RecordedCase, frozen=True, kw_only=True):
     """One case as one run measured it.
 
     ``time_us`` is the median; ``sampling_error`` the relative standard error of that median, from the samples'
@@ -162,7 +162,7 @@ class CaseResult(Recorded, frozen=True, kw_only=True):
         return self.fingerprint is None and self.registers is None
 
 
-class ExtraInfo(Recorded, frozen=True):
+class ExtraInfo(RecordedCase, frozen=True):
     """``extra_info`` of a case; the median in ``stats`` counts, not this one."""
 
     time_us: Number | None = None
@@ -203,7 +203,7 @@ class Machine(Struct):
     gpu: Gpu
 
 
-class Commit(Struct):
+class CommitInfo(Struct):
     """``commit_info``."""
 
     id: Text | None = None
@@ -220,14 +220,14 @@ class About(Struct):
     not_measured: tuple[Unmeasured, ...] = ()
 
 
-class Document(Struct):
+class RunDocument(Struct):
     """A run file."""
 
     peakgate_schema: Literal[1]
     machine_info: Machine
     benchmarks: Annotated[list[Benchmark], Meta(min_length=1, description="a list of at least one benchmark")]
     datetime: Text
-    commit_info: Commit | None = None
+    commit_info: CommitInfo | None = None
     peakgate: About | None = None
     version: Text | None = None
 
@@ -292,12 +292,12 @@ def now() -> datetime:
 def load_run(path: Path) -> Run:
     """Read and check the run at ``path``; a PeakgateError names the file and what is wrong with it."""
     try:
-        document = records.read(path, Document, REMEDY)
+        document = records.read(path, RunDocument, REMEDY)
     except records.RecordError as error:
         if isinstance(error.document, dict) and (missing := REQUIRED - error.document.keys()):
             raise ForeignFileError(f"{path}: no run of Peakgate: it has no {' or '.join(sorted(missing))}") from None
         raise
-    about, commit = document.peakgate or About(), document.commit_info or Commit()
+    about, commit = document.peakgate or About(), document.commit_info or CommitInfo()
     results = [_result(each) for each in document.benchmarks]
     run = Run(
         path=path,

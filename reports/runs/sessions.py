@@ -22,7 +22,7 @@ SAME_IN_BOTH = ("taken", "commit", "dirty", "slug", "uuid", "driver", "tier", "w
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SavedSession:
     """A saved run in short: what choosing runs, a history and the noise between sessions need of it.
 
     ``times_us`` are the medians of the cases it could decide, but for ``host_bound_us``, of those whose time depends on
@@ -65,7 +65,7 @@ def gpu_label(uuid: str | None) -> str:
     return "an unknown GPU" if uuid is None else shortly(uuid)
 
 
-def read_session(file: Path) -> Session | str:
+def read_session(file: Path) -> SavedSession | str:
     """The session in ``file``, or why there is none."""
     try:
         return in_short(load_run(file))
@@ -73,12 +73,12 @@ def read_session(file: Path) -> Session | str:
         return str(error)
 
 
-def in_short(run: Run | Session) -> Session:
+def in_short(run: Run | SavedSession) -> SavedSession:
     """What a history and the noise between sessions need of a run that was read in full."""
-    if isinstance(run, Session):
+    if isinstance(run, SavedSession):
         return run
     usable = [each for case, each in run.cases.items() if each.verdict not in UNUSABLE and case not in run.unmeasured]
-    return Session(
+    return SavedSession(
         path=str(run.path),
         **{name: getattr(run, name) for name in SAME_IN_BOTH},
         times_us={each.case: each.time_us for each in usable if not each.host_bound},

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.reports.result import Comparison, Row, Shift
-from peakgate.reports.runs.find import Side
+from peakgate.reports.result import ComparedCase, Comparison, Shift
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save
@@ -32,9 +32,9 @@ class Saved:
         self.count += 1
         return load_run(save(self.folder, f"run{self.count}", document(times_us, **({"day": 1} | content))))
 
-    def side(self, *times_us: Mapping[str, float], **content: Any) -> Side:
+    def side(self, *times_us: Mapping[str, float], **content: Any) -> RunSide:
         runs = tuple(self.run(times, **content) for times in times_us or (LADDER,))
-        return Side("side", runs)
+        return RunSide("side", runs)
 
     def sessions(
         self, count: int, sd: float, seed: int, factor: Mapping[str, float] | None = None, **content: Any
@@ -51,7 +51,7 @@ class Saved:
         )
 
 
-def row(comparison: Comparison, case: str = PAD) -> Row:
+def row(comparison: Comparison, case: str = PAD) -> ComparedCase:
     return next(row for row in comparison.rows if row.case == case)
 
 

@@ -14,8 +14,7 @@ import pytest
 from peakgate.case import Case, Scale, Tier
 from peakgate.project.catalogue import families, module_at
 from peakgate.project.config import find
-from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.tables import Shown, show
+from peakgate.reports.ladder.tables import OVERVIEW, Shown, show
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import benchmark, document, save
 

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.ab.decide import (
     HOPELESS_PAIRS,
-    SMALLEST_SHIFT,
+    SMALLEST_PAIRS_SHIFT,
+    CaseStatus,
     Decision,
-    Status,
     decide,
     estimates,
     hodges_lehmann,
     moved_together,
     suspects,
 )
-from peakgate.reports.ab.schedule import ALPHA, looks
+from peakgate.reports.ab.schedule import PAIRS_ALPHA, looks
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.result import LEAST_P
 
@@ -43,7 +43,7 @@ def decided(screen: Floats, confirm: Floats, log_time: Floats = LOG_TIME) -> lis
     return [decision for decision in found if decision is not None]
 
 
-def outcome(decision: Decision) -> tuple[Status, int]:
+def outcome(decision: Decision) -> tuple[CaseStatus, int]:
     return decision.status, decision.direction
 
 
@@ -102,8 +102,8 @@ def test_a_suspect_that_is_not_flagged_is_not_flagged_with_more_noise_about_the_
     assert calm is not None
     assert wild is not None
     assert calm.direction == wild.direction == 1
-    if calm.status is not Status.FLAGGED:
-        assert wild.status is not Status.FLAGGED
+    if calm.status is not CaseStatus.FLAGGED:
+        assert wild.status is not CaseStatus.FLAGGED
     if calm.estimate.pairs == wild.estimate.pairs:
         assert max(wild.p_value or 0.0, LEAST_P) >= (calm.p_value or 0.0) * (1 - 1e-6)
 
@@ -112,16 +112,16 @@ def test_a_large_shift_is_flagged_at_the_first_look_and_not_measured_on() -> Non
     screen, confirm = experiment(1, {5: 0.5})
     confirm[5, LOOKS[0].pairs :] = np.nan
     found = decided(screen, confirm)[5]
-    assert outcome(found) == (Status.FLAGGED, 1)
+    assert outcome(found) == (CaseStatus.FLAGGED, 1)
     assert found.estimate.pairs == LOOKS[0].pairs
     assert found.p_value is not None
-    assert found.p_value < ALPHA
+    assert found.p_value < PAIRS_ALPHA
 
 
 def test_a_suspect_whose_fresh_pairs_say_nothing_is_cleared() -> None:
     screen, confirm = experiment(2)
     screen[5] += 0.02
-    assert outcome(decided(screen, confirm)[5]) == (Status.CLEARED, 1)
+    assert outcome(decided(screen, confirm)[5]) == (CaseStatus.CLEARED, 1)
 
 
 def test_a_suspect_that_does_not_lean_its_way_after_ten_fresh_pairs_is_given_up() -> None:
@@ -129,7 +129,7 @@ def test_a_suspect_that_does_not_lean_its_way_after_ten_fresh_pairs_is_given_up(
     screen[5] += 0.02
     confirm[5] = np.tile([0.02, -0.0195], LOOKS[-1].pairs // 2)
     found = decided(screen, confirm)[5]
-    assert (found.status, found.estimate.pairs) == (Status.CLEARED, HOPELESS_PAIRS)
+    assert (found.status, found.estimate.pairs) == (CaseStatus.CLEARED, HOPELESS_PAIRS)
 
 
 def test_a_slowdown_whose_first_fresh_pairs_come_out_low_is_measured_further_and_found() -> None:
@@ -137,36 +137,36 @@ def test_a_slowdown_whose_first_fresh_pairs_come_out_low_is_measured_further_and
     screen[5] += 0.006
     confirm[5] = np.tile([0.002, -0.002], LOOKS[-1].pairs // 2) + 0.007
     confirm[5, : LOOKS[0].pairs] -= 0.0048
-    assert decided(screen, confirm[:, : LOOKS[0].pairs])[5].status is Status.OPEN
+    assert decided(screen, confirm[:, : LOOKS[0].pairs])[5].status is CaseStatus.OPEN
     found = decided(screen, confirm)[5]
-    assert (found.status, found.estimate.pairs) == (Status.FLAGGED, LOOKS[1].pairs)
+    assert (found.status, found.estimate.pairs) == (CaseStatus.FLAGGED, LOOKS[1].pairs)
 
 
 def test_a_case_that_scattered_while_it_was_screened_is_not_flagged_on_four_pairs_that_happen_to_agree() -> None:
     screen, confirm = experiment(2)
     agreeing = np.full(LOOKS[-1].pairs, 0.02) + np.tile([1e-4, -1e-4], LOOKS[-1].pairs // 2)
     screen[5], confirm[5] = 0.02, agreeing
-    assert decided(screen, confirm[:, :4])[5].status is Status.FLAGGED
+    assert decided(screen, confirm[:, :4])[5].status is CaseStatus.FLAGGED
     screen[5] += np.tile([0.05, -0.05], 5)
-    assert decided(screen, confirm[:, :4])[5].status is Status.OPEN
+    assert decided(screen, confirm[:, :4])[5].status is CaseStatus.OPEN
 
 
 def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_flagged() -> None:
     screen, confirm = experiment(2)
     screen[5] += 0.02
     confirm[5] -= 0.02
-    assert decided(screen, confirm)[5].status is Status.CLEARED
+    assert decided(screen, confirm)[5].status is CaseStatus.CLEARED
 
 
 def test_a_sure_shift_below_the_smallest_that_counts_is_not_flagged() -> None:
-    screen, confirm = experiment(3, {5: 0.8 * SMALLEST_SHIFT}, noise=0.0002)
-    assert decided(screen, confirm)[5].status is Status.CLEARED
+    screen, confirm = experiment(3, {5: 0.8 * SMALLEST_PAIRS_SHIFT}, noise=0.0002)
+    assert decided(screen, confirm)[5].status is CaseStatus.CLEARED
 
 
 def test_suspects_without_their_pairs_are_open() -> None:
     screen, confirm = experiment(4, {5: 0.02})
     found = decided(screen, confirm[:, :3])[5]
-    assert outcome(found) == (Status.OPEN, 1)
+    assert outcome(found) == (CaseStatus.OPEN, 1)
     assert found.p_value is None
 
 
@@ -175,14 +175,14 @@ def test_a_suspect_that_leans_after_the_last_pair_stays_open() -> None:
     screen, confirm = experiment(5)
     screen[5:16] += 0.02
     confirm[5] = np.repeat([0.012, 0.005], LOOKS[-1].pairs // 2) + np.tile([0.021, -0.021], LOOKS[-1].pairs // 2)
-    assert decided(screen, confirm)[5].status is Status.OPEN
+    assert decided(screen, confirm)[5].status is CaseStatus.OPEN
 
 
 def test_a_case_that_is_not_judged_is_never_suspected() -> None:
     screen, confirm = experiment(6, {5: 0.5})
     found = decide(screen, confirm, LOG_TIME, LOOKS, [case != 5 for case in range(CASES)])
     assert found[5] is not None
-    assert outcome(found[5]) == (Status.CLEARED, 0)
+    assert outcome(found[5]) == (CaseStatus.CLEARED, 0)
 
 
 def test_a_case_timed_in_fewer_than_two_pairs_has_no_decision() -> None:
@@ -195,17 +195,17 @@ def test_a_lone_case_is_decided_without_others_to_learn_noise_from() -> None:
     screen, confirm = experiment(8, {0: 0.05})
     found = decide(screen[:1], confirm[:1], LOG_TIME[:1], LOOKS, [True])
     assert found[0] is not None
-    assert outcome(found[0]) == (Status.FLAGGED, 1)
+    assert outcome(found[0]) == (CaseStatus.FLAGGED, 1)
 
 
 def test_identical_times_are_no_shift_and_no_error() -> None:
     found = decided(np.zeros((CASES, 10)), np.zeros((CASES, 4)))
-    assert {outcome(decision) for decision in found} == {(Status.CLEARED, 0)}
+    assert {outcome(decision) for decision in found} == {(CaseStatus.CLEARED, 0)}
 
 
 def test_when_everything_slows_every_case_is_flagged_and_nothing_is_subtracted() -> None:
     screen, confirm = experiment(9, dict.fromkeys(range(CASES), 0.03))
-    assert {outcome(decision) for decision in decided(screen, confirm)} == {(Status.FLAGGED, 1)}
+    assert {outcome(decision) for decision in decided(screen, confirm)} == {(CaseStatus.FLAGGED, 1)}
     together = moved_together(screen)
     assert together is not None
     assert together.moved

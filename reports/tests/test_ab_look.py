@@ -13,11 +13,11 @@ from peakgate.reports.ab.decide import (
     HOPELESS_PAIRS,
     LEANING_P,
     RULED_OUT_P,
-    SMALLEST_SHIFT,
+    SMALLEST_PAIRS_SHIFT,
     TO_BE_FOUND,
+    CaseStatus,
     Decision,
     Estimate,
-    Status,
     _look,
     _pooled,
     _resolvable,
@@ -28,15 +28,15 @@ from peakgate.reports.ab.decide import (
     spread,
     suspects,
 )
-from peakgate.reports.ab.schedule import ALPHA, Look, looks
+from peakgate.reports.ab.schedule import PAIRS_ALPHA, Look, looks
 from peakgate.reports.comparison import noise
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
 MANY = 1e9
 """Degrees of freedom at which Student's t is the normal distribution."""
 
-LOOK = Look(8, ALPHA / 4, final=False)
-LAST = Look(20, ALPHA / 2, final=True)
+LOOK = Look(8, PAIRS_ALPHA / 4, final=False)
+LAST = Look(20, PAIRS_ALPHA / 2, final=True)
 
 
 def estimate(p_value: float, shift: float = 0.01, pairs: int = 8, df: float = MANY) -> Estimate:
@@ -45,7 +45,7 @@ def estimate(p_value: float, shift: float = 0.01, pairs: int = 8, df: float = MA
     return Estimate(pairs, shift, shift, abs(shift / statistic), df)
 
 
-def looked(*p_values: float, look: Look = LOOK, shift: float = 0.01) -> list[tuple[Status, float]]:
+def looked(*p_values: float, look: Look = LOOK, shift: float = 0.01) -> list[tuple[CaseStatus, float]]:
     found = _look(
         {row: estimate(p_value, shift) for row, p_value in enumerate(p_values)},
         dict.fromkeys(range(len(p_values)), 1),
@@ -71,66 +71,66 @@ def test_the_interval_leaves_half_a_percent_on_either_side_of_the_shift() -> Non
 def test_the_interval_at_a_look_leaves_the_look_s_share_of_what_all_looks_leave() -> None:
     for look in (LOOK, LAST):
         (found,) = _look({0: estimate(1e-9)}, {0: 1}, look, 1).values()
-        assert found.estimate == replace(estimate(1e-9), tail=0.005 * look.alpha / ALPHA)
-    assert sum(0.005 * look.alpha / ALPHA for look in looks(20)) == pytest.approx(0.005)
+        assert found.estimate == replace(estimate(1e-9), tail=0.005 * look.alpha / PAIRS_ALPHA)
+    assert sum(0.005 * look.alpha / PAIRS_ALPHA for look in looks(20)) == pytest.approx(0.005)
 
 
 def test_each_suspect_flagged_leaves_fewer_for_the_rest_to_be_held_against() -> None:
     share = LOOK.alpha
     # Of three: below share / 3, between share / 3 and share / 2, and between share / 2 and share.
     one, two, three = looked(0.2 * share, 0.4 * share, 0.8 * share)
-    assert [one[0], two[0], three[0]] == [Status.FLAGGED] * 3
-    assert one[1] == pytest.approx(0.2 * 3 * ALPHA)
-    assert two[1] == pytest.approx(0.4 * 2 * ALPHA)
-    assert three[1] == pytest.approx(0.8 * 1 * ALPHA)
+    assert [one[0], two[0], three[0]] == [CaseStatus.FLAGGED] * 3
+    assert one[1] == pytest.approx(0.2 * 3 * PAIRS_ALPHA)
+    assert two[1] == pytest.approx(0.4 * 2 * PAIRS_ALPHA)
+    assert three[1] == pytest.approx(0.8 * 1 * PAIRS_ALPHA)
 
 
 def test_the_surest_comes_first_whatever_its_row() -> None:
     share = LOOK.alpha
-    assert [status for status, _ in looked(0.8 * share, 0.2 * share, 0.4 * share)] == [Status.FLAGGED] * 3
+    assert [status for status, _ in looked(0.8 * share, 0.2 * share, 0.4 * share)] == [CaseStatus.FLAGGED] * 3
 
 
 def test_behind_one_that_is_not_flagged_none_is() -> None:
     share = LOOK.alpha
     first, second = looked(0.6 * share, 0.7 * share)
-    assert [first[0], second[0]] == [Status.OPEN, Status.OPEN]
-    assert first[1] == pytest.approx(1.2 * ALPHA)
-    assert second[1] == pytest.approx(1.4 * ALPHA)
+    assert [first[0], second[0]] == [CaseStatus.OPEN, CaseStatus.OPEN]
+    assert first[1] == pytest.approx(1.2 * PAIRS_ALPHA)
+    assert second[1] == pytest.approx(1.4 * PAIRS_ALPHA)
 
 
 def test_adjusted_p_values_never_fall_and_never_pass_one() -> None:
     share = LOOK.alpha
     first, second, last = looked(0.30 * share, 0.34 * share, 0.45)
-    assert first[1] == pytest.approx(0.9 * ALPHA)
+    assert first[1] == pytest.approx(0.9 * PAIRS_ALPHA)
     assert second[1] == first[1]  # 0.68 of ALPHA by itself
     assert last[1] == 1.0
 
 
 def test_a_p_value_of_exactly_alpha_and_a_shift_of_exactly_the_smallest_are_not_flagged() -> None:
-    assert looked(LOOK.alpha * 1.0000001)[0][0] is Status.OPEN
+    assert looked(LOOK.alpha * 1.0000001)[0][0] is CaseStatus.OPEN
     edge = estimate(0.001)
     exactly = Look(8, edge.p_value(1), final=False)
-    assert _look({0: edge}, {0: 1}, exactly, 1)[0].status is Status.OPEN
-    assert looked(LOOK.alpha * 0.9999)[0][0] is Status.FLAGGED
-    assert looked(1e-9, shift=SMALLEST_SHIFT)[0][0] is not Status.FLAGGED
-    assert looked(1e-9, shift=SMALLEST_SHIFT * 1.0001)[0][0] is Status.FLAGGED
+    assert _look({0: edge}, {0: 1}, exactly, 1)[0].status is CaseStatus.OPEN
+    assert looked(LOOK.alpha * 0.9999)[0][0] is CaseStatus.FLAGGED
+    assert looked(1e-9, shift=SMALLEST_PAIRS_SHIFT)[0][0] is not CaseStatus.FLAGGED
+    assert looked(1e-9, shift=SMALLEST_PAIRS_SHIFT * 1.0001)[0][0] is CaseStatus.FLAGGED
 
 
 def test_what_a_look_would_have_found_depends_on_how_many_are_left() -> None:
     share = LOOK.alpha
     sure, leaning = estimate(0.1 * share), estimate(0.9 * share)
     found = _look({0: sure, 1: leaning, 2: estimate(0.3)}, {0: 1, 1: 1, 2: 1}, LOOK, 3)
-    assert found[0].resolvable == pytest.approx(max(SMALLEST_SHIFT, sure.half_width(share / 2)))
-    assert found[1].resolvable == pytest.approx(max(SMALLEST_SHIFT, leaning.half_width(share / 2)))
+    assert found[0].resolvable == pytest.approx(max(SMALLEST_PAIRS_SHIFT, sure.half_width(share / 2)))
+    assert found[1].resolvable == pytest.approx(max(SMALLEST_PAIRS_SHIFT, leaning.half_width(share / 2)))
     alone = _look({0: sure}, {0: 1}, LOOK, 1)[0]
     assert alone.resolvable == pytest.approx(sure.half_width(share))
     tight = Estimate(8, 0.01, 0.01, 1e-6, MANY)
-    assert _look({0: tight}, {0: 1}, LOOK, 1)[0].resolvable == SMALLEST_SHIFT
+    assert _look({0: tight}, {0: 1}, LOOK, 1)[0].resolvable == SMALLEST_PAIRS_SHIFT
 
 
 def test_faster_is_decided_as_slower_is() -> None:
     found = _look({0: estimate(1e-9, -0.01)}, {0: -1}, LOOK, 1)[0]
-    assert (found.status, found.direction) == (Status.FLAGGED, -1)
+    assert (found.status, found.direction) == (CaseStatus.FLAGGED, -1)
 
 
 def settled(shift: float, error: float, pairs: int = 4, *, final: bool = False) -> bool:
@@ -168,7 +168,7 @@ def test_a_suspect_on_the_very_edge_is_measured_further_unless_it_leans_no_farth
     monkeypatch.setattr(decide_module, "LEANING_P", edge.p_value(1))
     assert _settled(edge, 1, final=True)
     monkeypatch.setattr(decide_module, "LEANING_P", 1.0)
-    monkeypatch.setattr(decide_module, "SMALLEST_SHIFT", edge.shift)
+    monkeypatch.setattr(decide_module, "SMALLEST_PAIRS_SHIFT", edge.shift)
     assert _settled(edge, 1, final=True)
 
 
@@ -177,8 +177,8 @@ def test_a_suspect_on_the_very_edge_is_measured_further_unless_it_leans_no_farth
     [
         (LEANING_P * 0.99, 0.03, True),
         (LEANING_P * 1.01, 0.03, False),
-        (LEANING_P * 0.99, SMALLEST_SHIFT * 1.01, True),
-        (LEANING_P * 0.99, SMALLEST_SHIFT * 0.99, False),
+        (LEANING_P * 0.99, SMALLEST_PAIRS_SHIFT * 1.01, True),
+        (LEANING_P * 0.99, SMALLEST_PAIRS_SHIFT * 0.99, False),
     ],
 )
 def test_after_the_last_pair_only_a_suspect_that_leans_far_enough_stays_open(
@@ -187,8 +187,10 @@ def test_after_the_last_pair_only_a_suspect_that_leans_far_enough_stays_open(
     # Few degrees of freedom, so that no interval rules anything out.
     leaning = estimate(p_value, shift, pairs=20, df=1.0)
     assert _settled(leaning, 1, final=True) is not open_at_the_end
-    assert _look({0: leaning}, {0: 1}, LAST, 30)[0].status is (Status.OPEN if open_at_the_end else Status.CLEARED)
-    assert _look({0: leaning}, {0: 1}, LOOK, 30)[0].status is Status.OPEN
+    assert _look({0: leaning}, {0: 1}, LAST, 30)[0].status is (
+        CaseStatus.OPEN if open_at_the_end else CaseStatus.CLEARED
+    )
+    assert _look({0: leaning}, {0: 1}, LOOK, 30)[0].status is CaseStatus.OPEN
 
 
 def test_two_estimates_of_a_variance_count_by_their_degrees_of_freedom() -> None:
@@ -259,7 +261,7 @@ def test_a_suspect_that_is_not_measured_again_keeps_the_estimate_of_its_screenin
     screened = estimates(SCREEN, TIMES)[1]
     assert screened is not None
     found = decide(SCREEN, np.full((6, 0), math.nan), TIMES, (LOOK, LAST), [True] * 6)[1]
-    assert found == Decision(Status.OPEN, screened, _resolvable(screened, (LOOK, LAST), 2), 1)
+    assert found == Decision(CaseStatus.OPEN, screened, _resolvable(screened, (LOOK, LAST), 2), 1)
 
 
 def test_what_an_earlier_look_flagged_is_not_counted_again_later() -> None:
@@ -269,9 +271,9 @@ def test_what_an_earlier_look_flagged_is_not_counted_again_later() -> None:
     first, second = (decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)[row] for row in (1, 4))
     assert first is not None
     assert second is not None
-    assert (first.status, first.estimate.pairs) == (Status.FLAGGED, LOOK.pairs)
+    assert (first.status, first.estimate.pairs) == (CaseStatus.FLAGGED, LOOK.pairs)
     assert second.estimate.pairs == LAST.pairs
-    assert second.p_value == pytest.approx(second.estimate.p_value(1) * ALPHA / LAST.alpha)
+    assert second.p_value == pytest.approx(second.estimate.p_value(1) * PAIRS_ALPHA / LAST.alpha)
 
 
 def test_what_the_experiment_would_have_found_goes_by_the_last_planned_pairs_and_all_suspects() -> None:
@@ -281,7 +283,7 @@ def test_what_the_experiment_would_have_found_goes_by_the_last_planned_pairs_and
     assert _resolvable(screened, looks, 3) == pytest.approx(expected)
     alone = 0.004 * math.sqrt(10 / 20) * float(stats.t.isf(LAST.alpha, 25.0))
     assert _resolvable(screened, looks, 0) == _resolvable(screened, looks, 1) == pytest.approx(alone)
-    assert _resolvable(Estimate(10, 0.0, 0.0, 1e-6, 25.0), looks, 3) == SMALLEST_SHIFT
+    assert _resolvable(Estimate(10, 0.0, 0.0, 1e-6, 25.0), looks, 3) == SMALLEST_PAIRS_SHIFT
 
 
 def test_cleared_cases_say_what_would_have_been_found_in_them() -> None:
@@ -299,7 +301,7 @@ def together(shift: float, error: float, pairs: int = 400, cases: int = 3) -> tu
 
 
 def test_a_suite_moved_where_its_median_case_did_in_either_direction() -> None:
-    far = float(stats.t.isf(ALPHA / 2, 399))
+    far = float(stats.t.isf(PAIRS_ALPHA / 2, 399))
     error = 0.002
     for sign in (1, -1):
         assert together(sign * error * far * 1.01, error)[0]
@@ -307,9 +309,9 @@ def test_a_suite_moved_where_its_median_case_did_in_either_direction() -> None:
 
 
 def test_a_suite_that_surely_moved_by_less_than_the_smallest_shift_did_not_move() -> None:
-    error = SMALLEST_SHIFT / 100
-    assert not together(SMALLEST_SHIFT * 0.999, error)[0]
-    assert together(SMALLEST_SHIFT * 1.001, error)[0]
+    error = SMALLEST_PAIRS_SHIFT / 100
+    assert not together(SMALLEST_PAIRS_SHIFT * 0.999, error)[0]
+    assert together(SMALLEST_PAIRS_SHIFT * 1.001, error)[0]
     assert not together(0.0, 0.1)[0]
 
 
@@ -318,19 +320,19 @@ def test_a_suite_on_the_very_edge_did_not_move(monkeypatch: pytest.MonkeyPatch) 
     found = moved_together(rows)
     assert found is not None
     assert found.moved
-    monkeypatch.setattr(decide_module, "SMALLEST_SHIFT", found.estimate.shift)
+    monkeypatch.setattr(decide_module, "SMALLEST_PAIRS_SHIFT", found.estimate.shift)
     assert not moved_together(rows).moved  # type: ignore[union-attr]
     monkeypatch.undo()
-    monkeypatch.setattr(decide_module, "ALPHA", 2 * found.estimate.p_value(1))
+    monkeypatch.setattr(decide_module, "PAIRS_ALPHA", 2 * found.estimate.p_value(1))
     assert not moved_together(rows).moved  # type: ignore[union-attr]
 
 
 def test_a_suite_says_how_many_cases_moved_and_what_would_have_been_found() -> None:
     error = 0.01
     _, resolvable, cases = together(0.0, error, cases=5)
-    assert resolvable == pytest.approx(error * float(stats.t.isf(ALPHA / 2, 399)), rel=1e-6)
+    assert resolvable == pytest.approx(error * float(stats.t.isf(PAIRS_ALPHA / 2, 399)), rel=1e-6)
     assert cases == 5
-    assert together(0.0, 1e-6)[1] == SMALLEST_SHIFT
+    assert together(0.0, 1e-6)[1] == SMALLEST_PAIRS_SHIFT
 
 
 def test_three_cases_and_two_pairs_are_enough_and_fewer_are_not() -> None:

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peakgate.reports.ab.code import Identity
-from peakgate.reports.ab.plan import plan, reasons, spread_out
+from peakgate.reports.ab.plan import CaseIdentity, plan, reasons, spread_out
 
-BASE = {f"{family}.stage-{size}": Identity(f"{family}{size}", "1") for family in "abc" for size in range(4)}
+BASE = {f"{family}.stage-{size}": CaseIdentity(f"{family}{size}", "1") for family in "abc" for size in range(4)}
 
 
-def head(codes: dict[str, str | None] | None = None, **contracts: str) -> dict[str, Identity]:
+def head(codes: dict[str, str | None] | None = None, **contracts: str) -> dict[str, CaseIdentity]:
     """BASE with other machine code by case, and other contracts by family."""
     changed = {case: replace(BASE[case], code=code) for case, code in (codes or {}).items()}
     return {
@@ -17,8 +16,8 @@ def head(codes: dict[str, str | None] | None = None, **contracts: str) -> dict[s
     }
 
 
-def coded(codes: dict[str, str | None]) -> dict[str, Identity]:
-    return {case: Identity(code, "1") for case, code in codes.items()}
+def coded(codes: dict[str, str | None]) -> dict[str, CaseIdentity]:
+    return {case: CaseIdentity(code, "1") for case, code in codes.items()}
 
 
 def test_equal_code_is_not_measured_but_for_sentinels_of_every_family() -> None:
@@ -41,7 +40,7 @@ def test_a_family_that_launches_otherwise_is_measured_whole() -> None:
 
 
 def test_what_has_neither_machine_code_nor_a_version_is_always_measured() -> None:
-    called = {"x.called-8": Identity(None, "1", "callable")}
+    called = {"x.called-8": CaseIdentity(None, "1", "callable")}
     planned = plan(called, called, sentinels=0, durations_us={})
     assert planned.measured == ("x.called-8",)
     assert reasons(planned, called, called) == {"x.called-8": "nothing says whether it changed: always measured"}
@@ -49,7 +48,7 @@ def test_what_has_neither_machine_code_nor_a_version_is_always_measured() -> Non
 
 def test_a_library_is_measured_only_where_its_version_or_its_call_differs() -> None:
     before, newer, otherwise = (
-        {"x.cublas-8": Identity(None, contract, "cublas_sgemm", version)}
+        {"x.cublas-8": CaseIdentity(None, contract, "cublas_sgemm", version)}
         for contract, version in (("1", "cuBLAS 13.1"), ("1", "cuBLAS 13.2"), ("2", "cuBLAS 13.1"))
     )
     assert plan(before, before, sentinels=5, durations_us={}).unchanged == {"x.cublas-8": "cuBLAS 13.1"}

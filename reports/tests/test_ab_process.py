@@ -9,14 +9,14 @@ from types import MappingProxyType
 
 import pytest
 from peakgate.reports.ab import process
-from peakgate.reports.ab.process import Finished, SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import FinishedRun, SideBroken, SideProcesses, last_words, side_environment
 
 ROOT = Path(__file__).parents[2]
 
 
 def finished_run(
     side: SideProcesses, log: Path, arguments: Sequence[str] = (), environment: Mapping[str, str] = MappingProxyType({})
-) -> Finished:
+) -> FinishedRun:
     run = side.ask(arguments, environment, log)
     run.begin()
     run.until_left()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.reports.ab.schedule import ALPHA, FEWEST_PAIRS, Side, looks, order, seconds_left
+from peakgate.reports.ab.schedule import FEWEST_PAIRS, PAIRS_ALPHA, Side, looks, order, seconds_left
 
 
 def test_pairs_alternate_which_side_goes_first() -> None:
@@ -14,7 +14,7 @@ def test_pairs_alternate_which_side_goes_first() -> None:
 @given(st.integers(2, 500))
 def test_looks_spend_the_error_of_the_gate_once_and_keep_both_orders_even(confirm_pairs: int) -> None:
     planned = looks(confirm_pairs)
-    assert sum(look.alpha for look in planned) == pytest.approx(ALPHA)
+    assert sum(look.alpha for look in planned) == pytest.approx(PAIRS_ALPHA)
     assert all(look.pairs % 2 == 0 and look.pairs >= FEWEST_PAIRS for look in planned)
     assert [look.pairs for look in planned] == sorted({look.pairs for look in planned})
     assert planned[-1].final

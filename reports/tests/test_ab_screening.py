@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.ab import screening
+from peakgate.reports.ab import decide
 from peakgate.reports.ab.decide import estimates, suspects
 
 LOG_TIME = np.zeros(24)
@@ -19,18 +19,18 @@ def pairs(shifts: dict[int, float], count: int = 4, noise: float = 0.0003) -> np
 
 
 def test_what_cannot_have_changed_much_and_what_plainly_did_need_no_further_pairs() -> None:
-    assert screening.unsettled(pairs({0: 0.3, 1: -0.05}), LOG_TIME) == []
+    assert decide.unsettled(pairs({0: 0.3, 1: -0.05}), LOG_TIME) == []
 
 
 def test_a_suspect_that_is_not_plain_is_screened_further() -> None:
-    assert screening.unsettled(pairs({3: 0.002, 5: -0.002}), LOG_TIME) == [3, 5]
+    assert decide.unsettled(pairs({3: 0.002, 5: -0.002}), LOG_TIME) == [3, 5]
 
 
 def test_noisy_cases_are_screened_further_and_a_case_without_two_pairs_too() -> None:
-    assert screening.unsettled(pairs({}, noise=0.01), LOG_TIME) == list(range(24))
+    assert decide.unsettled(pairs({}, noise=0.01), LOG_TIME) == list(range(24))
     found = pairs({})
     found[7, 1:] = np.nan
-    assert screening.unsettled(found, LOG_TIME) == [7]
+    assert decide.unsettled(found, LOG_TIME) == [7]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_two_pairs_are_enough_where_all_cases_moved_far_and_the_sentinels_did_no
     shifts = [*others, *sentinels]
     found = pairs(dict(enumerate(shifts)), count=2)[: len(shifts)]
     watched = [False] * len(others) + [True] * len(sentinels)
-    assert screening.all_gross(found, LOG_TIME[: len(shifts)], watched) is ends
+    assert decide.all_gross(found, LOG_TIME[: len(shifts)], watched) is ends
 
 
 @settings(max_examples=30, deadline=None)
@@ -58,17 +58,17 @@ def test_two_pairs_are_enough_where_all_cases_moved_far_and_the_sentinels_did_no
 def test_where_two_pairs_are_enough_every_case_is_a_suspect(seed: int, shift: float, noise: float) -> None:
     rng = np.random.default_rng(seed)
     found = np.concatenate([rng.normal(shift, noise, (3, 2)), rng.normal(0, 0.001, (5, 2))])
-    if screening.all_gross(found, LOG_TIME[:8], [False] * 3 + [True] * 5):
+    if decide.all_gross(found, LOG_TIME[:8], [False] * 3 + [True] * 5):
         assert {0, 1, 2} <= suspects(estimates(found, LOG_TIME[:8])).keys()
 
 
 def test_a_case_without_two_pairs_keeps_two_pairs_from_being_enough() -> None:
     found = pairs({0: 0.1, 1: 0.1}, count=2)
     found[1, 0] = np.nan
-    assert not screening.all_gross(found, LOG_TIME, [False, False] + [True] * 22)
+    assert not decide.all_gross(found, LOG_TIME, [False, False] + [True] * 22)
 
 
 def test_looks_come_before_the_last_planned_pair_only() -> None:
-    assert [screening.next_look(done, 10) for done in (0, 4, 6)] == [4, 6, 10]
-    assert [screening.next_look(done, 10, early=True) for done in (0, 2)] == [2, 4]
-    assert [screening.next_look(0, planned) for planned in (2, 4, 5)] == [2, 4, 4]
+    assert [decide.next_look(done, 10) for done in (0, 4, 6)] == [4, 6, 10]
+    assert [decide.next_look(done, 10, early=True) for done in (0, 2)] == [2, 4]
+    assert [decide.next_look(0, planned) for planned in (2, 4, 5)] == [2, 4, 4]

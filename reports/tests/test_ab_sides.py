@@ -11,9 +11,8 @@ from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
-from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.experiment import _refuse_foreign
-from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.folders import Wanted, build_side, folders
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
 

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.ab.code import Identity
-from peakgate.reports.ab.decide import Decision, Estimate, Status
+from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
+from peakgate.reports.ab.plan import CaseIdentity
 from peakgate.reports.bisect import report
-from peakgate.reports.bisect.history import Commit, groups, narrowed
-from peakgate.reports.bisect.search import Effort, End, Outcome, Unusable, halving, posterior, search
+from peakgate.reports.bisect.commits import BuiltCommit, groups, narrowed
+from peakgate.reports.bisect.search import Effort, End, SearchOutcome, Unusable, halving, posterior, search
 
 CASE = "family.kernel-1"
 
 
-def commit(name: str, code: str | None = "a", **more: str) -> Commit:
-    return Commit(name, f"subject of {name}", {CASE: Identity(code, "as usual")}, more.get("problem"))
+def commit(name: str, code: str | None = "a", **more: str) -> BuiltCommit:
+    return BuiltCommit(name, f"subject of {name}", {CASE: CaseIdentity(code, "as usual")}, more.get("problem"))
 
 
-def history(codes: str) -> list[Commit]:
+def history(codes: str) -> list[BuiltCommit]:
     """A commit per letter; ``x`` does not build, ``-`` has a problem of its own."""
     made = []
     for place, code in enumerate(codes):
@@ -44,7 +44,7 @@ def test_a_group_begins_with_commits_before_it_that_had_nothing_to_measure() -> 
 
 
 def test_an_operation_of_the_device_is_never_surely_equal() -> None:
-    made = [Commit(str(at), "", {CASE: Identity(None, "as usual", "memcpy")}) for at in range(3)]
+    made = [BuiltCommit(str(at), "", {CASE: CaseIdentity(None, "as usual", "memcpy")}) for at in range(3)]
     assert len(groups(made, CASE)) == 3
 
 
@@ -139,7 +139,7 @@ def test_the_posterior_is_a_distribution_over_the_candidates(values: list[float]
     assert all(0 <= belief <= 1 for belief in beliefs.values())
 
 
-def decision(percent: float, status: Status = Status.FLAGGED) -> Decision:
+def decision(percent: float, status: CaseStatus = CaseStatus.FLAGGED) -> Decision:
     shift = float(np.log1p(percent / 100))
     return Decision(status, Estimate(10, shift, shift, 0.001, 9.0), 0.0025, 1, 0.001)
 
@@ -147,8 +147,8 @@ def decision(percent: float, status: Status = Status.FLAGGED) -> Decision:
 def test_commits_with_nothing_to_measure_in_front_of_the_border_are_named_with_it() -> None:
     made = history("aax-bb")
     found = groups(made, CASE)
-    outcome = Outcome(End.FOUND, decision(2), "", 1, 0, decision(2))
-    answer = report.Report(CASE, "gate", made, found, outcome, 2, 24)
+    outcome = SearchOutcome(End.FOUND, decision(2), "", 1, 0, decision(2))
+    answer = report.BisectReport(CASE, "gate", made, found, outcome, 2, 24)
     assert [each.commit for each in answer.suspects] == [made[at].commit for at in (2, 3, 4)]
     said = report.lines(answer)
     assert said[0] == f"{made[4].commit[:12]} made {CASE} slower: subject of {made[4].commit}"
@@ -158,8 +158,8 @@ def test_commits_with_nothing_to_measure_in_front_of_the_border_are_named_with_i
 
 def test_a_skipped_group_before_the_border_is_under_suspicion() -> None:
     made = history("abcd")
-    outcome = Outcome(End.FOUND, decision(2), "", 2, 0, decision(2), unusable=((1, "wrong results"),))
-    answer = report.Report(CASE, "full", made, groups(made, CASE), outcome)
+    outcome = SearchOutcome(End.FOUND, decision(2), "", 2, 0, decision(2), unusable=((1, "wrong results"),))
+    answer = report.BisectReport(CASE, "full", made, groups(made, CASE), outcome)
     assert [each.commit for each in answer.suspects] == [made[1].commit, made[2].commit]
     assert f"skipped {made[1].commit[:12]}: wrong results" in report.lines(answer)
     assert answer.command is not None
@@ -168,15 +168,15 @@ def test_a_skipped_group_before_the_border_is_under_suspicion() -> None:
 
 def test_a_commit_with_a_part_of_the_change_says_how_to_find_the_rest() -> None:
     made = history("abcd")
-    outcome = Outcome(End.FOUND, decision(5), "", 2, 1, decision(2))
-    said = report.lines(report.Report(CASE, "gate", made, groups(made, CASE), outcome))
+    outcome = SearchOutcome(End.FOUND, decision(5), "", 2, 1, decision(2))
+    said = report.lines(report.BisectReport(CASE, "gate", made, groups(made, CASE), outcome))
     assert any(line.startswith("that is not the whole change; `peakgate bisect") for line in said)
 
 
 def test_an_undecided_bisect_lists_the_commits_that_are_left_and_exits_3() -> None:
     made = history("abcd")
-    outcome = Outcome(End.UNDECIDED, decision(2), "too few pairs", candidates=((2, 0.6), (3, 0.395), (1, 0.005)))
-    answer = report.Report(CASE, "gate", made, groups(made, CASE), outcome)
+    outcome = SearchOutcome(End.UNDECIDED, decision(2), "too few pairs", candidates=((2, 0.6), (3, 0.395), (1, 0.005)))
+    answer = report.BisectReport(CASE, "gate", made, groups(made, CASE), outcome)
     assert [each.commit for each in answer.suspects] == [made[2].commit, made[3].commit]
     assert report.document(answer)["exit_code"] == 3
     assert "2 commits left" in report.lines(answer)[1]

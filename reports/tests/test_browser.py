@@ -13,7 +13,7 @@ import pytest
 from peakgate.cli import main
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import html
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
@@ -55,7 +55,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for day, factor, driver in ((1, 1.0, "580"), (2, 1.01, "580"), (3, 0.99, "580"), (4, 1.22, "<b>590</b>")):
         content = document(slower(PAD, factor, times), day=day, extra=SGEMM, driver=driver, **gpu)
         runs.append(load_run(save(folder, f"run{day}", content)))
-    found = compare(Side("base", (runs[2],)), Side("new", (runs[3],)))
+    found = compare(RunSide("base", (runs[2],)), RunSide("new", (runs[3],)))
     path = folder / "compare.html"
     path.write_text(html.comparison_page(found, runs[:2]), encoding="utf-8")
     return path

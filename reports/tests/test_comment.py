@@ -42,7 +42,7 @@ FOUND: dict[str, dict[str, Any]] = {"nvidia-h200": {"protect": OK, "bench": OK, 
 
 def test_a_slower_kernel_stands_in_the_comment_with_its_reason() -> None:
     text = render.render(FOUND, COMMIT, URL)
-    assert text.startswith(render.MARKER)
+    assert text.startswith(render.COMMENT_MARKER)
     assert "## Peakgate: regression" in text
     assert "- ab: regression (1 SLOWER, 2 SAME)\n" in text
     assert "| transpose.smem\\_pad-8192-32x8 | SLOWER | 1.30x slower, p &lt; 1e-06 |" in text
@@ -71,10 +71,10 @@ HOSTILE = "<img src=x onerror=alert(1)> @everyone #1 [x](https://evil.example) `
 
 
 def test_hostile_text_is_shown_as_it_is() -> None:
-    rows = [{"case": HOSTILE, "verdict": "SLOWER", "reason": f"{HOSTILE}\n\n# a heading\n{render.MARKER}"}]
+    rows = [{"case": HOSTILE, "verdict": "SLOWER", "reason": f"{HOSTILE}\n\n# a heading\n{render.COMMENT_MARKER}"}]
     text = render.render({HOSTILE: {"ab": AB | {"rows": rows, "counts": {HOSTILE: 3}}}}, COMMIT, URL)
-    assert text.count(render.MARKER) == 1
-    body = text.removeprefix(render.MARKER)
+    assert text.count(render.COMMENT_MARKER) == 1
+    body = text.removeprefix(render.COMMENT_MARKER)
     assert not re.search(r"<[^>]", body)
     assert not re.search(r"@\w|#\d|\x1b|\u202e|evil://|https://evil", body)
     assert not re.search(r"(?<!\\)`|(?<!\\)!\\?\[", body)
@@ -104,7 +104,7 @@ anything = st.recursive(
 @given(st.dictionaries(st.text(max_size=10), st.dictionaries(st.sampled_from(render.FILES), anything), max_size=3))
 def test_whatever_the_files_hold_there_is_a_comment_and_a_check(verdicts: dict[str, Any]) -> None:
     text = render.render(verdicts, COMMIT, URL)
-    assert len(text) <= render.LONGEST
+    assert len(text) <= render.LONGEST_COMMENT
     assert render.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "neutral", "failure"}
 
 
@@ -112,7 +112,7 @@ def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
     row = {"case": "&" * 250, "verdict": "SLOWER", "reason": "<" * 250}
     files = {"protect": OK, "bench": OK, "ab": AB | {"rows": [row] * 50}}
     text = render.render({f"runner {number}": files for number in range(8)}, COMMIT, URL)
-    assert len(text) <= render.LONGEST
+    assert len(text) <= render.LONGEST_COMMENT
     assert text.endswith(render.BEGIN_CUT)
     assert text.removesuffix(render.BEGIN_CUT).endswith("|\n")
 
@@ -183,9 +183,9 @@ def test_no_other_person_and_no_other_commit_starts_anything(
 
 
 def test_the_comment_of_a_person_that_has_the_marker_is_left_alone() -> None:
-    with serving(GitHub(comments=[posted(0, render.MARKER, "User")])) as github:
+    with serving(GitHub(comments=[posted(0, render.COMMENT_MARKER, "User")])) as github:
         comment.post(comment.interface(environment(github)), "12", "ours")
-    assert [each["body"] for each in github.comments] == [render.MARKER, "ours"]
+    assert [each["body"] for each in github.comments] == [render.COMMENT_MARKER, "ours"]
 
 
 def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.CaptureFixture[str]) -> None:

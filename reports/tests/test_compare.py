@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from comparing import PAD, Saved, row, shift, verdicts
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import LADDER, slower
 
@@ -74,8 +74,8 @@ def test_a_suite_wide_shift_is_never_taken_off_the_cases(saved: Saved) -> None:
 def test_the_suite_resolves_more_with_sessions_and_less_across_gpus(
     saved: Saved, sessions: int, uuid: str, percent: float
 ) -> None:
-    base, new = (Side("side", saved.sessions(sessions, 0.0005, seed)) for seed in (1, 2))
-    result = compare(base, Side("new", (*new.runs, saved.run(uuid=uuid, day=28))))
+    base, new = (RunSide("side", saved.sessions(sessions, 0.0005, seed)) for seed in (1, 2))
+    result = compare(base, RunSide("new", (*new.runs, saved.run(uuid=uuid, day=28))))
     assert result.suite is not None
     assert result.suite.shift.resolvable_percent == pytest.approx(percent, abs=0.2)
 
@@ -86,8 +86,8 @@ def test_a_handful_of_cases_is_no_suite(saved: Saved) -> None:
 
 
 def test_repeated_sessions_resolve_a_shift_that_single_runs_cannot(saved: Saved) -> None:
-    base = Side("base", saved.sessions(6, 0.001, seed=1))
-    new = Side("new", saved.sessions(4, 0.001, seed=2, factor={PAD: 1.02}))
+    base = RunSide("base", saved.sessions(6, 0.001, seed=1))
+    new = RunSide("new", saved.sessions(4, 0.001, seed=2, factor={PAD: 1.02}))
     result = compare(base, new)
     assert row(result).verdict is Verdict.SLOWER
     assert "6 and 4 sessions, p " in row(result).reason
@@ -100,7 +100,7 @@ def test_unchanged_code_almost_never_fails_the_gate(saved: Saved) -> None:
     flagged = 0
     for gate in range(30):
         runs = saved.sessions(6, 0.005, seed=100 + gate)
-        flagged += Verdict.SLOWER in verdicts(compare(Side("a", runs[:3]), Side("b", runs[3:])))
+        flagged += Verdict.SLOWER in verdicts(compare(RunSide("a", runs[:3]), RunSide("b", runs[3:])))
     assert flagged <= 1
 
 
@@ -165,7 +165,7 @@ CRASHED, TIMEOUT = ([LOST[0] | {"verdict": verdict, "reason": "during a launch"}
 def test_what_is_on_one_side_only_or_was_not_timed_keeps_its_verdict(
     saved: Saved, base: dict[str, Any], new: dict[str, Any], verdict: Verdict, reason: str
 ) -> None:
-    result = compare(Side("base", (saved.run(**base),)), Side("new", (saved.run(**new),)))
+    result = compare(RunSide("base", (saved.run(**base),)), RunSide("new", (saved.run(**new),)))
     assert (row(result).verdict, row(result).reason) == (verdict, reason)
     assert result.exit_code() == exit_code({verdict})
 
@@ -215,13 +215,13 @@ def test_a_case_that_is_a_matter_of_the_host_is_not_judged_unless_it_is_wrong(sa
 
 
 def test_a_session_that_left_a_case_open_does_not_hide_those_that_timed_it(saved: Saved) -> None:
-    new = Side("new", (*saved.sessions(3, 0.001, seed=1), saved.run(extra=OPEN)))
+    new = RunSide("new", (*saved.sessions(3, 0.001, seed=1), saved.run(extra=OPEN)))
     assert row(compare(saved.side(), new)).new_sessions == 3
     assert row(compare(saved.side(), new)).verdict is Verdict.SAME
 
 
 def test_most_sessions_decide_whether_a_case_is_below_its_floor(saved: Saved) -> None:
-    new = Side("new", (saved.run(extra=BELOW), saved.run(day=2), saved.run(day=3)))
+    new = RunSide("new", (saved.run(extra=BELOW), saved.run(day=2), saved.run(day=3)))
     assert row(compare(saved.side(), new)).verdict is Verdict.SAME
 
 
@@ -257,6 +257,6 @@ def test_what_differs_between_the_sides_is_listed_once_each(saved: Saved) -> Non
 
 
 def test_a_side_of_several_drivers_is_said_to_be_so(saved: Saved) -> None:
-    base = Side("base", (saved.run(driver="1"), saved.run(driver="2", day=2)))
+    base = RunSide("base", (saved.run(driver="1"), saved.run(driver="2", day=2)))
     result = compare(base, saved.side(driver="2"))
     assert [(each.base, each.new) for each in result.differences] == [("1, 2", "2")]

@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 from peakgate.reports.comparison import judge, noise
 from peakgate.reports.comparison.evidence import CaseEvidence, Measured
-from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, SUITE_SINGLE_RUN, Rules
+from peakgate.reports.comparison.judge import SESSIONS_ALPHA, SMALLEST_SHIFT, SUITE_SINGLE_RUN, Rules
 from peakgate.reports.comparison.noise import SessionNoise
-from peakgate.reports.result import Row, Shift, SuiteShift
+from peakgate.reports.result import ComparedCase, Shift, SuiteShift
 from peakgate.reports.runs.runfile import CaseResult, load_run
 from peakgate.verdict import Judgement, Verdict
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
@@ -49,7 +49,7 @@ def test_the_suites_error_is_what_moves_a_session_and_the_scatter_of_the_cases(
     found = suite(RATIOS, spread)
     error = math.sqrt(variance * (1 / 2 + 1 / 3) + SCATTER**2 / 10)
     assert found.shift.log_ratio == pytest.approx(MEDIAN)
-    assert found.shift.resolvable == pytest.approx(error * float(stats.t.isf(ALPHA, df)), rel=1e-9)
+    assert found.shift.resolvable == pytest.approx(error * float(stats.t.isf(SESSIONS_ALPHA, df)), rel=1e-9)
     assert found.cases == 10
 
 
@@ -112,7 +112,7 @@ def test_a_repeated_case_is_held_to_its_p_value_and_to_what_its_spread_resolves(
     adjusted = noise.holm(np.array([alone[0], alone[1], alone[3]]))
     assert [found[row].p_alone for row in (0, 1, 3)] == pytest.approx([alone[0], alone[1], alone[3]])
     assert [found[row].p_value for row in (0, 1, 3)] == pytest.approx(adjusted.tolist())
-    assert found[0].resolvable == pytest.approx(errors[0] * float(stats.t.isf(ALPHA / 3, 8.0)))
+    assert found[0].resolvable == pytest.approx(errors[0] * float(stats.t.isf(SESSIONS_ALPHA / 3, 8.0)))
     assert found[1].resolvable == found[3].resolvable == SMALLEST_SHIFT
     assert [shift.flagged for shift in found] == [True, False, True, False]
     assert (found[2].p_value, found[2].p_alone) == (None, None)
@@ -147,7 +147,7 @@ def test_a_p_value_of_exactly_alpha_or_a_shift_of_exactly_the_smallest_is_not_fl
     spread = SessionNoise(np.array([1e-5]), np.array([9.0]), 0.0, 4.0)
     (shift,) = judge._shifts([case], np.array([9.0]), spread, ONE_GPU)
     assert shift.flagged
-    monkeypatch.setattr(judge, "ALPHA", shift.p_value)
+    monkeypatch.setattr(judge, "SESSIONS_ALPHA", shift.p_value)
     assert not judge._shifts([case], np.array([9.0]), spread, ONE_GPU)[0].flagged
     monkeypatch.undo()
     monkeypatch.setattr(judge, "SMALLEST_SHIFT", shift.log_ratio)
@@ -180,14 +180,14 @@ def test_a_shift_between_gpus_of_exactly_what_they_may_differ_by_is_not_flagged(
 
 def test_a_case_is_too_noisy_where_15_percent_is_not_resolved_and_it_moved_more_than_by_itself() -> None:
     widest = math.log1p(0.15)
-    for p_alone, noisy in ((None, True), (ALPHA, False), (ALPHA * 0.999, True), (0.5, False)):
+    for p_alone, noisy in ((None, True), (SESSIONS_ALPHA, False), (SESSIONS_ALPHA * 0.999, True), (0.5, False)):
         assert judge.too_noisy(Shift(0.0, widest * 1.0001, flagged=False, p_alone=p_alone)) is noisy
         assert not judge.too_noisy(Shift(0.0, widest, flagged=False, p_alone=p_alone))
 
 
 def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> None:
-    def row(case: str, verdict: Verdict, shift: Shift | None = None) -> Row:
-        return Row(case, Judgement(verdict, ""), shift=shift)
+    def row(case: str, verdict: Verdict, shift: Shift | None = None) -> ComparedCase:
+        return ComparedCase(case, Judgement(verdict, ""), shift=shift)
 
     rows = [
         row("a", Verdict.SAME, Shift(0.02, 0.03, flagged=False)),

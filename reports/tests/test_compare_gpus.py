@@ -15,7 +15,7 @@ from msgspec import structs
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.runs.facts import machine_code
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import LADDER, slower
@@ -48,7 +48,7 @@ def test_the_kept_sessions_are_of_three_gpus_and_one_machine_code() -> None:
 @each_way
 def test_no_gpu_of_the_kept_sessions_is_slower_than_another(base: str, new: str) -> None:
     """Two transfers left the gate in between, and are missing or new."""
-    result = compare(Side(base, ten(base)), Side(new, ten(new)))
+    result = compare(RunSide(base, ten(base)), RunSide(new, ten(new)))
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
     assert result.counts[Verdict.SAME] == 186
     assert result.suite is not None
@@ -60,7 +60,7 @@ def test_no_gpu_of_the_kept_sessions_is_slower_than_another(base: str, new: str)
 
 @each_pair
 def test_one_kept_session_against_one_of_another_gpu_is_decided(base: str, new: str) -> None:
-    result = compare(Side(base, ten(base)[:1]), Side(new, ten(new)[-1:]))
+    result = compare(RunSide(base, ten(base)[:1]), RunSide(new, ten(new)[-1:]))
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
     assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
 
@@ -68,7 +68,7 @@ def test_one_kept_session_against_one_of_another_gpu_is_decided(base: str, new: 
 @each_pair
 def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_gpus(base: str, new: str) -> None:
     slower = tuple(slowed(run, PAD, 1.08) for run in ten(new))
-    result = compare(Side(base, ten(base)), Side(new, slower))
+    result = compare(RunSide(base, ten(base)), RunSide(new, slower))
     assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [PAD]
     assert result.exit_code() == ExitCode.REGRESSION
 
@@ -89,8 +89,8 @@ def test_one_run_against_one_of_another_gpu_adds_both_by_their_squares(
 def test_a_known_spread_between_sessions_says_nothing_of_another_gpu(
     saved: Saved, factor: float, verdict: Verdict
 ) -> None:
-    base = Side("base", saved.sessions(8, 0.0005, 1))
-    new = Side("new", saved.sessions(8, 0.0005, 2, {PAD: factor}, **OTHER))
+    base = RunSide("base", saved.sessions(8, 0.0005, 1))
+    new = RunSide("new", saved.sessions(8, 0.0005, 2, {PAD: factor}, **OTHER))
     result = compare(base, new)
     assert row(result).verdict is verdict
     assert shift(result).p_value is not None
@@ -120,8 +120,8 @@ def test_runs_that_are_not_known_to_be_of_one_gpu_are_of_several(
 ) -> None:
     """The same GPUs on both sides are several all the same: a case may owe its shift to how often each measured it."""
     result = compare(
-        Side("base", tuple(saved.run(**gpu) for gpu in base)),
-        Side("new", tuple(saved.run(slower(PAD, 1.045), **gpu) for gpu in new)),
+        RunSide("base", tuple(saved.run(**gpu) for gpu in base)),
+        RunSide("new", tuple(saved.run(slower(PAD, 1.045), **gpu) for gpu in new)),
     )
     assert row(result).verdict is Verdict.SAME
     assert shift(result).resolvable > noise.BETWEEN_GPUS
@@ -162,8 +162,8 @@ def ends(of_one_gpu: str) -> tuple[Run, Run]:
     return runs[0], runs[-1]
 
 
-def side(run: Run) -> Side:
-    return Side(run.path.name, (run,))
+def side(run: Run) -> RunSide:
+    return RunSide(run.path.name, (run,))
 
 
 @pytest.mark.parametrize("of_one_gpu", TENS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.result import LEAST_P, Comparison
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, slower
@@ -24,9 +24,9 @@ SEEDS = st.integers(0, 1000)
 some_examples = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def sides(runs: Sequence[Run]) -> tuple[Side, Side]:
+def sides(runs: Sequence[Run]) -> tuple[RunSide, RunSide]:
     """Five sessions: three before, two after."""
-    return Side("a", tuple(runs[:3])), Side("b", tuple(runs[3:5]))
+    return RunSide("a", tuple(runs[:3])), RunSide("b", tuple(runs[3:5]))
 
 
 def retimed(saved: Saved, runs: Sequence[Run], times_us: Sequence[Mapping[str, float]]) -> list[Run]:
@@ -75,8 +75,8 @@ def test_swapping_two_runs_flips_every_verdict(tmp_path: Path, factors: Sequence
 def test_swapping_sides_of_several_sessions_flips_every_verdict_whatever_the_history(tmp_path: Path, seed: int) -> None:
     saved = Saved(tmp_path)
     history = saved.sessions(4, 0.003, seed + 1)
-    base = Side("a", saved.sessions(3, 0.003, seed))
-    new = Side("b", saved.sessions(2, 0.003, seed + 2, factor={PAD: 1.03, "transpose.smem-4096-32x8": 0.95}))
+    base = RunSide("a", saved.sessions(3, 0.003, seed))
+    new = RunSide("b", saved.sessions(2, 0.003, seed + 2, factor={PAD: 1.03, "transpose.smem-4096-32x8": 0.95}))
     assert_mirrored(compare(base, new, history), compare(new, base, history))
 
 
@@ -159,9 +159,9 @@ def test_another_gpu_never_makes_a_shift_surer_and_what_gpus_may_differ_by_is_ne
 ) -> None:
     saved = Saved(tmp_path)
     moved = dict(zip(LADDER, factors, strict=True))
-    base = Side("a", saved.sessions(sessions, sd, seed))
+    base = RunSide("a", saved.sessions(sessions, sd, seed))
     here, there = (
-        Side("b", saved.sessions(sessions, sd, seed + 1, moved, uuid=uuid)) for uuid in ("GPU-0001", "GPU-0002")
+        RunSide("b", saved.sessions(sessions, sd, seed + 1, moved, uuid=uuid)) for uuid in ("GPU-0001", "GPU-0002")
     )
     one, two = compare(base, here), compare(base, there)
     assert_mirrored(two, compare(there, base))

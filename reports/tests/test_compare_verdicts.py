@@ -15,8 +15,8 @@ from peakgate.reports.comparison import judge, noise
 from peakgate.reports.comparison.evidence import CaseEvidence, Measured
 from peakgate.reports.comparison.judge import Rules
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.result import Row, Shift
-from peakgate.reports.runs.find import Side
+from peakgate.reports.result import ComparedCase, Shift
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import Judgement, Verdict
@@ -33,8 +33,8 @@ def run(saved: Saved) -> Run:
 
 
 @pytest.fixture
-def side(run: Run) -> Side:
-    return Side("side", (run,))
+def side(run: Run) -> RunSide:
+    return RunSide("side", (run,))
 
 
 @pytest.fixture
@@ -43,15 +43,15 @@ def result(run: Run) -> CaseResult:
 
 
 def settled(
-    base: Measured, new: Measured, sides: tuple[Side, Side], rules: Rules = RULES
+    base: Measured, new: Measured, sides: tuple[RunSide, RunSide], rules: Rules = RULES
 ) -> tuple[Verdict, str] | None:
     found = judge._settled(CaseEvidence("a.b", base, new), *sides, rules)
     return None if found is None else (found.verdict, found.reason)
 
 
-def test_what_new_has_no_time_of_says_why(side: Side, run: Run, result: CaseResult) -> None:
+def test_what_new_has_no_time_of_says_why(side: RunSide, run: Run, result: CaseResult) -> None:
     timed, both = Measured((result,)), (side, side)
-    part = Side("part", (replace(run, whole=False),))
+    part = RunSide("part", (replace(run, whole=False),))
     assert settled(timed, timed, both) is None
     assert settled(timed, Measured(wrong="nan", wrong_as=Verdict.CRASHED), both) == (Verdict.CRASHED, "nan")
     assert settled(timed, ABSENT, both) == (Verdict.MISSING, "in base, not in new")
@@ -66,9 +66,9 @@ def test_what_new_has_no_time_of_says_why(side: Side, run: Run, result: CaseResu
     assert settled(timed, ABSENT, both, emulated) == (Verdict.MISSING, "in base, not in new")
 
 
-def test_what_cannot_be_compared_with_base_says_why(side: Side, run: Run, result: CaseResult) -> None:
+def test_what_cannot_be_compared_with_base_says_why(side: RunSide, run: Run, result: CaseResult) -> None:
     timed, both = Measured((result,)), (side, side)
-    part = Side("part", (replace(run, whole=False),))
+    part = RunSide("part", (replace(run, whole=False),))
     below = Measured((structs.replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6),))
     assert settled(timed, below, both) is None
     assert settled(ABSENT, below, both) == (Verdict.BELOW_FLOOR, "0.500 of peak, floor 0.600")
@@ -90,8 +90,8 @@ def test_what_cannot_be_compared_with_base_says_why(side: Side, run: Run, result
 
 
 def test_a_missing_case_names_the_tiers_where_they_differ(run: Run) -> None:
-    both = Side("both", (replace(run, tier="full"), replace(run, tier="gate")))
-    gate = Side("gate", (replace(run, tier="gate"),))
+    both = RunSide("both", (replace(run, tier="full"), replace(run, tier="gate")))
+    gate = RunSide("gate", (replace(run, tier="gate"),))
     assert judge._tiers(both, gate) == "; base ran tier full and gate, new gate: compare runs of one tier"
     assert judge._tiers(gate, gate) == ""
 
@@ -141,14 +141,18 @@ def test_a_row_has_the_latest_measurement_and_the_mean_time_of_each_side(result:
     case = CaseEvidence("a.b", Measured((first, last)), Measured((last, last, first)))
     found = judge._row(case, judgement, shift)
     assert [found.base_time_us, found.new_time_us] == pytest.approx([200.0, 100.0 * 16 ** (1 / 3)])
-    assert replace(found, base_time_us=None, new_time_us=None) == Row(
+    assert replace(found, base_time_us=None, new_time_us=None) == ComparedCase(
         "a.b", judgement, last, first, base_sessions=2, new_sessions=3, shift=shift
     )
-    assert judge._row(CaseEvidence("a.b", ABSENT, ABSENT), judgement) == Row("a.b", judgement)
+    assert judge._row(CaseEvidence("a.b", ABSENT, ABSENT), judgement) == ComparedCase("a.b", judgement)
 
 
 def notes(
-    base: Side, new: Side, rules: Rules = RULES, residuals: np.ndarray | None = None, df: tuple[float, ...] = (0.0,)
+    base: RunSide,
+    new: RunSide,
+    rules: Rules = RULES,
+    residuals: np.ndarray | None = None,
+    df: tuple[float, ...] = (0.0,),
 ) -> tuple[str, ...]:
     found = np.full((len(df), 2), np.nan) if residuals is None else residuals
     return judge._notes(base, new, rules, found, np.array(df))

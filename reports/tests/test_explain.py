@@ -9,8 +9,8 @@ import pytest
 from peakgate import ncu
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
-from peakgate.reports.explain.causes import Cause, Code, Side, findings
-from peakgate.reports.explain.explain import Known, compared
+from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode, findings
+from peakgate.reports.ab.explain import KnownSide, compared
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
 GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
@@ -104,11 +104,13 @@ def test_counters_that_are_not_all_there_are_not_used(tmp_path: Path) -> None:
     assert (found, problem) == ({}, "ncu: ERR_NVGPUCTRPERM - no permission")
 
 
-def side(counters: dict[str, float] | None = None, resources: Resources = PLAIN, code: Code | None = None) -> Side:
-    return Side(resources, code, CYCLES | (counters or {}))
+def side(
+    counters: dict[str, float] | None = None, resources: Resources = PLAIN, code: MachineCode | None = None
+) -> ExplainedSide:
+    return ExplainedSide(resources, code, CYCLES | (counters or {}))
 
 
-def first(base: Side, head: Side) -> Cause:
+def first(base: ExplainedSide, head: ExplainedSide) -> FindingCause:
     return findings(base, head)[0].cause
 
 
@@ -122,7 +124,7 @@ def test_bank_conflicts_come_first_where_they_take_the_cycles_that_were_lost() -
     base = side({conflicts: 0, waves: 3e4, stall: 1})
     head = side(SLOWER | {conflicts: 9e5, waves: 9.3e5, stall: 30})
     found = findings(base, head)
-    assert [each.cause for each in found] == [Cause.BANK_CONFLICTS, Cause.STALL]
+    assert [each.cause for each in found] == [FindingCause.BANK_CONFLICTS, FindingCause.STALL]
     assert found[0].sentence == "More bank conflicts in shared memory: 0 to 900000, 31 times the wavefronts."
 
 
@@ -131,7 +133,7 @@ def test_sectors_come_before_the_memory_traffic_they_make() -> None:
     base = side({sectors: 4e5, requests: 1e5, "dram__bytes_read.sum": 1e7})
     head = side(SLOWER | {sectors: 3.2e6, requests: 1e5, "dram__bytes_read.sum": 2e8})
     found = findings(base, head)
-    assert [each.cause for each in found] == [Cause.SECTORS, Cause.DRAM]
+    assert [each.cause for each in found] == [FindingCause.SECTORS, FindingCause.DRAM]
     assert "4 to 32 sectors per request" in found[0].sentence
 
 
@@ -139,15 +141,15 @@ def test_spills_come_first_though_instructions_and_sectors_grow_with_them() -> N
     spilled = Resources(registers=24, stack_bytes=64, spill_bytes=128, static_shared_bytes=0)
     local = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
     head = side(SLOWER | {local: 1e6, "smsp__inst_executed.sum": 5e6}, spilled)
-    assert first(side({local: 0, "smsp__inst_executed.sum": 1e6}), head) is Cause.SPILLS
+    assert first(side({local: 0, "smsp__inst_executed.sum": 1e6}), head) is FindingCause.SPILLS
 
 
 def test_a_loop_that_is_no_longer_unrolled_is_named_by_its_body() -> None:
-    base = side(code=Code(600, {"FP32": 512}, (516,)))
-    head = side(SLOWER | {"smsp__inst_executed.sum": 2}, code=Code(71, {"FP32": 24}, (25, 20)))
+    base = side(code=MachineCode(600, {"FP32": 512}, (516,)))
+    head = side(SLOWER | {"smsp__inst_executed.sum": 2}, code=MachineCode(71, {"FP32": 24}, (25, 20)))
     found = findings(base, head)[0]
     assert (found.cause, found.sentence) == (
-        Cause.UNROLLING,
+        FindingCause.UNROLLING,
         "A loop is unrolled less: loop bodies of 516 to 25, 20 instructions.",
     )
 
@@ -156,21 +158,23 @@ def test_more_traffic_that_costs_few_of_the_lost_cycles_comes_behind_what_may_ex
     conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"
     occupancy = "sm__warps_active.avg.pct_of_peak_sustained_active"
     base, head = side({conflicts: 0, occupancy: 90}), side(SLOWER | {conflicts: 1e3, occupancy: 30})
-    assert [each.cause for each in findings(base, head)] == [Cause.OCCUPANCY, Cause.BANK_CONFLICTS]
+    assert [each.cause for each in findings(base, head)] == [FindingCause.OCCUPANCY, FindingCause.BANK_CONFLICTS]
 
 
 def test_equal_sides_have_no_finding_and_missing_counters_make_none() -> None:
     assert findings(side(), side()) == []
-    assert findings(Side(PLAIN), Side(PLAIN)) == []
-    assert findings(Side(PLAIN), side({GLOBAL_LOADS.format("sectors"): 5.0})) == []
+    assert findings(ExplainedSide(PLAIN), ExplainedSide(PLAIN)) == []
+    assert findings(ExplainedSide(PLAIN), side({GLOBAL_LOADS.format("sectors"): 5.0})) == []
 
 
-def known(**more: object) -> Known:
-    return Known(Side(PLAIN, Code(5, {"FP32": 5}, ()), dict(CYCLES)), str(more.get("code", "a")), ("FADD",))
+def known(**more: object) -> KnownSide:
+    return KnownSide(
+        ExplainedSide(PLAIN, MachineCode(5, {"FP32": 5}, ()), dict(CYCLES)), str(more.get("code", "a")), ("FADD",)
+    )
 
 
 def test_a_case_of_equal_code_says_so_and_one_that_does_not_build_says_why() -> None:
     assert compared("a", known(), known()).lines == ["Same machine code on both sides."]
-    assert compared("a", known(), Known(None, problem="x.cu:3: expected ;")).lines == ["head: x.cu:3: expected ;"]
+    assert compared("a", known(), KnownSide(None, problem="x.cu:3: expected ;")).lines == ["head: x.cu:3: expected ;"]
     other = compared("a", known(), known(code="b"))
     assert other.lines[0] == "Compiler: same registers, spills and shared memory."

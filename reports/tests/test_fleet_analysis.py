@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.fleet import analysis, dataset, report
-from peakgate.reports.fleet.analysis import Status
-from peakgate.reports.fleet.place import Place
-from peakgate.reports.fleet.store import Plan, Store, newest
+from peakgate.reports.fleet.analysis import GpuStatus
+from peakgate.reports.fleet.place import GpuPlace
+from peakgate.reports.fleet.store import FleetPlan, Store, newest
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
@@ -42,7 +42,7 @@ def test_every_gpu_is_counted_once():
     found = analysis.analyse(
         fleet(more=[lone("GPU-lost", "lost"), lone("GPU-unfit", "unfit"), lone("GPU-gone", "crashed")])
     )
-    assert found.counts == {Status.CRASHED: 1, Status.LOST: 1, Status.UNFIT: 1, Status.OK: 16}
+    assert found.counts == {GpuStatus.CRASHED: 1, GpuStatus.LOST: 1, GpuStatus.UNFIT: 1, GpuStatus.OK: 16}
     assert found.exit_code is ExitCode.REGRESSION
 
 
@@ -60,20 +60,20 @@ def test_a_suspect_is_named_only_when_it_is_slow_again():
         analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=again, mode="again")]))
         for again in (0.06, 0.0)
     )
-    assert slow.gpus.loc["GPU-3", "status"] == Status.OUTLIER
+    assert slow.gpus.loc["GPU-3", "status"] == GpuStatus.OUTLIER
     assert slow.exit_code is ExitCode.REGRESSION
-    assert fine.counts == {Status.OK: 16}
+    assert fine.counts == {GpuStatus.OK: 16}
     assert fine.exit_code is ExitCode.OK
 
 
 def test_a_wrong_result_that_others_get_right_names_the_gpu_and_one_of_all_the_kernel():
     one = analysis.analyse(dataset.frame([*fleet(8).to_dict("records"), *rows("GPU-9", 9, verdicts=[(0, "WRONG")])]))
-    assert one.gpus.loc["GPU-9", "status"] == Status.OUTLIER
+    assert one.gpus.loc["GPU-9", "status"] == GpuStatus.OUTLIER
     assert not one.faulty
     every = analysis.analyse(
         dataset.frame([row for at in range(4) for row in rows(f"GPU-{at}", at, verdicts=[(0, "WRONG")])])
     )
-    assert every.counts == {Status.FAILED: 4}
+    assert every.counts == {GpuStatus.FAILED: 4}
     assert "case0: WRONG on 4 of 4 GPUs" in every.faulty[0]
     assert every.exit_code is ExitCode.REGRESSION
 
@@ -81,10 +81,10 @@ def test_a_wrong_result_that_others_get_right_names_the_gpu_and_one_of_all_the_k
 @pytest.mark.parametrize(
     ("mode", "verdict", "status", "code"),
     [
-        ("exclusive", "BELOW_FLOOR", Status.FAILED, ExitCode.REGRESSION),
-        ("again", "MISSING", Status.FAILED, ExitCode.REGRESSION),
-        ("exclusive", "INCONCLUSIVE", Status.UNDECIDED, ExitCode.UNDECIDED),
-        ("exclusive", "NO_FLOOR", Status.OK, ExitCode.OK),
+        ("exclusive", "BELOW_FLOOR", GpuStatus.FAILED, ExitCode.REGRESSION),
+        ("again", "MISSING", GpuStatus.FAILED, ExitCode.REGRESSION),
+        ("exclusive", "INCONCLUSIVE", GpuStatus.UNDECIDED, ExitCode.UNDECIDED),
+        ("exclusive", "NO_FLOOR", GpuStatus.OK, ExitCode.OK),
     ],
 )
 def test_a_gate_that_fails_in_either_pass_decides_the_exit_code_and_is_reported(mode, verdict, status, code):
@@ -94,11 +94,11 @@ def test_a_gate_that_fails_in_either_pass_decides_the_exit_code_and_is_reported(
     judged = rows("GPU-2", 2, verdicts=[(7, verdict)], mode=mode)
     found = analysis.analyse(dataset.frame([*first, *judged]))
     assert (found.gpus.loc["GPU-2", "status"], found.exit_code) == (status, code)
-    assert found.gpus.loc["GPU-2", "reason"] == ("" if status is Status.OK else f"case7: {verdict}")
-    counted = f"1 {status}" if status is not Status.OK else "8 OK"
+    assert found.gpus.loc["GPU-2", "reason"] == ("" if status is GpuStatus.OK else f"case7: {verdict}")
+    counted = f"1 {status}" if status is not GpuStatus.OK else "8 OK"
     written = report.of_fleet(found)
     assert counted in written.headline
-    assert ("case7 on 1 GPU" in report.markdown(written)) == (status is Status.FAILED)
+    assert ("case7 on 1 GPU" in report.markdown(written)) == (status is GpuStatus.FAILED)
     assert written.commands == []
 
 
@@ -139,8 +139,8 @@ def test_a_gpu_that_became_slower_than_its_own_past_is_named_and_a_roll_out_is_n
         ]
     )
     found = analysis.analyse(now, fleet(8))
-    assert found.gpus.loc["GPU-5", "status"] == Status.OUTLIER
-    assert found.counts[Status.OUTLIER] == 1
+    assert found.gpus.loc["GPU-5", "status"] == GpuStatus.OUTLIER
+    assert found.counts[GpuStatus.OUTLIER] == 1
     rollout = next(change for change in found.changes if change.what == "driver roll-out")
     assert rollout.groups.loc["memory", "shift_percent"] == pytest.approx(2.0, abs=0.1)
 
@@ -169,7 +169,7 @@ def test_a_figure_that_is_missing_is_a_dash_in_the_report():
 
 def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path):
     store = Store(tmp_path / "f")
-    plan = Plan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
+    plan = FleetPlan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
     store.begin(plan, [])
     report.write(analysis.analyse(fleet(1)), store.folder)
     assert newest(tmp_path).read() == (plan, {})
@@ -178,15 +178,15 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
 def test_the_emulators_times_are_compared_with_none():
     now = fleet(8, slow={3: 0.5}).assign(emulated=True)
     found = analysis.analyse(now, fleet(8))
-    assert (found.counts, found.changes, found.together) == ({Status.OK: 8}, (), None)
+    assert (found.counts, found.changes, found.together) == ({GpuStatus.OK: 8}, (), None)
 
 
 def test_a_fleet_that_was_interrupted_does_not_pass(tmp_path):
     store = Store(tmp_path / "f")
-    plan = Plan("f", "digest", "inside", "commit", False, (), "cpu", False, "harness")
-    store.begin(plan, [Place("GPU-0", "node0", None, emulated=False)])
+    plan = FleetPlan("f", "digest", "inside", "commit", False, (), "cpu", False, "harness")
+    store.begin(plan, [GpuPlace("GPU-0", "node0", None, emulated=False)])
     found = analysis.analyse(dataset.of_store(store))
-    assert (found.counts, found.exit_code) == ({Status.LOST: 1}, ExitCode.UNDECIDED)
+    assert (found.counts, found.exit_code) == ({GpuStatus.LOST: 1}, ExitCode.UNDECIDED)
     assert found.gpus.loc["GPU-0", "reason"] == "not measured; --resume continues"
 
 
@@ -197,9 +197,9 @@ def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
 
 def test_the_data_set_is_read_as_it_was_written(tmp_path):
     table = fleet(4)
-    dataset.write(table, tmp_path / dataset.FILE)
-    read = dataset.read(tmp_path / dataset.FILE)
+    dataset.write(table, tmp_path / dataset.DATASET_FILE)
+    read = dataset.read(tmp_path / dataset.DATASET_FILE)
     pd.testing.assert_frame_equal(read.astype(object), table.astype(object), check_dtype=False)
-    (tmp_path / dataset.FILE).write_bytes(b"no parquet")
+    (tmp_path / dataset.DATASET_FILE).write_bytes(b"no parquet")
     with pytest.raises(PeakgateError, match="no data set of a fleet"):
-        dataset.read(tmp_path / dataset.FILE)
+        dataset.read(tmp_path / dataset.DATASET_FILE)

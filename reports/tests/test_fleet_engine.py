@@ -12,11 +12,11 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.project import config
 from peakgate.reports.fleet import archive, dataset, measure
-from peakgate.reports.fleet.place import Place, Worker, emulator_places, gpu_places, preferred, reaches
+from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, preferred, reaches
 from peakgate.reports.fleet.shard import tier
 from peakgate.reports.fleet.shard.judge import judge
 from peakgate.reports.fleet.shard.tier import Shares
-from peakgate.reports.fleet.store import EVENTS, Plan, Store
+from peakgate.reports.fleet.store import EVENTS, FleetPlan, Store
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
@@ -66,7 +66,7 @@ def test_a_gpu_goes_to_the_worker_whose_first_it_is_and_to_its_node_only():
     assert [each.address for each in preferred([one, two, other], places["GPU-b"])] == ["tcp://2", "tcp://1"]
     assert len(emulator_places([one, two, other])) == 3
     broken = Worker("tcp://4", "n1", None, gpus, "it runs another Peakgate")
-    assert not reaches(broken, Place("GPU-a", "n1", None, emulated=False))
+    assert not reaches(broken, GpuPlace("GPU-a", "n1", None, emulated=False))
 
 
 @pytest.mark.filterwarnings("default")
@@ -74,7 +74,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     cases = [each["case"] for each in tier.listed(config.find(project), "full", Scale.SMALL)]
     packed = archive.pack(config.find(project))
     store = Store(tmp_path / "fleet")
-    plan = Plan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
+    plan = FleetPlan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
     progress = Progress(sys.stderr, every_s=1e9)
     with (
         distributed.LocalCluster(

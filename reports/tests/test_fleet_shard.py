@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from peakgate.reports.fleet import dataset, report
 from peakgate.reports.fleet.shard import tier
 from peakgate.reports.fleet.shard.judge import judge
-from peakgate.reports.fleet.shard.tier import Expected
+from peakgate.reports.fleet.shard.tier import ExpectedCase
 from peakgate.verdict import ExitCode, Verdict
 
-CASES = [Expected(f"copy.case{at}", "memory", 0.1) for at in range(60)]
-CASES += [Expected(f"sgemm.case{at}", "compute", 0.1) for at in range(40)]
+CASES = [ExpectedCase(f"copy.case{at}", "memory", 0.1) for at in range(60)]
+CASES += [ExpectedCase(f"sgemm.case{at}", "compute", 0.1) for at in range(40)]
 GPUS = ("GPU-a", "GPU-b", "GPU-c")
 
 
@@ -46,7 +46,7 @@ def judged(*, slow=1.0, verdicts=(), without=(), lost=None, driver="580"):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=60), st.integers(1, 8))
 def test_every_case_is_measured_once_or_by_all_and_shares_differ_by_no_more_than_a_case(seconds, count):
-    cases = [Expected(f"case{at}", "memory", each) for at, each in enumerate(seconds)]
+    cases = [ExpectedCase(f"case{at}", "memory", each) for at, each in enumerate(seconds)]
     shares = tier.split(cases, [f"GPU-{at}" for at in range(count)])
     assert sorted(shares.cases) == sorted(each.case for each in cases)
     known = {each.case: each.seconds for each in cases}
@@ -57,7 +57,7 @@ def test_every_case_is_measured_once_or_by_all_and_shares_differ_by_no_more_than
 
 
 def test_every_group_has_common_cases_and_long_ones_are_not_common():
-    long = [Expected(f"naive.case{at}", "compute", 9.0) for at in range(40)]
+    long = [ExpectedCase(f"naive.case{at}", "compute", 9.0) for at in range(40)]
     common = tier.split([*CASES, *long], GPUS).common
     assert sum(case.startswith("copy") for case in common) >= tier.FEWEST_COMMON
     assert sum(case.startswith("sgemm") for case in common) >= tier.FEWEST_COMMON

@@ -79,7 +79,7 @@ def test_of_eight_gpus_up_to_two_that_are_slow_are_named(slow):
 
 def test_the_spread_of_the_gpus_below_is_scaled_to_that_of_the_whole_fleet():
     rng = np.random.default_rng(4)
-    own = statistics.Known(small_df=1e-6)
+    own = statistics.KnownSpread(small_df=1e-6)
     first, second = (
         [statistics.small_fleet(rng.normal(0, 0.005, 8), own)[at].scale ** 2 for _ in range(400)] for at in (0, 1)
     )
@@ -98,7 +98,7 @@ def test_a_model_whose_spread_is_not_known_needs_a_larger_effect():
 def test_a_heavy_tail_raises_what_is_named():
     rng = np.random.default_rng(2)
     normal, heavy = rng.normal(0, 0.005, 2000), rng.standard_t(3, 2000) * 0.003
-    thresholds = [statistics.reference(values, statistics.Known()).threshold(1e-6) for values in (normal, heavy)]
+    thresholds = [statistics.reference(values, statistics.KnownSpread()).threshold(1e-6) for values in (normal, heavy)]
     assert thresholds[1] > 1.5 * thresholds[0]
 
 

@@ -26,7 +26,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
     found = to_frame([load_run(path) for path in sorted(KEPT.glob("*.json.gz"))[:3]])
-    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(frame.COLUMNS)
+    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(frame.FRAME_COLUMNS)
     assert found.groupby(["run", "case"]).size().max() == 1
 
 
@@ -58,7 +58,7 @@ def test_two_frames_compare_like_the_runs_they_hold(saved: Saved) -> None:
     pd.testing.assert_frame_equal(found, expected.frame, check_flags=False)
     assert found.attrs["verdict"] == "SLOWER"
     assert found.attrs["exit_code"] == 1
-    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(result.COLUMNS)
+    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(result.ROW_COLUMNS)
 
 
 def test_a_folder_loads_each_of_its_sessions_once(saved: Saved) -> None:
@@ -77,7 +77,7 @@ def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
     pd.testing.assert_frame_equal(found, expected)
     assert found.loc[0, "case"] == PAD
     assert found.loc[0, "verdict"] == "SLOWER"
-    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(trend.COLUMNS)
+    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(trend.TREND_COLUMNS)
 
 
 def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +91,13 @@ def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytes
 
 def test_the_readme_names_every_column() -> None:
     text = README.read_text(encoding="utf-8")
-    gpu = {name for name in frame.COLUMNS if name.startswith("gpu_")}
-    for name in trend.COLUMNS:
+    gpu = {name for name in frame.FRAME_COLUMNS if name.startswith("gpu_")}
+    for name in trend.TREND_COLUMNS:
         assert f"`{name}`" in text, name
-    sides = {name for name in result.COLUMNS if name.removeprefix("base_").removeprefix("new_") in result.BOTH_SIDES}
-    for name in {*frame.COLUMNS, *result.COLUMNS} - sides:
+    sides = {
+        name for name in result.ROW_COLUMNS if name.removeprefix("base_").removeprefix("new_") in result.BOTH_SIDES
+    }
+    for name in {*frame.FRAME_COLUMNS, *result.ROW_COLUMNS} - sides:
         assert f"`{name}`" in text or (name in gpu and f"`{name.removeprefix('gpu_')}`" in text), name
     for name in result.BOTH_SIDES:
         assert f"`{name}`" in text

@@ -54,7 +54,7 @@ def test_one_note_is_written_and_left_alone_while_nothing_is_new(monkeypatch: py
         assert commented(gitlab, monkeypatch) == 0
         (written,) = gitlab.notes[12]
         assert commented(gitlab, monkeypatch) == 0
-    assert written["body"].startswith(f"{render.MARKER}\n## Peakgate: regression\n\nCommit {COMMIT}, [run and")
+    assert written["body"].startswith(f"{render.COMMENT_MARKER}\n## Peakgate: regression\n\nCommit {COMMIT}, [run and")
     assert "| transpose.smem\\_pad-8192-32x8 | SLOWER | 1.30x slower, p &lt; 1e-06 |" in written["body"]
     assert len(gitlab.notes[12]) == 1
     assert [each for each in gitlab.asked if not each.startswith("GET")] == [
@@ -74,7 +74,7 @@ def test_a_newer_gate_rewrites_the_note_among_hundreds(monkeypatch: pytest.Monke
 
 
 def test_the_note_of_another_user_that_has_the_marker_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    forged = note(0, f"{render.MARKER}\nall is well\n<!-- peakgate: jobs 6 -->", author=1)
+    forged = note(0, f"{render.COMMENT_MARKER}\nall is well\n<!-- peakgate: jobs 6 -->", author=1)
     with serving(project(notes={12: [forged]})) as gitlab:
         assert commented(gitlab, monkeypatch) == 0
     assert [each["body"].partition("\n")[2][:11] for each in gitlab.notes[12]] == ["all is well", "## Peakgate"]
@@ -133,7 +133,7 @@ def test_a_merge_request_whose_gate_has_not_ended_has_no_note(
 def test_an_interface_that_refuses_is_one_line_and_bad_input(
     method: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = {12: [note(0, render.MARKER)]} if method == "PUT" else {}
+    old = {12: [note(0, render.COMMENT_MARKER)]} if method == "PUT" else {}
     with serving(project(statuses={method: status}, notes=old)) as gitlab:
         assert commented(gitlab, monkeypatch, "--merge-request=12") == 2
     (line,) = capsys.readouterr().out.splitlines()
@@ -152,7 +152,7 @@ def test_one_merge_request_that_fails_leaves_the_others_theirs(monkeypatch: pyte
 def test_a_server_that_does_not_answer_is_given_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rest, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(rest, "ANSWER_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("CI_API_V4_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert main(["comment"]) == 2
@@ -206,7 +206,7 @@ def test_no_text_of_a_file_is_a_command_or_a_reference(text: str) -> None:
     rows = [{"case": text, "verdict": "SLOWER", "reason": f"{text}\n{text}"}]
     explained = {"cases": [{"case": text, "findings": [{"sentence": text}]}]}
     body = render.render({text: {"ab": AB | {"rows": rows, "explained": explained}}}, COMMIT, URL)
-    shown = body.removeprefix(render.MARKER).replace("&lt;", " ").replace("&gt;", " ")
+    shown = body.removeprefix(render.COMMENT_MARKER).replace("&lt;", " ").replace("&gt;", " ")
     lines = shown.replace("##", "").splitlines()
     assert not [line for line in lines if line.lstrip().startswith("/")]
     assert not [line for line in lines if REFERENCE.search(line)]

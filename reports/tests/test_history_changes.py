@@ -15,7 +15,7 @@ from msgspec import structs
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.history import modes, scan
+from peakgate.reports.history import scan
 from peakgate.reports.history.changes import Cause, find_changes, open_regressions
 from peakgate.reports.protect.acknowledged import Accepted, load, load_regressions
 from synthetic_runs import LADDER, document, save, slower
@@ -90,11 +90,11 @@ def test_visits_on_another_gpu_count_too() -> None:
 
 
 def test_a_run_is_the_likelier_the_more_often_a_case_visits_the_level_and_the_shorter_it_is() -> None:
-    assert modes.chance(5, 8, 40) > modes.chance(5, 1, 40) > modes.chance(9, 1, 40)
+    assert scan.chance(5, 8, 40) > scan.chance(5, 1, 40) > scan.chance(9, 1, 40)
     noisy = np.array([0.03, -0.03, 0.001])
-    assert modes.visits(noisy, 0.001, 0.02) == 1, "the other is away from the level"
-    assert modes.visits(np.array([0.01, 0.009]), 0.001, -0.02) == 1, "half the shift is enough"
-    assert modes.visits(noisy, 0.02, 0.02) == 0, "within the noise"
+    assert scan.visits(noisy, 0.001, 0.02) == 1, "the other is away from the level"
+    assert scan.visits(np.array([0.01, 0.009]), 0.001, -0.02) == 1, "half the shift is enough"
+    assert scan.visits(noisy, 0.02, 0.02) == 0, "within the noise"
 
 
 def test_a_shift_at_a_change_of_driver_is_the_drivers_and_names_no_commit() -> None:

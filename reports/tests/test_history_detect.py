@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.history.detect import NEWEST, Finding, detect, detect_together
-from peakgate.reports.history.series import History
-from peakgate.reports.history.steps import locate, plausible
-from peakgate.reports.runs.sessions import Session
+from peakgate.reports.history.detect import NEWEST_SESSIONS, CaseFinding, detect, detect_together
+from peakgate.reports.history.series import History, locate, plausible
+from peakgate.reports.runs.sessions import SavedSession
 from peakgate.verdict import Verdict
 
 CASES = 30
@@ -20,8 +19,8 @@ SESSIONS = 40
 NEEDED = "not judged yet: {} so far, 11 of one GPU are needed"
 
 
-def session(number: int, **facts: object) -> Session:
-    plain = Session(
+def session(number: int, **facts: object) -> SavedSession:
+    plain = SavedSession(
         path=f"{number:04d}.json",
         taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
         commit=f"{number:02x}" * 20,
@@ -43,13 +42,13 @@ def quiet(seed: int = 1, cases: int = CASES, sessions: int = SESSIONS) -> Floats
     return np.linspace(1, 8, cases)[:, None] + 0.005 * rng.standard_normal((cases, sessions))
 
 
-def history(log_time: Floats, sessions: Sequence[Session] | None = None) -> History:
+def history(log_time: Floats, sessions: Sequence[SavedSession] | None = None) -> History:
     names = tuple(f"a.stage{row:03d}" for row in range(len(log_time)))
     kept = tuple(sessions or [session(number) for number in range(log_time.shape[1])])
     return History("nvidia-h200", kept, names, np.exp(log_time), ())
 
 
-def found(log_time: Floats) -> dict[str, Finding]:
+def found(log_time: Floats) -> dict[str, CaseFinding]:
     return {finding.case: finding for finding in detect(history(log_time))}
 
 
@@ -120,7 +119,7 @@ def test_a_case_that_repeats_within_a_fifth_is_open_only_where_it_moved_beyond_i
     rng = np.random.default_rng(5)
     log_time = quiet()
     log_time[3:5] = 1 + 0.2 * rng.standard_normal((2, SESSIONS))
-    log_time[4, -NEWEST:] = 1.3
+    log_time[4, -NEWEST_SESSIONS:] = 1.3
     findings = found(log_time)
     assert [findings[f"a.stage00{row}"].verdict for row in (3, 4)] == [Verdict.SAME, Verdict.INCONCLUSIVE]
     assert findings["a.stage004"].judgement.reason.endswith("can resolve: too noisy")
@@ -187,11 +186,11 @@ def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
 
 @given(st.integers(0, 1000), st.floats(1.0, 20.0), st.floats(-0.05, 0.05))
 def test_more_noise_about_the_same_medians_never_makes_a_step_surer(seed: int, factor: float, by: float) -> None:
-    log_time = slowed(quiet(seed, sessions=35), 7, NEWEST, by)
+    log_time = slowed(quiet(seed, sessions=35), 7, NEWEST_SESSIONS, by)
     medians = np.concatenate(
         [
             np.repeat(np.median(part, axis=1, keepdims=True), part.shape[1], axis=1)
-            for part in (log_time[:, :-NEWEST], log_time[:, -NEWEST:])
+            for part in (log_time[:, :-NEWEST_SESSIONS], log_time[:, -NEWEST_SESSIONS:])
         ],
         axis=1,
     )

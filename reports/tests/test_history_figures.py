@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.judge import ALPHA, SMALLEST_SHIFT, badness
+from peakgate.reports.comparison.judge import SESSIONS_ALPHA, SMALLEST_SHIFT, badness
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import detect
-from peakgate.reports.history.detect import Finding, Window
-from peakgate.reports.history.steps import locate
+from peakgate.reports.history.detect import CaseFinding, Window
+from peakgate.reports.history.series import locate
 from peakgate.reports.result import Shift
 from peakgate.verdict import Judgement, Verdict
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
@@ -59,8 +59,8 @@ def test_a_shift_is_tested_with_the_errors_of_two_medians() -> None:
         assert shift.log_ratio == shifts[row]
         assert shift.p_alone == pytest.approx(alone[row])
         assert shift.p_value == pytest.approx(adjusted[row])
-        assert shift.resolvable == pytest.approx(errors[row] * float(stats.t.isf(ALPHA / 3, df[row])))
-        assert shift.flagged is bool(adjusted[row] < ALPHA)
+        assert shift.resolvable == pytest.approx(errors[row] * float(stats.t.isf(SESSIONS_ALPHA / 3, df[row])))
+        assert shift.flagged is bool(adjusted[row] < SESSIONS_ALPHA)
 
 
 def test_no_shift_of_the_smallest_size_or_p_value_of_exactly_alpha_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_no_shift_of_the_smallest_size_or_p_value_of_exactly_alpha_is_flagged(mo
     monkeypatch.setattr(detect, "SMALLEST_SHIFT", shift.log_ratio)
     assert not detect._shifts([sure])[0][0].flagged
     monkeypatch.undo()
-    monkeypatch.setattr(detect, "ALPHA", shift.p_value)
+    monkeypatch.setattr(detect, "SESSIONS_ALPHA", shift.p_value)
     assert not detect._shifts([sure])[0][0].flagged
 
 
@@ -79,7 +79,7 @@ def test_a_finding_has_the_times_of_its_window_and_both_medians() -> None:
     still = Shift(0.001, 0.0296, flagged=False)
     found = detect._finding("a.b", window(), still, 0.01, history(np.ones((1, 12))))
     assert [found.older_us, found.newest_us] == pytest.approx([math.exp(1.01), math.exp(1.07)])
-    assert replace(found, older_us=None, newest_us=None) == Finding(
+    assert replace(found, older_us=None, newest_us=None) == CaseFinding(
         "a.b",
         Judgement(Verdict.SAME, "+0.10 %, within the 3 % that 5 sessions against 7 can resolve"),
         tuple(np.exp(np.concatenate([OLDER, NEWER])).tolist()),
@@ -127,8 +127,8 @@ def test_what_lacks_sessions_is_new_beside_others_unless_other_gpus_have_it_ofte
 
 
 def test_findings_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> None:
-    def finding(case: str, verdict: Verdict, shift: Shift | None = None) -> Finding:
-        return Finding(case, Judgement(verdict, ""), (), shift=shift)
+    def finding(case: str, verdict: Verdict, shift: Shift | None = None) -> CaseFinding:
+        return CaseFinding(case, Judgement(verdict, ""), (), shift=shift)
 
     found = [
         finding("a", Verdict.SAME, Shift(0.02, 0.03, flagged=False)),
@@ -141,7 +141,7 @@ def test_findings_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name()
     assert [each.case for each in sorted(found, key=badness)] == ["c", "d", "f", "b", "e", "a"]
 
 
-def together(log_time: Floats, **parts: bool) -> Finding | None:
+def together(log_time: Floats, **parts: bool) -> CaseFinding | None:
     sessions = [session(number, whole=parts.get(f"s{number}", True)) for number in range(log_time.shape[1])]
     return detect.detect_together(history(log_time, sessions))
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from peakgate.common.text import counted
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
-from peakgate.reports.history.detect import Finding, detect, detect_together
+from peakgate.reports.history.detect import CaseFinding, detect, detect_together
 from peakgate.reports.history.series import History
-from peakgate.reports.runs.sessions import Session, read_session
+from peakgate.reports.runs.sessions import SavedSession, read_session
 from peakgate.verdict import Verdict
 from test_history_detect import CASES, NEEDED, history, quiet, session, slowed
 
@@ -40,14 +40,14 @@ def on(log_time: Floats, gpus: Sequence[str | None], slow: str | None = B, by: f
     return log_time + by * np.array([gpu == slow for gpu in gpus])
 
 
-def verdicts(findings: Sequence[Finding]) -> set[Verdict]:
+def verdicts(findings: Sequence[CaseFinding]) -> set[Verdict]:
     return {finding.verdict for finding in findings}
 
 
 @cache
-def ten(pattern: str) -> tuple[Session, ...]:
+def ten(pattern: str) -> tuple[SavedSession, ...]:
     found = [read_session(path) for path in sorted(KEPT.glob(pattern))]
-    return tuple(each for each in found if isinstance(each, Session))
+    return tuple(each for each in found if isinstance(each, SavedSession))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(TENS)))

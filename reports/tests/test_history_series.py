@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.history.series import history, marks
-from peakgate.reports.runs.sessions import Session
+from peakgate.reports.runs.sessions import SavedSession
 from test_history_detect import session
 
 
-def timed(number: int, cases: str = "ab", **facts: object) -> Session:
+def timed(number: int, cases: str = "ab", **facts: object) -> SavedSession:
     return session(number, **{"times_us": {f"x.{case}": 10.0 + number for case in cases}, **facts})
 
 

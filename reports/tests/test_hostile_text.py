@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.text import one_line
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.protect.changes import NONE, Change, Kind
+from peakgate.reports.protect.changes import NONE, ChangeKind, ProtectedChange
 from peakgate.reports.render import outputs, terminal
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run import table
 from rich.console import Console
@@ -78,7 +78,7 @@ def test_no_format_of_a_comparison_is_obeyed(tmp_path: Path, case: str, gpu: str
     for name, factor in (("base", 1.0), ("new", 1.3)):
         times = {**LADDER, case: 100.0 * factor, f"{case}2": 100.0}
         run = load_run(save(tmp_path, name, document(times, driver=driver, name=gpu, commit=commit)))
-        sides.append(Side(f"{name} {commit}", (run,)))
+        sides.append(RunSide(f"{name} {commit}", (run,)))
     found = compare(sides[0], sides[1])
     console = Console(file=io.StringIO(), width=100, highlight=False)
     terminal.show(found, console, everything=True)
@@ -99,7 +99,7 @@ def test_the_table_of_a_run_is_not_obeyed(case: str, reason: str, note: str) -> 
 @settings(max_examples=60, deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_on_a_log_is_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     refused(PeakgateError(text))
-    change = Change("", Kind.CONTRACT, text, text, text, NONE)
+    change = ProtectedChange("", ChangeKind.CONTRACT, text, text, text, NONE)
     not_obeyed({"error": capsys.readouterr().err, "protect": one_line(str(change))})
     path = tmp_path / "bench.json"
     path.write_text(json.dumps({"exit_code": 1, "verdicts": {text: 1}}))

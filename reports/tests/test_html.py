@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.render import figures, html, words
+from peakgate.reports.render import figures, html, phrases
 from peakgate.reports.render.html import matrices
 from peakgate.reports.render.page import Page, number, of_comparison, of_run
 from peakgate.reports.result import Comparison, Shift
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save, slower
@@ -71,7 +71,7 @@ def run(tmp_path: Path, file: str = "run", times: dict[str, float] | None = None
 
 def comparison(tmp_path: Path, new: dict[str, float]) -> Comparison:
     sides = [
-        Side(name, (run(tmp_path, name, times, day=day, driver=driver, peak_tflops=67.0, roofs=ROOFS),))
+        RunSide(name, (run(tmp_path, name, times, day=day, driver=driver, peak_tflops=67.0, roofs=ROOFS),))
         for name, times, day, driver in (("base", LADDER, 3, "1"), ("new", new, 4, "<b>2</b>"))
     ]
     return compare(sides[0], sides[1])
@@ -127,14 +127,14 @@ def test_names_leave_the_page_as_it_is_and_can_be_read_back(tmp_path: Path) -> N
     assert {tag for tag, _ in parsed.tags} == {tag for tag, _ in plain.tags}
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
     assert len(parsed.named("script")) == 3
-    assert set(parsed.cases) >= {words.one_line(name) for name in HOSTILE}
+    assert set(parsed.cases) >= {phrases.one_line(name) for name in HOSTILE}
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_case_id_is_one_row_and_no_markup(tmp_path: Path, name: str) -> None:
     parsed = Document(html.render(page_of(tmp_path, name)))
-    assert words.one_line(name) in parsed.cases
+    assert phrases.one_line(name) in parsed.cases
     assert len(parsed.named("script")) == 3
 
 
@@ -197,7 +197,7 @@ def test_history_is_drawn_and_told_from_three_runs_on(tmp_path: Path) -> None:
 def test_the_small_history_of_an_ab_shows_base_then_new_and_does_not_alternate(tmp_path: Path) -> None:
     days = {"base": (1, 3, 5), "new": (2, 4, 6)}
     base, new = (
-        Side(name, tuple(run(tmp_path, f"{name}{day}", slower(PAD, factor), day=day) for day in days[name]))
+        RunSide(name, tuple(run(tmp_path, f"{name}{day}", slower(PAD, factor), day=day) for day in days[name]))
         for name, factor in (("base", 1.0), ("new", 1.5))
     )
     (line,) = (line for line in of_comparison(compare(base, new)).lines if line.case == PAD)
@@ -230,13 +230,13 @@ def test_a_change_is_drawn_inside_its_cell_however_large(log_ratio: float, resol
 def test_seven_hundred_cases_stay_far_below_six_megabytes(tmp_path: Path) -> None:
     times = {f"transpose.stage{index % 20}-{index}-32x8": 100.0 + index for index in range(700)}
     runs = [run(tmp_path, f"run{day}", times, day=day) for day in range(1, 21)]
-    found = compare(Side("base", (runs[0],)), Side("new", (runs[-1],)))
+    found = compare(RunSide("base", (runs[0],)), RunSide("new", (runs[-1],)))
     assert len(html.comparison_page(found, runs[1:-1]).encode()) < 4_000_000
 
 
 def test_the_fullest_of_several_runs_stands_for_its_side(tmp_path: Path) -> None:
     whole, part = run(tmp_path, "whole", day=1), run(tmp_path, "part", {PAD: 160.0}, day=2)
-    found = compare(Side("base", (whole,)), Side("new", (whole, part)))
+    found = compare(RunSide("base", (whole,)), RunSide("new", (whole, part)))
     assert of_comparison(found).run is whole
 
 

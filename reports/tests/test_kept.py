@@ -17,7 +17,7 @@ from peakgate.reports.floors import propose
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.result import Shift
-from peakgate.reports.runs.find import Archive, Side, apart, find_history, find_side
+from peakgate.reports.runs.find import Archive, RunSide, apart, find_history, find_side
 
 RUNS = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
 KEPT = Path(__file__).with_name("data") / "kept.json"
@@ -79,9 +79,9 @@ def proposed() -> dict[str, Any]:
     }
 
 
-def side(pattern: str) -> Side:
+def side(pattern: str) -> RunSide:
     runs = [run for path in sorted(RUNS.glob(pattern)) for run in find_side(str(path), Archive([RUNS])).runs]
-    return Side(pattern, tuple(runs))
+    return RunSide(pattern, tuple(runs))
 
 
 def said(verdict: str, shift: Shift | None) -> str:

@@ -10,8 +10,7 @@ from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole
 from peakgate.case import Tier
 from peakgate.project.catalogue import families, module_at
 from peakgate.reports.ladder.command import block
-from peakgate.reports.ladder.documents import OVERVIEW
-from peakgate.reports.ladder.tables import Shown, terminal
+from peakgate.reports.ladder.tables import OVERVIEW, Shown, terminal
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 

@@ -11,8 +11,8 @@ import pytest
 from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, charts, lay_out, whole_run
 from peakgate.cli import main
 from peakgate.reports.ladder.command import FOLDER as PICTURES
-from peakgate.reports.ladder.documents import OVERVIEW
 from peakgate.reports.ladder.markers import find_blocks, inside
+from peakgate.reports.ladder.tables import OVERVIEW
 from synthetic_runs import document, save
 
 Captured = pytest.CaptureFixture[str]

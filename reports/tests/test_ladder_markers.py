@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.ladder.markers import MARKER, difference, fill, find_blocks, inside, link, read_document
+from peakgate.reports.ladder.markers import BLOCK_MARKER, difference, fill, find_blocks, inside, link, read_document
 
 DOCUMENT = Path("kernels/README.md")
 NAMES = ("transpose", "sgemm")
 prose = st.text(st.characters(codec="utf-8"), max_size=200).filter(
-    lambda text: not any(MARKER.fullmatch(line) for line in text.split("\n"))
+    lambda text: not any(BLOCK_MARKER.fullmatch(line) for line in text.split("\n"))
 )
 
 

@@ -45,7 +45,7 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def acknowledge(folder: Path, *entries: str) -> None:
     text = "".join(f"[[acknowledged]]\n{entry}\n" for entry in entries)
-    (folder / acknowledged.FILE).write_text(f"schema = 1\n{text}")
+    (folder / acknowledged.ACKNOWLEDGED_FILE).write_text(f"schema = 1\n{text}")
 
 
 def test_an_untouched_tree_passes(gpu: Path, capsys: Captured) -> None:
@@ -279,7 +279,7 @@ def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -
     acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
     assert main(["protect", "--base", "base"]) == 0
     assert main(["protect", "--base", "base", "--acknowledged-from-base"]) == 1
-    git("add", str(gpu / acknowledged.FILE))
+    git("add", str(gpu / acknowledged.ACKNOWLEDGED_FILE))
     git("commit", "-q", "-m", "an owner's word")
     assert main(["protect", "--base", "HEAD", "--acknowledged-from-base"]) == 0
 

@@ -12,9 +12,9 @@ from peakgate.common.errors import PeakgateError
 from peakgate.reports.protect import acknowledged
 from peakgate.reports.protect.changes import (
     Acknowledgement,
-    Change,
+    ChangeKind,
     FileChange,
-    Kind,
+    ProtectedChange,
     contract_changes,
     floor_changes,
     reviewed_changes,
@@ -71,33 +71,33 @@ FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
     ],
 )
 def test_a_file_of_acknowledgements_is_read_strictly(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / acknowledged.FILE).write_text(text)
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(text)
     with pytest.raises(PeakgateError) as caught:
-        acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY)
+        acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)
     assert said in str(caught.value)
-    assert acknowledged.FILE in str(caught.value)
+    assert acknowledged.ACKNOWLEDGED_FILE in str(caught.value)
 
 
 def test_a_case_acknowledged_twice_is_an_error(tmp_path: Path) -> None:
     entry = "[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31\n"
-    (tmp_path / acknowledged.FILE).write_text(f"schema = 1\n{entry}{entry}")
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(f"schema = 1\n{entry}{entry}")
     with pytest.raises(PeakgateError, match="a is acknowledged twice"):
-        acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY)
+        acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)
 
 
 def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
-    (tmp_path / acknowledged.FILE).write_text(
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(
         "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-20"
     )
-    assert acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY) == [
+    assert acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY) == [
         Acknowledgement("g", "floor", "a", "1", "2", "b", "2026-11-20")
     ]
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
-    (tmp_path / acknowledged.FILE).write_bytes(b"\xff")
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_bytes(b"\xff")
     with pytest.raises(PeakgateError, match="UTF-8"):
-        acknowledged.load(tmp_path / acknowledged.FILE, "g", TODAY)
+        acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)
 
 
 @given(FLOORS, FLOORS)
@@ -106,10 +106,10 @@ def test_exactly_the_floors_that_no_longer_hold_as_much_are_changes(
 ) -> None:
     changes = floor_changes("g", before, after)
     assert {change.what for change in changes} == {case for case in before if after.get(case, 0.0) < before[case]}
-    assert all((change.kind is Kind.DROPPED) == (change.what not in after) for change in changes)
+    assert all((change.kind is ChangeKind.DROPPED) == (change.what not in after) for change in changes)
 
 
-def word(gpu: str, change: Change) -> Acknowledgement:
+def word(gpu: str, change: ProtectedChange) -> Acknowledgement:
     return Acknowledgement(gpu, change.term, change.what, change.before, change.after, "meant", "2026-12-31")
 
 
@@ -139,9 +139,9 @@ def test_an_acknowledgement_of_another_gpu_or_of_other_values_excuses_nothing() 
 def test_only_files_in_a_runs_folder_are_runs_and_links_are_none() -> None:
     states = [("M", "g/floors.toml"), ("M", "resources.json"), ("A", "g/runs/new.json"), ("T", "g/runs/deep/x.json")]
     files = [FileChange(state, path, False, "1", "2") for state, path in states]
-    assert [(change.kind, change.what) for change in run_changes(files)] == [(Kind.EDITED, "deep/x.json")]
+    assert [(change.kind, change.what) for change in run_changes(files)] == [(ChangeKind.EDITED, "deep/x.json")]
     link = FileChange("T", "g/floors.toml", True, "1", "link")
-    assert [change.kind for change in run_changes([link])] == [Kind.LINK]
+    assert [change.kind for change in run_changes([link])] == [ChangeKind.LINK]
 
 
 def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_that_is_gone() -> None:

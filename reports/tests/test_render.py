@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.text import cell
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.render import markdown, outputs, terminal, words
+from peakgate.reports.render import markdown, outputs, phrases, terminal
 from peakgate.reports.render.outputs import junit
 from peakgate.reports.result import Comparison
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from rich.console import Console
 from synthetic_runs import LADDER, document, save, slower
@@ -33,9 +33,9 @@ HOSTILE = (
 )
 
 
-def one(folder: Path, label: str, times: dict[str, float], **content: Any) -> Side:
+def one(folder: Path, label: str, times: dict[str, float], **content: Any) -> RunSide:
     """A side of one synthetic run."""
-    return Side(label, (load_run(save(folder, label, document(times, **content))),))
+    return RunSide(label, (load_run(save(folder, label, document(times, **content))),))
 
 
 def comparison(tmp_path: Path, factor: float = 1.22, *, unchanged: bool = False) -> Comparison:
@@ -167,7 +167,7 @@ def test_a_side_says_when_its_tree_had_changes_on_top_of_the_commit(
     tmp_path: Path, dirty: bool, reported: str | None
 ) -> None:
     run = load_run(save(tmp_path, "0001", document(LADDER, commit="a1b2c3d4e5f6a7", dirty=dirty)))
-    assert (reported or "commit a1b2c3d4e5f6, ") in words.side(Side("head", (run,)))
+    assert (reported or "commit a1b2c3d4e5f6, ") in phrases.side(RunSide("head", (run,)))
 
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -218,7 +218,7 @@ def test_the_suite_wide_shift_is_a_case_of_its_own(tmp_path: Path) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_case_id_gives_xml_that_reads_back(tmp_path: Path, name: str) -> None:
     suite = ElementTree.fromstring(junit(between(tmp_path, {name: 10.0}, {name: 20.0})))[0]
-    assert [case.get("name") for case in suite] == [words.one_line(name)]
+    assert [case.get("name") for case in suite] == [phrases.one_line(name)]
 
 
 def test_half_a_surrogate_pair_does_not_break_the_file(tmp_path: Path) -> None:

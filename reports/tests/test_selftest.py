@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors
-from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.reports.selftest import command as measuring
-from peakgate.reports.selftest.resample import (
+from peakgate.reports import selftest as measuring
+from peakgate.reports.comparison.resample import (
     Design,
     measure,
     rate_at_most,
@@ -22,6 +21,7 @@ from peakgate.reports.selftest.resample import (
     tight_floors,
     tight_thresholds,
 )
+from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -253,7 +253,7 @@ def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -
 def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(measuring, "BENCH", fake_suite(tmp_path))
+    monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path))
     assert main(["selftest", "--sessions", "5", "--save", "--tier", "full"]) == 0
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 5
@@ -266,7 +266,7 @@ def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
 def test_a_session_that_leaves_no_run_stops_the_selftest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, code: int, broken: int
 ) -> None:
-    monkeypatch.setattr(measuring, "BENCH", fake_suite(tmp_path, code, broken))
+    monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path, code, broken))
     assert main(["selftest", "--sessions", "5"]) == 2
     assert f"session {broken} of 5 left no run" in capsys.readouterr().err
     assert len((tmp_path / "calls").read_text().splitlines()) == broken
@@ -281,7 +281,7 @@ def test_an_emulated_first_session_stops_the_selftest(tmp_path: Path) -> None:
 def test_an_interrupted_session_ends_the_selftest_as_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "BENCH", fake_suite(tmp_path, code=130))
+    monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path, code=130))
     assert main(["selftest", "--sessions", "5"]) == 130
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.runs.sessions import Session, read_session
+from peakgate.reports.runs.sessions import SavedSession, read_session
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -19,7 +19,7 @@ def runs(tmp_path: Path) -> list[Path]:
 
 def test_a_session_says_what_the_strict_reader_says(runs: list[Path]) -> None:
     run, session = load_run(runs[0]), read_session(runs[0])
-    assert isinstance(session, Session)
+    assert isinstance(session, SavedSession)
     for fact in ("taken", "commit", "dirty", "slug", "uuid", "driver", "tier", "whole"):
         assert getattr(session, fact) == getattr(run, fact)
     assert session.times_us == {case: result.time_us for case, result in run.cases.items()}
@@ -33,7 +33,7 @@ def test_a_gpu_or_driver_that_is_no_text_is_one_all_the_same(tmp_path: Path, odd
         assert "machine_info.gpu." in str(read_session(path))
         return
     session = read_session(path)
-    assert isinstance(session, Session)
+    assert isinstance(session, SavedSession)
     assert (session.uuid, session.driver) == (str(odd), str(odd))
     assert (session.uuid, session.driver) == (load_run(path).uuid, load_run(path).driver)
 
@@ -46,7 +46,7 @@ def test_a_run_that_the_quick_parser_will_not_take_is_read_all_the_same(tmp_path
     path = save(tmp_path, "run", content)
     if odd.startswith("a byte"):
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert isinstance(expected, Session)
+    assert isinstance(expected, SavedSession)
     assert read_session(path) == expected
 
 
@@ -54,13 +54,13 @@ def test_undecided_cases_are_left_out(tmp_path: Path) -> None:
     reported = [{"case": "transpose.smem-8192-32x8", "verdict": "WRONG", "reason": "race"}]
     content = document(not_measured=reported, extra={PAD: {"verdict": "INCONCLUSIVE"}})
     session = read_session(save(tmp_path, "run", content))
-    assert isinstance(session, Session)
+    assert isinstance(session, SavedSession)
     assert set(LADDER) - set(session.times_us) == {PAD, "transpose.smem-8192-32x8"}
 
 
 def test_a_case_that_is_a_matter_of_the_host_has_no_history(tmp_path: Path) -> None:
     session = read_session(save(tmp_path, "run", document(extra={PAD: {"host_bound": True}})))
-    assert isinstance(session, Session)
+    assert isinstance(session, SavedSession)
     assert set(LADDER) - set(session.times_us) == {PAD}
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from peakgate.cli import main
-from peakgate.reports.site import pages
+from peakgate.reports.site import LEDGER_FILE, SAFE_NAME, page_name
 from synthetic_runs import LADDER, document, save
 
 HOSTILE = "a.<script>alert(1)</script>/../../x"
@@ -77,7 +77,7 @@ def test_a_ledger_of_another_version_or_no_ledger_writes_everything_and_deletes_
     site()
     victim = tmp_path / "victim.html"
     victim.write_text("mine")
-    (tmp_path / "out" / "site" / pages.LEDGER).write_text(text)
+    (tmp_path / "out" / "site" / LEDGER_FILE).write_text(text)
     assert "4 written anew" in site()
     assert victim.exists()
 
@@ -91,7 +91,7 @@ def test_without_a_run_of_a_gpu_the_command_says_what_to_do(
 
 
 def test_names_of_pages_are_safe_and_differ_where_the_ids_do() -> None:
-    assert pages.name("transpose.smem-8192-32x8") == "transpose.smem-8192-32x8"
-    names = [pages.name(text) for text in ("A.b", "a.b", "../x", "..", "x" * 300, "x" * 301, "", "转置")]
+    assert page_name("transpose.smem-8192-32x8") == "transpose.smem-8192-32x8"
+    names = [page_name(text) for text in ("A.b", "a.b", "../x", "..", "x" * 300, "x" * 301, "", "转置")]
     assert len(set(names)) == len(names)
-    assert all(pages.SHORT.fullmatch(name) for name in names)
+    assert all(SAFE_NAME.fullmatch(name) for name in names)

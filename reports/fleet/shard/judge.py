@@ -22,7 +22,7 @@ EQUAL_WITHIN = 0.03
 """The slowest and the fastest GPU may be so far apart in the median over a group's common cases: as far as unchanged
 code is from one H200 to another (``comparison.noise``)."""
 
-FEWEST = 3
+FEWEST_COMMON_CASES = 3
 """Fewer common cases that every GPU measured show nothing about a group."""
 
 
@@ -60,7 +60,7 @@ class Sharded:
 
 
 def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
-    """Judge the ``shard`` pass of a fleet: ``table`` as ``dataset.COLUMNS``."""
+    """Judge the ``shard`` pass of a fleet: ``table`` as ``DATASET_COLUMNS``."""
     mine = table[table["mode"] == SHARD]
     rows = mine[mine["case"].notna()]
     real = dataset.of_gpus(rows)
@@ -120,7 +120,7 @@ def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) 
     ]
     counts = groups.value_counts()
     measured = {str(bound) for bound in rows["bound"].dropna()}
-    unknown = sorted(name for name in measured if counts.get(name, 0) < FEWEST)
+    unknown = sorted(name for name in measured if counts.get(name, 0) < FEWEST_COMMON_CASES)
     if unknown or not apart:
         found.append(f"too few common cases to show that the GPUs are equal: {', '.join(unknown) or 'no figure'}")
     kinds = rows.drop_duplicates("uuid")[["slug", "driver"]].astype(str).drop_duplicates()

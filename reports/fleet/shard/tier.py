@@ -21,7 +21,7 @@ from peakgate.common.processes import end_group
 from peakgate.judge.metrics import Peaks
 from peakgate.project.config import Project
 from peakgate.reports.runs.runfile import run_files
-from peakgate.reports.runs.sessions import Session, read_session
+from peakgate.reports.runs.sessions import SavedSession, read_session
 from peakgate.verdict import ExitCode
 
 COMMON, COMMON_SHARE = 24, 0.1
@@ -51,7 +51,7 @@ class Shares:
         return (*self.common, *(case for cases in self.own.values() for case in cases))
 
 
-def split(cases: Sequence[Expected], uuids: Sequence[str]) -> Shares:
+def split(cases: Sequence[ExpectedCase], uuids: Sequence[str]) -> Shares:
     """Shares of about the same expected time: the longest case first, each to the GPU with the least so far."""
     common = _common(cases)
     left = sorted((each for each in cases if each.case not in common), key=lambda each: (-each.seconds, each.case))
@@ -64,7 +64,7 @@ def split(cases: Sequence[Expected], uuids: Sequence[str]) -> Shares:
     return Shares(common, {uuid: tuple(chosen) for uuid, chosen in own.items()})
 
 
-def _common(cases: Sequence[Expected]) -> tuple[str, ...]:
+def _common(cases: Sequence[ExpectedCase]) -> tuple[str, ...]:
     """Cases of every group (memory, compute, link), evenly over the names of its cheaper ones."""
     wanted = min(COMMON, round(COMMON_SHARE * len(cases)))
     chosen: list[str] = []
@@ -78,7 +78,7 @@ def _common(cases: Sequence[Expected]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-LIMIT_S = 300.0
+LISTING_LIMIT_S = 300.0
 PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0)
 """They only weigh cases."""
 
@@ -90,7 +90,7 @@ CASE_S, LAUNCHES = 0.035, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedCase:
     """A case of the tier, the peak that binds it (None for a benchmark test), and the seconds that it should take."""
 
     case: str
@@ -110,19 +110,19 @@ def listed(project: Project, tier: str, scale: Scale) -> list[dict[str, Any]]:
         start_new_session=True,
     )
     try:
-        answered, errors = process.communicate(timeout=LIMIT_S)
+        answered, errors = process.communicate(timeout=LISTING_LIMIT_S)
         records: list[dict[str, Any]] = json.loads(answered)
     except (subprocess.TimeoutExpired, ValueError):
         code = end_group(process)
         said = errors.decode(errors="replace").strip().splitlines() if code and code > 0 else []
-        why = said[-1] if said else f"no end within {LIMIT_S:.0f} s, or a crash (exit {code})"
+        why = said[-1] if said else f"no end within {LISTING_LIMIT_S:.0f} s, or a crash (exit {code})"
         raise PeakgateError(f"{project.root}: its cases cannot be listed: {why}") from None
     if not records:
         raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs")
     return records
 
 
-def expected(records: Sequence[Mapping[str, Any]], project: Project, tier: str, slug: str | None) -> list[Expected]:
+def expected(records: Sequence[Mapping[str, Any]], project: Project, tier: str, slug: str | None) -> list[ExpectedCase]:
     """The same with expected seconds: by the newest whole run of the tier on this GPU model.
 
     What it lacks is taken to reach a fraction of an H200's peak.
@@ -130,19 +130,19 @@ def expected(records: Sequence[Mapping[str, Any]], project: Project, tier: str, 
     session = _newest(project, tier, slug)
     known = session.times_us if session else {}
     return [
-        Expected(each["case"], each["bound"], CASE_S + LAUNCHES * known.get(each["case"], each["time_us"]) / 1e6)
+        ExpectedCase(each["case"], each["bound"], CASE_S + LAUNCHES * known.get(each["case"], each["time_us"]) / 1e6)
         for each in records
     ]
 
 
-def _newest(project: Project, tier: str, slug: str | None) -> Session | None:
+def _newest(project: Project, tier: str, slug: str | None) -> SavedSession | None:
     """The newest whole run of a tier on a GPU model, saved or kept."""
     if slug is None:
         return None
     files = [*run_files(project.runs / slug), *run_files(project.baselines / slug / "runs")]
     for file in sorted(files, key=lambda path: path.name, reverse=True):
         found = read_session(file)
-        if isinstance(found, Session) and found.whole and found.tier == tier:
+        if isinstance(found, SavedSession) and found.whole and found.tier == tier:
             return found
     return None
 

@@ -7,7 +7,7 @@ from typing import Any
 from peakgate.case import ID_PATTERN
 from peakgate.common import text
 from peakgate.reports.result import Comparison, change_text, percent
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.verdict import REGRESSIONS, Verdict
 
 one_line = text.one_line
@@ -20,7 +20,7 @@ def counts(comparison: Comparison) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in comparison.counts.items())
 
 
-def side(side: Side) -> str:
+def side(side: RunSide) -> str:
     """A side in one line: how it was asked for, sessions, commit, driver, when."""
     last = side.runs[-1]
     commits = {run.commit_label for run in side.runs}

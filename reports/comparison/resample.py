@@ -21,7 +21,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.evidence import Measured, gather
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.result import Comparison
-from peakgate.reports.runs.find import Side
+from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
@@ -126,8 +126,8 @@ def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[in
     return first, second
 
 
-def _side(label: str, runs: Sequence[Run], chosen: Sequence[int]) -> Side:
-    return Side(label, tuple(runs[index] for index in chosen))
+def _side(label: str, runs: Sequence[Run], chosen: Sequence[int]) -> RunSide:
+    return RunSide(label, tuple(runs[index] for index in chosen))
 
 
 def _called(comparison: Comparison, direction: int) -> tuple[tuple[str, ...], bool]:

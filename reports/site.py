@@ -1,6 +1,6 @@
-"""The pages of a site besides a history's: the index, one run, one case, all runs of a GPU model.
+"""``peakgate site``: all GPU models and runs of a project as one folder of static pages.
 
-Their names, and the ledger of those that an earlier call has already written.
+A ledger names the pages that an earlier call has already written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -19,39 +20,138 @@ from typing import Any
 from markupsafe import Markup, escape
 from msgspec import Struct, to_builtins
 from msgspec import field as struct_field
+from peakgate.case import EMULATOR_SLUG
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.text import one_line
+from peakgate.common.text import counted, one_line
 from peakgate.reports.history import page as history_page
 from peakgate.reports.history.changes import ChangePoint
 from peakgate.reports.history.page import Address
 from peakgate.reports.history.report import header, open_line
-from peakgate.reports.history.steps import session_name
-from peakgate.reports.history.trend import Trend
+from peakgate.reports.history.series import history, session_name
+from peakgate.reports.history.trend import Trend, find_trend
+from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
+from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.render import html, template
-from peakgate.reports.render.page import Line, Page, tone
-from peakgate.reports.render.template import TEMPLATES
-from peakgate.reports.runs.sessions import Session, gpu_label
-from peakgate.verdict import Verdict
+from peakgate.reports.render.page import CaseLine, Page, of_run, tone
+from peakgate.reports.render.template import PAGE_TEMPLATES
+from peakgate.reports.render.terminal import say
+from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.runfile import load_run
+from peakgate.reports.runs.sessions import SavedSession, gpu_label
+from peakgate.verdict import ExitCode, Verdict
 
-STYLES = ("page.css", "site.css")
+INDEX = "index.html"
+HOME = ("All GPU models", "../index.html")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write the pages and return the exit code."""
+    parser = verb_parser(
+        verb,
+        "Write all saved runs of a project as static pages into OUT/site: an index, per GPU model its history, and a "
+        "page for each run and each case. They refer to each other alone and need no server. A second call writes only "
+        "the runs that are new. It does not judge.",
+        "exit codes: 0 written, 2 bad input",
+    )
+    add_runs(parser)
+    add_baselines(parser)
+    add_out(parser)
+    options = parser.parse_args(arguments)
+    archive, folder = Archive(options.runs), options.out / "site"
+    sessions = archive.sessions()
+    slugs = sorted({each.slug for each in sessions} - {EMULATOR_SLUG})
+    if not slugs:
+        raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs")
+    ledger = open_ledger(folder)
+    notes = list(archive.notes())
+    written: list[tuple[Trend, str]] = []
+    count = 0
+    for slug in slugs:
+        try:
+            found = history(sessions, slug)
+        except PeakgateError as error:
+            notes.append(str(error))
+            continue
+        accepted = load_regressions(options.baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
+        trend = find_trend(found, accepted=accepted)
+        count += _model(ledger, trend, notes)
+        written.append((trend, f"{page_name(slug)}/{INDEX}"))
+    write_whole(folder / INDEX, index_page(written, notes))
+    gone = ledger.close()
+    cases = sum(len(trend.history.cases) for trend, _ in written)
+    runs = sum(len(trend.history.sessions) for trend, _ in written)
+    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(runs, "run")]
+    say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}\n")
+    return ExitCode.OK
+
+
+def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
+    """Write the pages of one GPU model; returns how many runs were written anew."""
+    slug = trend.history.slug
+    home = page_name(slug)
+    links = {case: f"cases/{page_name(case)}.html" for case in trend.history.cases}
+    back = {case: f"../{address}" for case, address in links.items()}
+    trail = [HOME, ("Runs", "runs.html")]
+    below = [(name, f"../{address}") for name, address in (HOME, (slug, INDEX), ("Runs", "runs.html"))]
+    listed: list[ListedRun] = []
+    addresses: list[str | None] = []
+    count = 0
+    for session in trend.history.sessions:
+        address = f"runs/{run_page_name(session)}.html"
+        try:
+            verdict, anew = _run(ledger, session, f"{home}/{address}", back, below)
+        except PeakgateError as error:
+            notes.append(f"passed over: {error}")
+            addresses.append(None)
+            continue
+        count += anew
+        addresses.append(f"../{address}")
+        listed.append(ListedRun(session, address, verdict))
+    folder = ledger.folder / home
+    write_whole(folder / INDEX, history_page.html(trend, trail, links))
+    write_whole(folder / "runs.html", runs_page(slug, listed, [HOME, (slug, INDEX)]))
+    cases = CasePages(trend, addresses, below)
+    for case, link in links.items():
+        ledger.write(f"{home}/{link}", cases.text(case))
+    return count
+
+
+def _run(
+    ledger: Ledger, session: SavedSession, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
+) -> tuple[Verdict, bool]:
+    """Write the page of one run unless it stands; its verdict, and whether it was written."""
+    file = Path(session.path)
+    try:
+        made_from = source_state(file, links)
+    except OSError as error:
+        raise PeakgateError(f"{file}: {error.strerror}") from None
+    if verdict := ledger.current(page, made_from):
+        return verdict, False
+    # Where the file is on the machine that writes the site says nothing to its readers.
+    content = of_run(replace(load_run(file), path=Path(file.name)))
+    ledger.write(page, run_page(content, links, trail), made_from, content.verdict)
+    return content.verdict, True
+
+
+SITE_STYLES = ("page.css", "site.css")
 CASE_STYLES = ("page.css", "history.css", "site.css")
 
-LEDGER = "site.json"
-SHORT = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+LEDGER_FILE = "site.json"
+SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRun:
     """A run in a list: its page's address beside that list's, and its verdict."""
 
-    session: Session
+    session: SavedSession
     address: str
     verdict: Verdict
 
 
-def index(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
+def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
     """The first page: each GPU model with its verdict, and the address of its pages."""
     models = [
         {
@@ -67,7 +167,7 @@ def index(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
     return _still("site_index.html", title="Peakgate", models=models, notes=notes)
 
 
-def runs(slug: str, listed: Sequence[Listed], trail: Sequence[Address]) -> str:
+def runs_page(slug: str, listed: Sequence[ListedRun], trail: Sequence[Address]) -> str:
     """All runs of a GPU model, newest first."""
     rows = [
         {
@@ -86,18 +186,18 @@ def runs(slug: str, listed: Sequence[Listed], trail: Sequence[Address]) -> str:
     return _still("site_runs.html", title=f"Runs of {slug}", trail=trail, slug=slug, rows=rows)
 
 
-def run(page: Page, links: Mapping[str, str], trail: Sequence[Address]) -> str:
+def run_page(page: Page, links: Mapping[str, str], trail: Sequence[Address]) -> str:
     """One run, its cases worst first, without pictures, so that a thousand of them stay small."""
     rows = Markup("\n".join(_row(line, links.get(line.case)) for line in page.lines))  # noqa: S704  # all escaped
     return _still("site_run.html", **html.about(page), facts=page.facts, rows=rows, trail=trail)
 
 
-def _row(line: Line, link: str | None) -> str:
+def _row(line: CaseLine, link: str | None) -> str:
     """One case of a run; a template takes four times as long, and there are hundreds of thousands."""
     cells = ["", "", "", "", ""]
     if now := line.now:
         rates = html.figure(now.gbs), html.figure(now.tflops or None, 3)
-        cells = [html.figure(line.time_us), *rates, html.percent(now.peak_fraction), html.percent(now.floor)]
+        cells = [html.figure(line.time_us), *rates, html.hundredfold(now.peak_fraction), html.hundredfold(now.floor)]
     verdict = f"<td class={line.tone}>{line.verdict or 'not judged'}"
     return f"<tr>{_case(line.case, link, line.reason)}{verdict}<td>{'<td>'.join(cells)}"
 
@@ -154,7 +254,7 @@ class CasePages:
         )
 
 
-def _about(session: Session, address: str | None, *, several: bool) -> str:
+def _about(session: SavedSession, address: str | None, *, several: bool) -> str:
     """When a session was, its commit and, in a history of several GPUs, which it ran on."""
     words = escape(f"{session.taken:%Y-%m-%d %H:%M}")
     linked = f"<a href={escape(address)}>{words}</a>" if address else words
@@ -162,20 +262,20 @@ def _about(session: Session, address: str | None, *, several: bool) -> str:
     return f"<th scope=row>{linked}<td>{escape(commit)}"
 
 
-def _still(name: str, *, styles: tuple[str, ...] = STYLES, **context: Any) -> str:
+def _still(name: str, *, styles: tuple[str, ...] = SITE_STYLES, **context: Any) -> str:
     """A page without scripts."""
     return template.fill(name, styles=styles, scripts=template.NO_SCRIPT, **context)
 
 
-def name(text: str) -> str:
+def page_name(text: str) -> str:
     """A file name for this text, the same at every call, and safe on every file system; ids of cases stay readable."""
-    if SHORT.fullmatch(text):
+    if SAFE_NAME.fullmatch(text):
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:10]
     return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
 
 
-def run_name(session: Session) -> str:
+def run_page_name(session: SavedSession) -> str:
     """A session by its time; the digest separates two of the same second."""
     digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
     return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"
@@ -225,20 +325,20 @@ class Ledger:
         gone = [page for page in self.known if page not in self.kept and _below(self.folder, page)]
         for page in gone:
             (self.folder / page).unlink(missing_ok=True)
-        write_whole(self.folder / LEDGER, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
+        write_whole(self.folder / LEDGER_FILE, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
         return len(gone)
 
 
 def open_ledger(folder: Path) -> Ledger:
     """That of an earlier call; an empty one where there is none, or where another version wrote it."""
     try:
-        saved = records.read(folder / LEDGER, Pages, "delete it")
+        saved = records.read(folder / LEDGER_FILE, Pages, "delete it")
     except PeakgateError:
         return Ledger(folder)
     return Ledger(folder, saved.pages if saved.version == _version() else dict.fromkeys(saved.pages))
 
 
-def state(file: Path, cases: Iterable[str]) -> str:
+def source_state(file: Path, cases: Iterable[str]) -> str:
     """Changes when the run file does, or the cases that its page refers to."""
     found = file.stat()
     digest = hashlib.sha256("\n".join(cases).encode(errors="replace")).hexdigest()[:10]
@@ -251,5 +351,5 @@ def _below(folder: Path, page: str) -> bool:
 
 def _version() -> str:
     """Of this tool and of the templates the pages are made from."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.iterdir())))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PAGE_TEMPLATES.iterdir())))
     return f"{metadata.version('peakgate')} {digest.hexdigest()[:12]}"

@@ -12,15 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.ab.build import build_side
 from peakgate.reports.ab.experiment import Means, add_pairs
-from peakgate.reports.ab.folders import Folder, Wanted, placed
+from peakgate.reports.ab.folders import SideFolder, Wanted, build_side, placed
 from peakgate.reports.ab.pairs import log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
-from peakgate.reports.ab.store import MANIFEST, Record, Settings, load_record
-from peakgate.reports.bisect.history import SHORT
+from peakgate.reports.ab.store import MANIFEST, AbRecord, PairSettings, load_record
+from peakgate.reports.bisect.commits import SHORT_HASH
 from peakgate.reports.bisect.search import Unusable
 from peakgate.verdict import FAULTY, Verdict
 
@@ -28,11 +27,11 @@ from peakgate.verdict import FAULTY, Verdict
 class Rig(ExitStack):
     """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
 
-    def __init__(self, commits: Sequence[str], case: str, settings: Settings, means: Means) -> None:
+    def __init__(self, commits: Sequence[str], case: str, settings: PairSettings, means: Means) -> None:
         super().__init__()
         self._commits, self._case, self._settings, self._means = commits, case, settings, means
-        self._folders: dict[str, Folder] = {}
-        self._records: dict[tuple[str, str], Record] = {}
+        self._folders: dict[str, SideFolder] = {}
+        self._records: dict[tuple[str, str], AbRecord] = {}
         self._given: dict[tuple[str, str], int] = {}
 
     @property
@@ -50,7 +49,7 @@ class Rig(ExitStack):
         Unusable where head cannot be measured; where base cannot, that is a PeakgateError.
         """
         both = self._commits[base], self._commits[head]
-        out = self._means.out / f"{both[0][:SHORT]}-{both[1][:SHORT]}"
+        out = self._means.out / f"{both[0][:SHORT_HASH]}-{both[1][:SHORT_HASH]}"
         record = self._record(both, out)
         given = self._given.get(both, 0)
         missing = given + count - _pairs(record)
@@ -59,7 +58,7 @@ class Rig(ExitStack):
                 add_pairs(record, missing, Means(out, self._means.budget, self._means.progress))
         except SideBroken as broken:
             if broken.which == Side.BASE:
-                raise PeakgateError(f"{both[0][:SHORT]}: {broken.reason}; a base that runs is needed") from None
+                raise PeakgateError(f"{both[0][:SHORT_HASH]}: {broken.reason}; a base that runs is needed") from None
             raise Unusable(broken.reason) from None
         finally:
             record.save(out)
@@ -70,23 +69,23 @@ class Rig(ExitStack):
             raise Unusable(_why(record, self._case))
         return times
 
-    def folder(self, commit: str) -> Folder:
+    def folder(self, commit: str) -> SideFolder:
         """The commit's worktree, with the project's own build run in it."""
         if commit not in self._folders:
-            name = commit[:SHORT]
+            name = commit[:SHORT_HASH]
             folder = self.enter_context(placed(name, Wanted(commit)))
             build_side(name, folder.path, side_environment(folder.path), self._means.out / f"{name}-build.log")
             self._folders[commit] = folder
         return self._folders[commit]
 
-    def _record(self, both: tuple[str, str], out: Path) -> Record:
+    def _record(self, both: tuple[str, str], out: Path) -> AbRecord:
         if both not in self._records:
             out.mkdir(parents=True, exist_ok=True)
             try:
                 base, head = (self.folder(commit) for commit in both)
             except SideBroken as broken:
                 raise Unusable(str(broken)) from None
-            record = Record(base, head, self._settings, Plan(measured=(self._case,)))
+            record = AbRecord(base, head, self._settings, Plan(measured=(self._case,)))
             if (out / MANIFEST).is_file():
                 saved = load_record(out)
                 record.processes, record.runs = saved.processes, saved.runs
@@ -94,11 +93,11 @@ class Rig(ExitStack):
         return self._records[both]
 
 
-def _pairs(record: Record) -> int:
+def _pairs(record: AbRecord) -> int:
     return len(whole_pairs(record, Phase.SCREEN))
 
 
-def _why(record: Record, case: str) -> str:
+def _why(record: AbRecord, case: str) -> str:
     """Why there are no times: what either side says, head first."""
     untimed = [*FAULTY, Verdict.INCONCLUSIVE]
     said = (refusal(record, which, case, untimed) for which in (Side.HEAD, Side.BASE))

@@ -21,7 +21,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import ask
 from peakgate.common.text import counted
-from peakgate.reports.explain.causes import Code, Finding, Side, findings
+from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
 
 MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
@@ -45,7 +45,7 @@ _FACTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """A file, relative to its repository, and a line from 1."""
 
     file: str
@@ -53,7 +53,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ExplainedProject:
     """A side: the folder of its project, and the environment in which its modules are found."""
 
     folder: Path
@@ -61,10 +61,10 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSide:
     """What is known of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
 
-    side: Side | None
+    side: ExplainedSide | None
     fingerprint: str = ""
     opcodes: tuple[str, ...] = ()
     problem: str = ""
@@ -76,10 +76,10 @@ class Explanation:
 
     case: str
     code: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[SideDifference, ...]
     diff: tuple[str, ...] = ()
     problem: str | None = None
-    place: Place | None = None
+    place: SourcePlace | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -127,7 +127,9 @@ class Explained:
         }
 
 
-def explain(projects: tuple[Project, Project], cases: Sequence[str], out: Path, *, index: int = 0) -> Explained:
+def explain(
+    projects: tuple[ExplainedProject, ExplainedProject], cases: Sequence[str], out: Path, *, index: int = 0
+) -> Explained:
     """Explain the first MOST_CASES of the cases; what ncu prints on GPU ``index`` is left in ``out``."""
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
@@ -155,7 +157,7 @@ def explain(projects: tuple[Project, Project], cases: Sequence[str], out: Path, 
     return Explained(tuple(explained), tuple(notes))
 
 
-def compared(case: str, base: Known, head: Known) -> Explanation:
+def compared(case: str, base: KnownSide, head: KnownSide) -> Explanation:
     """One case from what is known of both sides; pure."""
     for which, known in zip(SIDE_NAMES, (base, head), strict=True):
         if known.side is None:
@@ -168,16 +170,16 @@ def compared(case: str, base: Known, head: Known) -> Explanation:
     return Explanation(case, tuple(lines), tuple(findings(base.side, head.side)), diff)
 
 
-def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> Known:
+def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> KnownSide:
     """From what ``peakgate.run.identity --built`` prints of a case."""
     if facts is None or "problem" in facts:
-        return Known(None, problem="no such kernel case" if facts is None else str(facts["problem"]))
+        return KnownSide(None, problem="no such kernel case" if facts is None else str(facts["problem"]))
     code = sass.disassemble(Path(facts["cubin"]), facts["entry"])
-    side = Side(Resources(**facts["resources"]), Code.of(code) if code else None, counters)
-    return Known(side, facts["fingerprint"], tuple(each.opcode for each in code or ()))
+    side = ExplainedSide(Resources(**facts["resources"]), MachineCode.of(code) if code else None, counters)
+    return KnownSide(side, facts["fingerprint"], tuple(each.opcode for each in code or ()))
 
 
-def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
+def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list[str]:
     """What differs in the machine code, one line each for resources, instructions and loops."""
     if same:
         return ["Same machine code on both sides."]
@@ -199,7 +201,7 @@ def _code_lines(base: Side, head: Side, *, same: bool) -> list[str]:
     return lines
 
 
-def _described(project: Project, cases: Sequence[str]) -> dict[str, Any]:
+def _described(project: ExplainedProject, cases: Sequence[str]) -> dict[str, Any]:
     """What ``run.identity --built`` prints in the project's folder; every case has its problem where it fails."""
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
@@ -216,7 +218,7 @@ def _described(project: Project, cases: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def place(folder: Path, base: str | None, head: str | None) -> Place | None:
+def place(folder: Path, base: str | None, head: str | None) -> SourcePlace | None:
     """Where head's source differs from base's; None for a source outside head's project in ``folder``, or none."""
     if head is None or not Path(head).is_relative_to(folder):
         return None
@@ -225,7 +227,7 @@ def place(folder: Path, base: str | None, head: str | None) -> Place | None:
     with suppress(PeakgateError):  # outside git
         prefix = ask(folder, "rev-parse", "--show-prefix").decode().strip()
     texts = [_text(Path(name)) if name else "" for name in (base, head)]
-    return Place(f"{prefix}{inside.as_posix()}", changed_line(*texts))
+    return SourcePlace(f"{prefix}{inside.as_posix()}", changed_line(*texts))
 
 
 def changed_line(before: str, after: str) -> int:

@@ -32,7 +32,7 @@ SECTOR_CYCLES, INSTRUCTION_CYCLES = 0.5, 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class MachineCode:
     """The machine code: instructions by class, loop bodies in instructions, longest first, barriers and divisions."""
 
     instructions: int
@@ -40,20 +40,20 @@ class Code:
     loops: tuple[int, ...]
 
     @staticmethod
-    def of(code: Sequence[Instruction]) -> Code:
-        return Code(len(code), mix(code), tuple(loops(code)))
+    def of(code: Sequence[Instruction]) -> MachineCode:
+        return MachineCode(len(code), mix(code), tuple(loops(code)))
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ExplainedSide:
     """One case on one side; ``code`` is None where no disassembler is on PATH, ``counters`` are empty without ncu."""
 
     resources: Resources
-    code: Code | None = None
+    code: MachineCode | None = None
     counters: Counters = field(default_factory=dict)
 
 
-class Cause(StrEnum):
+class FindingCause(StrEnum):
     """What a finding is about."""
 
     SPILLS = "spills"
@@ -72,22 +72,22 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SideDifference:
     """One difference: its cause, a sentence, and its place: ``rank`` 0 comes first, then the larger ``weight``."""
 
-    cause: Cause
+    cause: FindingCause
     sentence: str
     rank: int
     weight: float
 
 
-def findings(base: Side, head: Side) -> list[Finding]:
+def findings(base: ExplainedSide, head: ExplainedSide) -> list[SideDifference]:
     """What differs, what explains most of a slower head first; empty where nothing notable does."""
     found = [finding for find in _FINDERS for finding in find(base, head)]
     return sorted(found, key=lambda finding: (finding.rank, -finding.weight, finding.cause))
 
 
-def _spills(base: Side, head: Side) -> Iterator[Finding]:
+def _spills(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     before, after = base.resources.spill_bytes, head.resources.spill_bytes
     if after <= before:
         return
@@ -96,10 +96,10 @@ def _spills(base: Side, head: Side) -> Iterator[Finding]:
     if sectors[1] > sectors[0]:
         text += f", {_count(sectors[0])} to {_count(sectors[1])} sectors of local memory"
     weight = _share(base, head, SECTOR_CYCLES * (sectors[1] - sectors[0]))
-    yield Finding(Cause.SPILLS, f"{text}.", 0, 1 + weight)
+    yield SideDifference(FindingCause.SPILLS, f"{text}.", 0, 1 + weight)
 
 
-def _bank_conflicts(base: Side, head: Side) -> Iterator[Finding]:
+def _bank_conflicts(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     names = [f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{way}.sum" for way in ("ld", "st")]
     before, after = _sums(base, head, *names)
     waves = [f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{way}.sum" for way in ("ld", "st")]
@@ -111,10 +111,10 @@ def _bank_conflicts(base: Side, head: Side) -> Iterator[Finding]:
     text = f"More bank conflicts in shared memory: {_count(before)} to {_count(after)}"
     if wavefronts[0]:
         text += f", {wavefronts[1] / wavefronts[0]:.3g} times the wavefronts"
-    yield Finding(Cause.BANK_CONFLICTS, f"{text}.", _rank(share), share)
+    yield SideDifference(FindingCause.BANK_CONFLICTS, f"{text}.", _rank(share), share)
 
 
-def _sectors(base: Side, head: Side) -> Iterator[Finding]:
+def _sectors(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     for way, access in (("ld", "load"), ("st", "store")):
         names = [f"l1tex__t_{what}_pipe_lsu_mem_global_op_{way}.sum" for what in ("sectors", "requests")]
         if not all(side.counters.get(names[1]) and names[0] in side.counters for side in (base, head)):
@@ -128,10 +128,10 @@ def _sectors(base: Side, head: Side) -> Iterator[Finding]:
             f"Global {access}s are less coalesced: {before:.3g} to {after:.3g} sectors per request, "
             f"{_count(sectors[0])} to {_count(sectors[1])} sectors."
         )
-        yield Finding(Cause.SECTORS, text, _rank(share), share)
+        yield SideDifference(FindingCause.SECTORS, text, _rank(share), share)
 
 
-def _instructions(base: Side, head: Side) -> Iterator[Finding]:
+def _instructions(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     before, after = (side.counters.get("smsp__inst_executed.sum") for side in (base, head))
     rolled = _rolled_up(base, head)
     executed = ""
@@ -141,14 +141,19 @@ def _instructions(base: Side, head: Side) -> Iterator[Finding]:
         executed = f"{after / before:.3g} times the instructions are executed"
     if rolled:
         text = f"A loop is unrolled less: {rolled}"
-        yield Finding(Cause.UNROLLING, f"{text}{f'; {executed}' if executed else ''}.", min(1, _rank(share)), share)
+        yield SideDifference(
+            FindingCause.UNROLLING, f"{text}{f'; {executed}' if executed else ''}.", min(1, _rank(share)), share
+        )
     elif executed:
-        yield Finding(
-            Cause.INSTRUCTIONS, f"{executed[0].upper()}{executed[1:]}{_classes(base, head)}.", _rank(share), share
+        yield SideDifference(
+            FindingCause.INSTRUCTIONS,
+            f"{executed[0].upper()}{executed[1:]}{_classes(base, head)}.",
+            _rank(share),
+            share,
         )
 
 
-def _rolled_up(base: Side, head: Side) -> str:
+def _rolled_up(base: ExplainedSide, head: ExplainedSide) -> str:
     """How loops became shorter or appeared where straight code was; empty where they did not."""
     if base.code is None or head.code is None or head.code.instructions >= base.code.instructions:
         return ""
@@ -162,49 +167,49 @@ def _rolled_up(base: Side, head: Side) -> str:
     return ""
 
 
-def _fp64(base: Side, head: Side) -> Iterator[Finding]:
+def _fp64(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     if base.code is None or head.code is None:
         return
     before, after = (side.code.classes.get("FP64", 0) for side in (base, head) if side.code)
     if after > before:
         text = f"Double precision in the code: {before} to {after} FP64 instructions."
-        yield Finding(Cause.FP64, text, 1, math.log((after + 1) / (before + 1)))
+        yield SideDifference(FindingCause.FP64, text, 1, math.log((after + 1) / (before + 1)))
 
 
-def _barriers(base: Side, head: Side) -> Iterator[Finding]:
+def _barriers(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     name = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
     before, after = _sums(base, head, name)
     if after > 2 * before and after > 1:
         text = f"Warps wait at barriers: {before:.3g} to {after:.3g} warps stalled there per issued instruction."
-        yield Finding(Cause.BARRIERS, text, 2, math.log(after / max(before, 0.1)))
+        yield SideDifference(FindingCause.BARRIERS, text, 2, math.log(after / max(before, 0.1)))
 
 
-def _occupancy(base: Side, head: Side) -> Iterator[Finding]:
+def _occupancy(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     name = "sm__warps_active.avg.pct_of_peak_sustained_active"
     before, after = (side.counters.get(name) for side in (base, head))
     if before and after and after < (1 - NOTABLE) * before:
         registers = f" ({base.resources.registers} to {head.resources.registers} registers)"
         text = f"Lower achieved occupancy: {before:.3g} % to {after:.3g} %{registers}."
-        yield Finding(Cause.OCCUPANCY, text, 1, math.log(before / after))
+        yield SideDifference(FindingCause.OCCUPANCY, text, 1, math.log(before / after))
 
 
-def _memory(base: Side, head: Side) -> Iterator[Finding]:
+def _memory(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     before, after = _sums(base, head, "dram__bytes_read.sum", "dram__bytes_write.sum")
     if before and after > (1 + NOTABLE) * before:
         text = f"More device memory traffic: {_bytes(before)} to {_bytes(after)}."
-        yield Finding(Cause.DRAM, text, 1, math.log(after / before))
+        yield SideDifference(FindingCause.DRAM, text, 1, math.log(after / before))
     rates = [side.counters.get("lts__t_sector_hit_rate.pct") for side in (base, head)]
     if rates[0] and rates[1] is not None and rates[1] < (1 - NOTABLE) * rates[0]:
         text = f"Fewer L2 hits: {rates[0]:.3g} % to {rates[1]:.3g} % of sectors."
-        yield Finding(Cause.L2, text, 2, math.log(rates[0] / max(rates[1], 0.1)))
+        yield SideDifference(FindingCause.L2, text, 2, math.log(rates[0] / max(rates[1], 0.1)))
 
 
-def _symptoms(base: Side, head: Side) -> Iterator[Finding]:
+def _symptoms(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     name = "smsp__issue_active.avg.pct_of_peak_sustained_active"
     before, after = (side.counters.get(name) for side in (base, head))
     if before and after and abs(after - before) > NOTABLE * before:
         text = f"Issue slots in use: {before:.3g} % to {after:.3g} %."
-        yield Finding(Cause.ISSUE, text, 4, abs(math.log(after / before)))
+        yield SideDifference(FindingCause.ISSUE, text, 4, abs(math.log(after / before)))
     grown = []
     for stall in STALLS:
         metric = f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio"
@@ -215,22 +220,24 @@ def _symptoms(base: Side, head: Side) -> Iterator[Finding]:
         text = (
             f"Warps stall more on {stall.replace('_', ' ')}: {values[0]:.3g} to {values[1]:.3g} per issued instruction."
         )
-        yield Finding(Cause.STALL, text, 3, more)
+        yield SideDifference(FindingCause.STALL, text, 3, more)
 
 
-def _registers(base: Side, head: Side) -> Iterator[Finding]:
+def _registers(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     before, after = base.resources.registers, head.resources.registers
     if before != after:
-        yield Finding(Cause.REGISTERS, f"Registers per thread: {before} to {after}.", 5, abs(math.log(after / before)))
+        yield SideDifference(
+            FindingCause.REGISTERS, f"Registers per thread: {before} to {after}.", 5, abs(math.log(after / before))
+        )
 
 
-_FINDERS: tuple[Callable[[Side, Side], Iterator[Finding]], ...] = (
+_FINDERS: tuple[Callable[[ExplainedSide, ExplainedSide], Iterator[SideDifference]], ...] = (
     *(_spills, _bank_conflicts, _sectors, _instructions, _fp64),
     *(_barriers, _occupancy, _memory, _symptoms, _registers),
 )
 
 
-def _share(base: Side, head: Side, cycles: float) -> float:
+def _share(base: ExplainedSide, head: ExplainedSide, cycles: float) -> float:
     """Cycles as a share of those that head takes more than base; 1 at most, and 0 where head takes no more."""
     before, after = _sums(base, head, "sm__cycles_active.sum")
     return min(1.0, max(0.0, cycles / (after - before))) if after > before else 0.0
@@ -240,7 +247,7 @@ def _rank(share: float) -> int:
     return 0 if share >= NOTABLE_SHARE else 2
 
 
-def _classes(base: Side, head: Side) -> str:
+def _classes(base: ExplainedSide, head: ExplainedSide) -> str:
     """The three classes of instructions of which the code has most more."""
     if base.code is None or head.code is None:
         return ""
@@ -250,7 +257,7 @@ def _classes(base: Side, head: Side) -> str:
     return f"; in the code {listed}" if listed else ""
 
 
-def _sums(base: Side, head: Side, *names: str) -> tuple[float, float]:
+def _sums(base: ExplainedSide, head: ExplainedSide, *names: str) -> tuple[float, float]:
     """The sum of these counters on both sides; one that was not read counts as 0."""
     before, after = (sum(side.counters.get(name, 0.0) for name in names) for side in (base, head))
     return before, after

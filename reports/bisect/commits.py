@@ -19,21 +19,20 @@ from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import commit_of
-from peakgate.reports.ab.build import build_side
-from peakgate.reports.ab.code import Identity, read_code
-from peakgate.reports.ab.folders import Wanted, git, placed
+from peakgate.reports.ab.folders import Wanted, build_side, git, placed
+from peakgate.reports.ab.plan import CaseIdentity, read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
 
-FILE = "state.json"
+STATE_FILE = "state.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class BuiltCommit:
     """One commit with what it builds: its cases, or the reason why they cannot be had."""
 
     commit: str
     subject: str
-    cases: Mapping[str, Identity]
+    cases: Mapping[str, CaseIdentity]
     problem: str | None = None
 
     def problem_of(self, case: str) -> str | None:
@@ -55,14 +54,14 @@ class Group:
 
     places: tuple[int, ...]
     since: int
-    identity: Identity
+    identity: CaseIdentity
 
     @property
     def first(self) -> int:
         return self.places[0]
 
 
-def groups(history: Sequence[Commit], case: str) -> list[Group]:
+def groups(history: Sequence[BuiltCommit], case: str) -> list[Group]:
     """The groups of one case, oldest first; commits with nothing to measure are in none."""
     found: list[Group] = []
     since = 0
@@ -116,28 +115,31 @@ class Saved(Struct):
     schema: Literal[1]
     question: Question
     case: str
-    commits: list[Commit]
+    commits: list[BuiltCommit]
 
 
 @dataclass
-class State:
+class BisectState:
     """The question, the case that is looked into once it is chosen, and the commits built so far."""
 
     question: Question
     case: str = ""
-    commits: dict[str, Commit] = field(default_factory=dict)
+    commits: dict[str, BuiltCommit] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
         """Write the file, whole or not at all."""
         saved = Saved(1, self.question, self.case, list(self.commits.values()))
-        write_whole(folder / FILE, json.dumps(to_builtins(saved), indent=1) + "\n")
+        write_whole(folder / STATE_FILE, json.dumps(to_builtins(saved), indent=1) + "\n")
 
 
-def resumed(folder: Path, question: Question) -> State:
+def resumed(folder: Path, question: Question) -> BisectState:
     """The state saved in the folder; a PeakgateError where there is none, or it is of another question."""
-    path = folder / FILE
+    path = folder / STATE_FILE
     found = records.read(path, Saved, "run it without --resume")
-    saved, state = found.question, State(found.question, found.case, {each.commit: each for each in found.commits})
+    saved, state = (
+        found.question,
+        BisectState(found.question, found.case, {each.commit: each for each in found.commits}),
+    )
     for each in fields(Question):
         before, now = getattr(saved, each.name), getattr(question, each.name)
         if before != now:
@@ -148,11 +150,11 @@ def resumed(folder: Path, question: Question) -> State:
 
 
 AT_A_TIME = min(8, os.cpu_count() or 1)
-SHORT = 12
+SHORT_HASH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BuildTarget:
     """What is built: the cases of a tier, or one case of it, for a compute capability (None: the GPU's)."""
 
     tier: str
@@ -176,11 +178,11 @@ def listed(good: str, bad: str) -> list[tuple[str, str]]:
 
 def build_all(
     commits: Sequence[tuple[str, str]],
-    target: Target,
-    known: Mapping[str, Commit],
+    target: BuildTarget,
+    known: Mapping[str, BuiltCommit],
     logs: Path,
-    built: Callable[[Commit], object],
-) -> list[Commit]:
+    built: Callable[[BuiltCommit], object],
+) -> list[BuiltCommit]:
     """Build every commit that is not yet ``known``, the ends first; ``built`` gets each as it is finished.
 
     A commit between that cannot be built is one with a problem; where an end cannot, that is a PeakgateError.
@@ -194,10 +196,12 @@ def build_all(
         if problem is not None:
             end = "GOOD" if commit == commits[0][0] else "BAD"
             what = f"{target.case}: " if target.case else ""
-            raise PeakgateError(f"{what}{end} {commit[:SHORT]} {problem}; name commits that have and build the case")
+            raise PeakgateError(
+                f"{what}{end} {commit[:SHORT_HASH]} {problem}; name commits that have and build the case"
+            )
     todo = [(commit, subject) for commit, subject in commits if commit not in found]
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
-        waiting: set[Future[Commit]] = {pool.submit(_built, *commit, target, logs) for commit in todo}
+        waiting: set[Future[BuiltCommit]] = {pool.submit(_built, *commit, target, logs) for commit in todo}
         try:
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -211,17 +215,17 @@ def build_all(
     return [found[commit] for commit, _ in commits]
 
 
-def _built(commit: str, subject: str, target: Target, logs: Path) -> Commit:
-    name = commit[:SHORT]
+def _built(commit: str, subject: str, target: BuildTarget, logs: Path) -> BuiltCommit:
+    name = commit[:SHORT_HASH]
     try:
         with placed(name, Wanted(commit)) as folder:
             environment = side_environment(folder.path)
             build_side(name, folder.path, environment, logs / f"{name}-build.log")
             cases = read_code(target.tier, target.capability, name, folder, environment, case=target.case)
     except SideBroken as broken:
-        return Commit(commit, subject, {}, broken.reason)
+        return BuiltCommit(commit, subject, {}, broken.reason)
     except PeakgateError as error:
         if target.capability is None and str(error).startswith("no GPU answers"):
             raise
-        return Commit(commit, subject, {}, str(error))
-    return Commit(commit, subject, cases)
+        return BuiltCommit(commit, subject, {}, str(error))
+    return BuiltCommit(commit, subject, cases)

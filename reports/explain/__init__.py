@@ -1,1 +1,0 @@
-"""Says why a case changed: what differs in its machine code and in its hardware counters, the cause first."""

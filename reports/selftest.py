@@ -1,0 +1,282 @@
+"""``peakgate selftest``: measure unchanged code again and again, a fresh process each time, then judge the sessions."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from peakgate.common.errors import PeakgateError
+from peakgate.common.files import write_whole
+from peakgate.common.text import as_json, counted
+from peakgate.judge.floors import load_floors
+from peakgate.reports.comparison import resample
+from peakgate.reports.comparison.command import SELFTEST_FILE
+from peakgate.reports.comparison.resample import (
+    FEWEST_SESSIONS,
+    Design,
+    DesignResult,
+    TightFloor,
+    TightThreshold,
+    measure,
+)
+from peakgate.reports.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
+from peakgate.reports.render.phrases import one_line
+from peakgate.reports.render.terminal import VerdictConsole
+from peakgate.reports.result import percent
+from peakgate.reports.runs.find import FORMS
+from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.verdict import ExitCode, Verdict, exit_code
+
+RUNS = "runs"
+BENCH_COMMAND = (sys.executable, "-m", "peakgate", "bench")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
+    if arguments and not arguments[0].startswith("-"):
+        return judge(arguments)
+    parser = argparse.ArgumentParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
+    parser.add_argument(
+        "--sessions", type=at_least(FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
+    )
+    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    add_out(parser)
+    options, for_bench = parser.parse_known_args(arguments)
+    folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_sessions(folder, options.sessions, for_bench)
+    saving = ["--save"] if options.save else []
+    return judge([str(folder / RUNS), "--out", str(options.out), *saving])
+
+
+def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
+    """Leave one run file per session below ``folder``.
+
+    A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
+    first session that is emulated.
+    """
+    (folder / RUNS).mkdir(parents=True, exist_ok=True)
+    for number in range(1, sessions + 1):
+        sys.stderr.write(f"session {number} of {sessions}\n")
+        run = folder / RUNS / f"session_{number:02d}.json"
+        done = subprocess.run(
+            [
+                *(bench or BENCH_COMMAND),
+                f"--benchmark-json={run}",
+                f"--benchmark-storage={folder / 'storage'}",
+                f"--out={folder}",
+                *for_bench,
+            ],
+            check=False,
+        )
+        if done.returncode == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        if not run.is_file() or run.stat().st_size == 0:
+            raise PeakgateError(
+                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); see above why"
+            )
+        if number == 1 and load_run(run).emulated:
+            raise PeakgateError("emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says")
+
+
+def judge(arguments: Sequence[str]) -> ExitCode:
+    """Judge saved sessions: ``RUN... [options]``."""
+    parser = verb_parser(
+        "selftest",
+        "Judge sessions of one commit on one runner against each other: how often the gate flags unchanged "
+        "code, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+        f"{FORMS}.",
+        "exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
+    )
+    add_run_names(parser)
+    parser.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
+    add_baselines(parser)
+    add_out(parser)
+    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    options = parser.parse_args(arguments)
+
+    runs = sorted(named_runs(options), key=lambda run: run.taken)
+    if options.sessions is not None:
+        runs = runs[-max(options.sessions, 1) :]
+    if len(runs) < FEWEST_SESSIONS:
+        raise PeakgateError(
+            f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10;"
+            " `peakgate selftest` measures them"
+        )
+    check_alike(runs)
+    folder = options.baselines / runs[-1].slug
+    sds = resample.session_sds(runs)
+    if not sds:
+        raise PeakgateError("selftest: no case was timed in two of the sessions; give sessions of the same cases")
+    found = Selftest(
+        runs=tuple(runs),
+        measured=tuple(measure(design, runs) for design in Design),
+        floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
+        thresholds=resample.tight_thresholds(runs, sds),
+    )
+    written = [options.out / SELFTEST_FILE, *([folder / SELFTEST_FILE] if options.save else [])]
+    for path in written:
+        write_whole(path, to_json(found))
+    show(found, written)
+    return found.exit_code
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Refuse sessions that are not one code on one runner: a difference between them would not be a false positive."""
+    first = runs[0]
+    if first.emulated:
+        raise PeakgateError(f"{first.path}: emulated times are not judged; a selftest needs runs of a GPU")
+    for run in runs[1:]:
+        for what, one, other in (
+            ("GPU", first.uuid, run.uuid),
+            ("driver", first.driver, run.driver),
+            ("commit", first.commit, run.commit),
+            ("GPU model", first.slug, run.slug),
+        ):
+            if one != other:
+                raise PeakgateError(
+                    f"{run.path}: {what} {other}, but {first.path.name} has {one}; give sessions of one commit on one"
+                    " runner"
+                )
+        for case, result in run.cases.items():
+            before = first.cases.get(case)
+            if before and before.fingerprint != result.fingerprint:
+                raise PeakgateError(
+                    f"{run.path}: {case} is not the machine code of {first.path.name}; give sessions of unchanged code"
+                )
+
+
+MOST_FALSE_ALARMS = 0.05
+"""A gate that flags unchanged code more often than this is soon switched off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selftest:
+    """What the gate did on unchanged sessions of one runner, and which floors and thresholds ask too much of it."""
+
+    runs: tuple[Run, ...]
+    measured: tuple[DesignResult, ...]
+    floors: tuple[TightFloor, ...]
+    thresholds: tuple[TightThreshold, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS, or INCONCLUSIVE: this runner cannot decide what is asked of it."""
+        too_many = any(each.rate > MOST_FALSE_ALARMS for each in self.measured)
+        return Verdict.INCONCLUSIVE if too_many or self.floors else Verdict.PASS
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return exit_code({self.verdict})
+
+
+def to_json(found: Selftest) -> str:
+    """The whole record; sessions are named by file, false positives by design."""
+    last = found.runs[-1]
+    cases = sorted({case for each in found.measured for case in each.detectable_percent})
+    document = {
+        "schema": 1,
+        "command": "selftest",
+        "verdict": found.verdict,
+        "exit_code": int(found.exit_code),
+        "gpu": last.slug,
+        **{name: getattr(last, name) for name in ("uuid", "driver", "commit")},
+        "taken": last.taken.isoformat(),
+        "sessions": [run.path.name for run in found.runs],
+        "designs": [_design(each, found.runs) for each in found.measured],
+        "floors_too_tight": [asdict(each) for each in found.floors],
+        "thresholds_too_tight": [asdict(each) for each in found.thresholds],
+        "smallest_detectable_change_percent": {
+            case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in found.measured}
+            for case in cases
+        },
+    }
+    return as_json(document)
+
+
+def _design(measured: DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
+    changes = sorted(measured.detectable_percent.values())
+    return {
+        "design": measured.design,
+        "gates": measured.gates,
+        "alarms": measured.flagged,
+        "false_alarm_rate": measured.rate,
+        "false_alarm_rate_at_most": measured.at_most,
+        "alarming_cases": dict(measured.flagged_cases),
+        "alarming_sessions": {runs[index].path.name: count for index, count in measured.flagged_sessions.items()},
+        "smallest_detectable_change_percent": {
+            "median": _rounded(median(changes)) if changes else None,
+            "worst": _rounded(changes[-1]) if changes else None,
+        },
+    }
+
+
+def _rounded(percent: float | None) -> float | None:
+    return None if percent is None else round(percent, 4)
+
+
+MOST_LISTED = 10
+
+
+def show(found: Selftest, written: Sequence[Path]) -> None:
+    """Print rates, what each design detects, and floors and thresholds that ask too much; the verdict comes last."""
+    last = found.runs[-1]
+    lines = [
+        f"{len(found.runs)} sessions of {last.slug}, driver {last.driver or 'unknown'}, commit {last.commit[:12]}",
+        "",
+    ]
+    for measured in found.measured:
+        lines += _design_lines(found, measured)
+    lines += _listed(
+        f"{counted(len(found.floors), 'floor')} tighter than this runner repeats (3 SDs below the median session)",
+        [
+            f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, highest reliable {each.carried:.3f};"
+            f" {each.sessions_below} of {len(found.runs)} sessions below"
+            for each in found.floors
+        ],
+    )
+    lines += _listed(
+        f"{counted(len(found.thresholds), 'case')} with more noise than one run against one is trusted to resolve",
+        [
+            f"{each.case}: resolves {percent(each.threshold_percent)}, repeats within {percent(each.carried_percent)}"
+            for each in found.thresholds
+        ],
+    )
+    lines.append(f"{found.verdict}; {', '.join(str(path) for path in written)}")
+    console = VerdictConsole(markup=False)
+    for line in lines:
+        console.print(one_line(line), soft_wrap=True)
+
+
+def _design_lines(found: Selftest, measured: DesignResult) -> list[str]:
+    rate = percent(100 * measured.rate, ".1f")
+    if measured.rate > MOST_FALSE_ALARMS:
+        rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"
+    if measured.at_most is not None:
+        rate += f"; at most {100 * measured.at_most:.0f} % with 95 % confidence"
+    lines = [f"{measured.design}: {measured.flagged} of {measured.gates} gates failed on unchanged code, {rate}"]
+    changes = sorted(measured.detectable_percent.values())
+    if changes:
+        lines.append(
+            f"    detects {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
+        )
+    if measured.flagged:
+        cases = [f"{case} ({count})" for case, count in measured.flagged_cases.items()][:MOST_LISTED]
+        lines.append(f"    falsely flagged as slower: {', '.join(cases) or 'the suite as a whole'}")
+        session, count = next(iter(measured.flagged_sessions.items()))
+        lines.append(f"    {found.runs[session].path.name} is in {count} of the {measured.flagged}")
+    return lines
+
+
+def _listed(title: str, entries: Sequence[str]) -> list[str]:
+    if not entries:
+        return []
+    more = len(entries) - MOST_LISTED
+    shown = [f"    {entry}" for entry in entries[:MOST_LISTED]]
+    return [title, *shown, *([f"    and {more} more: see the file"] if more > 0 else [])]
