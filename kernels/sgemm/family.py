@@ -206,9 +206,9 @@ def product(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
 def magnitude(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
     """About ``sqrt(sum of the squared products)`` of each element: the norms of its row and column over sqrt(k)."""
     a, b = inputs
-    ones = xp.ones((a.shape[1], 1))
-    rows, columns = (a * a) @ ones, ones.T @ (b * b)  # products by a library: CuPy compiles nothing for them
-    return (xp.sqrt(rows * columns / a.shape[1]),)
+    weights = xp.full((a.shape[1], 1), a.shape[1] ** -0.5)
+    rows, columns = (a * a) @ weights, weights.T @ (b * b)  # by a library: CuPy compiles no reduction
+    return (xp.sqrt(rows * columns),)
 
 
 def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Tier.FULL) -> Case:
