@@ -9,6 +9,7 @@ import pytest
 from peakgate.reports.ladder.markers import inside, read_document
 
 from lab.calibrated import page as calibrated
+from lab.correctness import page as correctness
 from lab.downloads import downloads
 from lab.fleet.page import trials
 from lab.growth import growth
@@ -29,6 +30,7 @@ def read(name: str) -> Any:
     ("page", "blocks"),
     [
         (newcomer.PAGE, newcomer.blocks),
+        (correctness.PAGE, correctness.content),
         (calibrated.PAGE, calibrated.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
