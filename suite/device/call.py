@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from peakgate import dtypes
 from peakgate.case import Array
 from peakgate.device.arrays import (
     arrays_in,
@@ -141,8 +142,16 @@ class Typed:
 
 
 def typed(values: Sequence[Any]) -> list[Typed]:
-    """Outputs, or what a reference gave, as arrays that can be compared."""
-    return [Typed(comparable(value), dtype_name(value) if framework(value) else "float64") for value in values]
+    """Outputs, or what a reference gave, as arrays that can be compared.
+
+    Elements of a type that is not known here count as those of the type that holds their values.
+    """
+    found = []
+    for value in values:
+        array = comparable(value)
+        name = dtype_name(value) if framework(value) else "float64"
+        found.append(Typed(array, name if name in dtypes.KNOWN else array.dtype.name))
+    return found
 
 
 def _flat(value: object) -> list[Any]:

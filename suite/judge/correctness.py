@@ -118,10 +118,10 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
     """
     if atol or rtol is not None:
         return ErrorBound(absolute=atol, relative=rtol or 0.0)
+    if tolerance == 0 or dtypes.limits(found).unit_roundoff == 0:
+        return ErrorBound(tolerance=tolerance)
     limits = dtypes.limits(found)
     unit = limits.unit_roundoff
-    if tolerance == 0 or unit == 0:
-        return ErrorBound(tolerance=tolerance)
     own = dtypes.limits(wanted).unit_roundoff
     doubled = 2.0 if own >= unit else 1.0
     # Of float32 and float64 a GPU may flush subnormal numbers to zero, of shorter types it keeps them.
