@@ -168,7 +168,7 @@ def complaints(
 
 def offer(keys: Iterable[DefectKey], file: Path) -> str:
     """How to accept these defects: what to do, then an entry for each; empty where there is none."""
-    how = f"to accept a defect until a day, copy its entry to {file} and fill in why and the last day (2026-12-31 say):"
+    how = f"to accept a defect, copy its entry to {file} and fill in `reason` and `expires`, e.g. 2026-12-31:"
     return listed_under(how, list(map(entry, dict.fromkeys(keys))))
 
 

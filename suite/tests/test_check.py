@@ -57,7 +57,7 @@ def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, 
     code, said, verdict = check(mine("in[i + 1]"))
     assert code == 1
     assert said.startswith("own.mine: mine.cu:4: out of bounds")
-    offered = said.index("to accept a defect until a day, copy its entry to ")
+    offered = said.index("to accept a defect, copy its entry to ")
     assert said.index("[[defect]]") > offered
     assert "1 launch: 1 defect" in said[offered:]
     assert "thread (35, 0, 0) of block (1, 0, 0)" in said
