@@ -182,7 +182,7 @@ def compare(
         return Check(0.0, 0.0, None)
     if bound.tolerance and bound.exact:  # integers: the same absolute step everywhere
         bound = replace(bound, absolute=bound.tolerance * float(xp.abs(wanted).max()))
-    weight = None
+    weight, result = None, None
     for weighted in (False, True) if bound.weighted else (False,):
         if weighted and (weight := magnitude()) is None:
             break
@@ -190,8 +190,12 @@ def compare(
         if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
             return Check(error, quick.ratio, None)
-        if quick is None and (result := _element_by_element(xp, found, wanted, bound, weight)).right:
-            return result
+        if quick is None:
+            result = _element_by_element(xp, found, wanted, bound, weight)
+            if result.right:
+                return result
+    if result is not None:
+        return result
     if found.size <= _ON_HOST_ELEMENTS:  # where CuPy compiles what follows for seconds
         weight = None if weight is None else _host(weight)
         return _element_by_element(np, _host(found), _host(wanted), bound, weight)
