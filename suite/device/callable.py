@@ -13,7 +13,7 @@ from peakgate.case import Case
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
-from peakgate.device.interface import CallableLaunchable, DeviceLost, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, Unmeasurable, Witness
 from peakgate.device.stream import SampleStream, Trial
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 
@@ -124,7 +124,7 @@ class GpuCall(CallableLaunchable):
         self._call.run()
         cupy.cuda.runtime.deviceSynchronize()
 
-    def sample(self, plan: SamplingPlan) -> Samples:
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (see run.marker)
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
         What a call changes is put back before each sample, which is not timed. Where the process reserves L2 for

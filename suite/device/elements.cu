@@ -1,25 +1,55 @@
 // What a run does to whole arrays besides the kernels it measures: one pass each, compiled in a twentieth of the time
 // that each of the ten small kernels takes which the same expressions of CuPy need.
 
-#ifdef VALUE
-
 // The finaliser of peakgate.measure.data: equal bits on every device.
+static __device__ __forceinline__ unsigned int mixed(unsigned int bits)
+{
+    bits ^= bits >> 16;
+    bits *= 0x7FEB352Du;
+    bits ^= bits >> 15;
+    bits *= 0x846CA68Bu;
+    return bits ^ bits >> 16;
+}
+
+#if defined VALUE
+
 extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigned int offset)
 {
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        unsigned int bits = (unsigned int)i + offset;
-        bits ^= bits >> 16;
-        bits *= 0x7FEB352Du;
-        bits ^= bits >> 15;
-        bits *= 0x846CA68Bu;
-        bits ^= bits >> 16;
+        const unsigned int bits = mixed((unsigned int)i + offset);
 #ifdef UNUSED_BITS
         // The product is exact, so one fused operation rounds as two do.
         values[i] = (VALUE)(bits >> UNUSED_BITS) * (VALUE)UNIT - (VALUE)1;
 #else
         values[i] = (VALUE)bits;
 #endif
+    }
+}
+
+#elif defined WORD
+
+// peakgate.measure.refill.fill: `target` in chunks of 2^shift words, each one of the pool's `chunks`.
+extern "C" __global__ void refill(WORD* target, unsigned long long words, const WORD* pool, unsigned int chunks,
+                                  unsigned int shift, unsigned int offset)
+{
+    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x, mask = (1ull << shift) - 1;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) {
+        const unsigned long long from = __umulhi(mixed((unsigned int)(i >> shift) + offset), chunks);
+        target[i] = pool[(from << shift) + (i & mask)];
+    }
+}
+
+// peakgate.measure.refill.change: one word of each page of `target` becomes one of the pool.
+extern "C" __global__ void change(WORD* target, unsigned long long words, const WORD* pool, unsigned int pool_words,
+                                  unsigned int per_page, unsigned int place_offset, unsigned int pool_offset)
+{
+    const unsigned long long pages = (words + per_page - 1) / per_page, step = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long page = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; page < pages; page += step) {
+        const unsigned long long first = page * per_page;
+        const unsigned int within = (unsigned int)min(words - first, (unsigned long long)per_page);
+        target[first + __umulhi(mixed((unsigned int)page + place_offset), within)] =
+            pool[__umulhi(mixed((unsigned int)page + pool_offset), pool_words)];
     }
 }
 

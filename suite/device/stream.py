@@ -68,12 +68,19 @@ class SampleStream:
         )
 
     def batch(
-        self, launch: Callable[[], None], count: int, *, hold: bool, before: Callable[[], None] | None = None
+        self,
+        launch: Callable[[], None],
+        count: int,
+        *,
+        hold: bool,
+        before: Callable[[], None] | None = None,
+        after: Callable[[int], None] | None = None,
     ) -> list[tuple[float, float | None]]:
         """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
 
         ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
-        queued ahead of each launch and is not timed.
+        queued ahead of each launch and of the flush, ``after``, which is given the launch's number from 0 up, right
+        behind it; neither is timed.
         """
         self._stream.synchronize()
         driver.reset_persisting_l2()
@@ -89,6 +96,8 @@ class SampleStream:
                 self._starts[index].record(self._stream)
                 launch()
                 self._stops[index].record(self._stream)
+                if after is not None:
+                    after(index)
             self._stamp((1,), (1,), (self._stamps[count],))
         finally:
             self._flag[0] = 1

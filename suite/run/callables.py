@@ -20,7 +20,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
-from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable, Witness
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -89,7 +89,7 @@ class CpuCall(CallableLaunchable):
         self.wall_us = (time.perf_counter() - start) * 1e6
         self._call.learn()
 
-    def sample(self, plan: SamplingPlan) -> Samples:  # noqa: ARG002  (for devices whose speed is judged)
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
         """The time of the run."""
         return Samples((self.wall_us,), (None,), 0, ON_CPU)
 
@@ -200,7 +200,7 @@ class GpuBenchmark:
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
-            samples = session.sample(launchable)
+            samples, _ = session.sample(launchable)
             if proving:
                 launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
@@ -237,7 +237,7 @@ class GpuBenchmark:
                 launchable = GpuCall(device, case, call, stream, behaviour)
                 start = time.perf_counter()
                 launchable.run()
-                samples = session.sample(launchable, time.perf_counter() - start)
+                samples, _ = session.sample(launchable, launch_s=time.perf_counter() - start)
                 session.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if proving:
                     proving.check("when it was timed: ")

@@ -71,6 +71,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),
         "varying_elements": outcome.proof.varying if outcome.proof else None,
         "probes": outcome.proof.probes if outcome.proof else 0,
+        "timed_launches_checked": outcome.proof.timed if outcome.proof else 0,
         "predicted": dict(case.predicted),
     }
 
@@ -90,6 +91,7 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
     return {
         "device": session.device.kind,
         "tier": session.tier.value,
+        "seed": session.seed,
         "whole": session.whole and partial is None,
         "partial": partial,
         "verdicts": dict(Counter(entry["verdict"] for entry in entries)),
