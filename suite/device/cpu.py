@@ -34,7 +34,6 @@ from peakgate.texels import TexelBuffer
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
-_SEEDS = 1 << 32
 
 
 def not_emulated(case: Case) -> str | None:
@@ -86,7 +85,7 @@ _FAILURES: dict[DefectKind, type[KernelFault]] = {
 
 @cache
 def _noise(dtype: str) -> Array:
-    return refill.noise(np, dtype, int(np.random.default_rng().integers(_SEEDS)))
+    return refill.noise(np, dtype, int(np.random.default_rng().integers(refill.SEEDS)))
 
 
 class CpuLaunchable:
@@ -151,7 +150,7 @@ class CpuLaunchable:
         """As every device's; ``schedule`` is the order in which the emulator runs the threads of a block."""
         for position, buffer in self._buffers():
             if buffer.role in (Role.OUT, Role.TEMP):
-                refill.fill(self._values[position], _noise(buffer.dtype), self._draw(_SEEDS))
+                refill.fill(self._values[position], _noise(buffer.dtype), self._draw(refill.SEEDS))
             elif position in self._pristine:
                 np.copyto(self._values[position], self._pristine[position])
         self.launch(schedule)
@@ -207,7 +206,7 @@ class CpuLaunchable:
         draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
         arrays = {at: self._values[at] for at in buffers}
         pools = {at: pool for at, buffer in buffers.items() if (pool := self._pool(at, buffer)) is not None}
-        contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, lambda: draw(_SEEDS))
+        contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
         contents.begin(arrays)
         count = min(_SAMPLES, plan.min_samples)
         chosen = draw(count) if witness and witness.wanted() else None

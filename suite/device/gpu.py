@@ -221,7 +221,7 @@ class GpuDevice(Device):
     def noise(self, dtype: str) -> Array:
         """What outputs of a type are filled with: drawn once per process."""
         if dtype not in self._noise:
-            self._noise[dtype] = refill.noise(cupy, dtype, self.draw(1 << 32))
+            self._noise[dtype] = refill.noise(cupy, dtype, self.draw(refill.SEEDS))
         return self._noise[dtype]
 
     def pools(self, case: Case, seed: int) -> dict[int, Array]:
@@ -242,7 +242,7 @@ class GpuDevice(Device):
         None for arrays too large to be moved about.
         """
         room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self.facts.memory_bytes))
-        offsets = random_offsets(sizes_bytes, room_bytes, np.random.default_rng(draw(1 << 32)))
+        offsets = random_offsets(sizes_bytes, room_bytes, np.random.default_rng(draw(refill.SEEDS)))
         if offsets is None:
             return None
         if self._room is None:

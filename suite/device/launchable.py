@@ -15,7 +15,7 @@ from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
-from peakgate.measure.refill import Contents, outputs_of, replayed
+from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 from peakgate.texels import TexelBuffer
 
@@ -27,8 +27,6 @@ Draw = Callable[[int], int]
 
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""
-
-_SEEDS = 1 << 32
 
 
 class LaunchDevice(Protocol):
@@ -78,18 +76,18 @@ class Guard:
 
     CUDA reports an access outside of its allocations only where nothing is mapped, and CuPy's pool maps more than it
     hands out. There is no guard in front: it would move the array off the boundary that an allocation begins on.
-    ``position`` is the argument's, for the message; ``kept`` is what ``memory`` held.
+    ``position`` is the argument's, for the message; ``noise`` is what ``memory`` held.
     """
 
     position: int
     memory: Array
-    kept: Array
+    noise: Array
 
     def damage(self) -> str | None:
         """What a kernel wrote past the end, in words; None when it kept to the array. Waits for the device."""
-        if bool((self.memory == self.kept).all()):
+        hit = np.flatnonzero(cupy.asnumpy(self.memory) != self.noise)
+        if not hit.size:
             return None
-        hit = np.flatnonzero(cupy.asnumpy(self.memory != self.kept))
         return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} behind it"
 
 
@@ -115,7 +113,7 @@ class GpuLaunchable:
         for at, buffer in self._buffers.items():
             if buffer.role is Role.SCRATCH:
                 self._arrays[at].fill(0)
-        self._restore()
+        self._restore_inputs()
         self._objects = {
             at: TexelObject(buffer, self._arrays[at])
             for at, buffer in self._buffers.items()
@@ -149,8 +147,9 @@ class GpuLaunchable:
             arrays[at] = room[:nbytes].view(dtype).reshape(shape)
             behind = room[nbytes:]
             if behind.size:
-                elements.refill(behind, self._device.noise("uint8"), draw(_SEEDS))
-                guards.append(Guard(at, behind, behind.copy()))
+                noise = np.random.default_rng(draw(SEEDS)).integers(256, size=behind.size, dtype=np.uint8)
+                behind.set(noise)
+                guards.append(Guard(at, behind, noise))
         return arrays, guards
 
     def _bind(self, arrays: Mapping[int, Array]) -> Callable[[], None]:
@@ -195,7 +194,10 @@ class GpuLaunchable:
         if self._device.lost:
             raise DeviceLost(self._device.lost)
         try:
-            self._restore()
+            self._restore_inputs()
+            for at, buffer in self._buffers.items():
+                if buffer.role in (Role.OUT, Role.TEMP):
+                    elements.refill(self._arrays[at], self._device.noise(buffer.dtype), self._device.draw(SEEDS))
             self._fill_texels()
             self.launch()
             self._read_texels()
@@ -206,13 +208,9 @@ class GpuLaunchable:
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
-    def _restore(self) -> None:
-        """Give every buffer what a run starts from; SCRATCH stays as the last launch left it."""
-        for at, buffer in self._buffers.items():
-            if at in self._pristine:
-                GpuRefiller.copy(self._arrays[at], self._pristine[at])
-            elif buffer.role is not Role.SCRATCH:
-                elements.refill(self._arrays[at], self._device.noise(buffer.dtype), self._device.draw(_SEEDS))
+    def _restore_inputs(self) -> None:
+        for at, pristine in self._pristine.items():
+            GpuRefiller.copy(self._arrays[at], pristine)
 
     @staticmethod
     def _refuse_damage(guards: Sequence[Guard]) -> None:
@@ -282,7 +280,7 @@ class GpuLaunchable:
 
     def _contents(self, draw: Draw) -> Contents:
         pools = self._device.pools(self.case, self._seed)
-        return Contents(GpuRefiller(), self._buffers, pools, self._pristine, lambda: draw(_SEEDS))
+        return Contents(GpuRefiller(), self._buffers, pools, self._pristine, draw)
 
     def _fill_texels(self) -> None:
         for texels in self._objects.values():

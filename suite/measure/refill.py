@@ -15,13 +15,16 @@ from typing import Any, Protocol
 import numpy as np
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Role
-from peakgate.measure.data import mixed, random_array, seed_offset
+from peakgate.measure.data import mixed, seed_offset
 
 PAGE_BYTES = 4096
 """One word of each such part of a buffer changes before a launch."""
 
 CHUNK_BYTES = 128
 """Contents of a large buffer are drawn in parts of this size, as wide as what a warp reads at once."""
+
+SEEDS = 1 << 32
+"""A seed is a whole number below."""
 
 _POOL_BYTES, _LEAST_POOL_ELEMENTS = 32 << 20, 4096
 _NOISE_BYTES = 4 << 20
@@ -50,11 +53,11 @@ def noise(xp: Any, dtype: str, seed: int) -> Array:
     Those of real types are huge, infinite or NaN and never a result: an element that a kernel leaves is wrong.
     """
     stored = dtypes.storage(dtype)
-    drawn = random_array(xp, (_NOISE_BYTES // 4,), "uint32", seed).view("uint8")
+    drawn = np.random.default_rng(seed).integers(256, size=_NOISE_BYTES, dtype=np.uint8)
     if dtypes.limits(dtype).kind in ("float", "complex", "bool"):
         part = stored.itemsize // (2 if stored.kind == "c" else 1)
         drawn.reshape(-1, part)[:, -1] |= np.uint8(_LARGE)
-    return drawn.view(stored)
+    return xp.asarray(drawn.view(stored))
 
 
 def chunk_bytes(nbytes: int, itemsize: int) -> int:
@@ -112,28 +115,29 @@ class Contents:
     """The contents of a case's buffers over the launches of its batches.
 
     ``buffers``, ``pools`` and ``pristine`` are by argument position: ``pools`` holds what renewable inputs, outputs and
-    TEMP buffers are drawn from, ``pristine`` the elements of the other inputs. ``draw`` gives a seed.
+    TEMP buffers are drawn from, ``pristine`` the elements of the other inputs. ``draw`` gives a whole number below its
+    argument.
     """
 
     refiller: Refiller
     buffers: Mapping[int, Buffer]
     pools: Mapping[int, Array]
     pristine: Mapping[int, Array]
-    draw: Callable[[], int]
-    _whole: dict[int, int] = field(default_factory=dict)
-    _changes: list[dict[int, int]] = field(default_factory=list)
+    draw: Callable[[int], int]
+    _whole: int = 0
+    _changes: list[int] = field(default_factory=list)
     _arrays: Mapping[int, Array] = field(default_factory=dict)
 
-    @property
-    def renewed(self) -> bool:
+    def __post_init__(self) -> None:
+        inputs = {at for at, buffer in self.buffers.items() if buffer.role in (Role.IN, Role.INOUT)}
+        self.renewed = not inputs or bool(inputs & self.pools.keys())
         """Whether an answer that was kept from an earlier launch is wrong: some input changes, or there is none."""
-        inputs = [at for at, buffer in self.buffers.items() if buffer.role in (Role.IN, Role.INOUT)]
-        return not inputs or any(at in self.pools for at in inputs)
+        whole = (Role.INOUT,) if self.renewed else (Role.INOUT, Role.OUT, Role.TEMP)
+        self._filled = {at for at, buffer in self.buffers.items() if buffer.role in whole}
 
     def begin(self, arrays: Mapping[int, Array]) -> None:
         """Draw all contents of a batch anew, in these arrays."""
-        self._arrays, self._changes = arrays, []
-        self._whole = {at: self.draw() for at in self.pools}
+        self._arrays, self._changes, self._whole = arrays, [], self.draw(SEEDS)
         for at, array in arrays.items():
             self._fill(at, array, self._whole)
             if self.buffers[at].role is Role.SCRATCH:
@@ -141,14 +145,13 @@ class Contents:
 
     def next(self) -> None:
         """Change contents for the next launch of the batch; SCRATCH stays as the last one left it."""
-        seeds = {at: self.draw() for at in self.pools}
-        self._changes.append(seeds)
+        seed = self.draw(SEEDS)
+        self._changes.append(seed)
         for at, array in self._arrays.items():
-            role = self.buffers[at].role
-            if role is Role.INOUT or (role is not Role.IN and not self.renewed):
-                self._fill(at, array, seeds)
+            if at in self._filled:
+                self._fill(at, array, seed)
             elif at in self.pools:
-                self.refiller.change(array, self.pools[at], seeds[at])
+                self.refiller.change(array, self.pools[at], _of(seed, at))
 
     def given(self, launch: int) -> list[Array]:
         """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
@@ -164,16 +167,21 @@ class Contents:
                 self._fill(at, array, self._changes[launch])
             else:
                 self._fill(at, array, self._whole)
-                for seeds in self._changes[: launch + 1]:
-                    self.refiller.change(array, self.pools[at], seeds[at])
+                for seed in self._changes[: launch + 1]:
+                    self.refiller.change(array, self.pools[at], _of(seed, at))
             found.append(array)
         return found
 
-    def _fill(self, at: int, array: Array, seeds: Mapping[int, int]) -> None:
+    def _fill(self, at: int, array: Array, seed: int) -> None:
         if at in self.pools:
-            self.refiller.fill(array, self.pools[at], seeds[at])
+            self.refiller.fill(array, self.pools[at], _of(seed, at))
         elif at in self.pristine:
             self.refiller.copy(array, self.pristine[at])
+
+
+def _of(seed: int, position: int) -> int:
+    """The seed of one buffer; ``change`` takes the next number too."""
+    return seed + 2 * position
 
 
 class HostRefiller:
