@@ -1,4 +1,4 @@
 from contracts import DOUBLED
 from peakgate.family import family, kernel
 
-FAMILY = family(kernel("honest.cu", **DOUBLED), kernel("cheat.cu", **DOUBLED))
+FAMILY = family(kernel("../../common/doubled.cu", name="honest", **DOUBLED), kernel("cheat.cu", **DOUBLED))
