@@ -4,9 +4,9 @@
 
 OUT.json holds, for each pair, what the cheat does, where it was published, and verdict, reason and time of both; the
 times of cases that are wrong are not kept by ``peakgate bench``. A cheat is ``caught`` where its case is WRONG,
-IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``without effect`` where it passes on a GPU and is no faster than its
-twin; otherwise it ``passes``. Exits 1 where a cheat passes or a twin does not, 3 where a pair was not run, and names
-them.
+IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` where it waits for the host, which is recorded and held to
+no floor; ``without effect`` where it passes on a GPU and is no faster than its twin; otherwise it ``passes``. Exits 1
+where a cheat passes that is not outside the promise, or a twin does not pass, 3 where a pair was not run.
 """
 
 from __future__ import annotations
@@ -32,23 +32,28 @@ NO_FASTER = 1.02
 
 CAUGHT = frozenset({"WRONG", "IMPOSSIBLE", "CRASHED", "TIMEOUT", "INCONCLUSIVE", "REFUSED"})
 PASSED = frozenset({"PASS", "NO_FLOOR", "NEW"})
-_PUBLISHED = re.compile(r"\s*Published: (.*)", re.DOTALL)
+_PUBLISHED = re.compile(r"\s*Published: (.*)")
+_OUTSIDE = "Outside the promise"
 
 
 @dataclass(frozen=True, slots=True)
 class Dodge:
-    """A cheat as its source describes it; ``published`` is None where it is our own."""
+    """A cheat as its source describes it; ``published`` is None where it is our own.
+
+    ``promised``: what it does has to be caught.
+    """
 
     name: str
     kind: str
     does: str
     published: str | None
+    promised: bool
 
     @classmethod
     def described(cls, name: str, kind: str, comment: str) -> Dodge:
         """From the comment or docstring of the cheat."""
         does, *published = _PUBLISHED.split(" ".join(comment.split()))
-        return cls(name, kind, does, published[0] if published else None)
+        return cls(name, kind, does, published[0] if published else None, _OUTSIDE not in comment)
 
 
 def kernels() -> Iterator[Dodge]:
@@ -84,6 +89,8 @@ def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) 
         return "not run"
     if cheat["verdict"] in CAUGHT:
         return "caught"
+    if "recorded, not judged" in cheat["reason"]:
+        return "not judged"
     slow = judged and cheat["time_us"] and twin["time_us"] and twin["time_us"] <= NO_FASTER * cheat["time_us"]
     return "without effect" if slow else "passes"
 
@@ -94,9 +101,10 @@ def bench(device: str, only: str | None) -> dict[str, Any]:
         root = Path(folder, "project")
         shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
         (root / ".gitignore").write_text(".peakgate/\n.benchmarks/\n__pycache__/\n", encoding="utf-8")
-        who = ("-c", "user.name=Dodges", "-c", "user.email=dodges@example.org")
-        for command in (("init", "--quiet"), ("add", "--all"), (*who, "commit", "--quiet", "--message", "the project")):
-            subprocess.run(["git", *command], cwd=root, check=True)
+        author = ["-c", "user.name=Dodges", "-c", "user.email=dodges@example.org"]
+        steps = [["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "the project"]]
+        for step in steps:
+            subprocess.run(["git", *step], cwd=root, check=True)
         command = [sys.executable, "-m", "peakgate", "bench", "--device", device, "--benchmark-json", "run.json"]
         command += ["--launch-limit", str(LAUNCH_LIMIT_S), *(["-k", only] if only else [])]
         cache = {"PEAKGATE_CACHE": os.environ.get("PEAKGATE_CACHE", str(Path(folder, "cache")))}
@@ -152,9 +160,10 @@ def main() -> int:
     for row in made:
         twin = row["twin"]
         sys.stdout.write(f"{row['name']}: {row['outcome']}, {row['cheat']['verdict']}; twin {twin['verdict']}\n")
-    if any(row["outcome"] == "passes" or not (row["twin_passes"] or row["outcome"] == "not run") for row in made):
+    ran = [row for row in made if row["outcome"] != "not run"]
+    if any((row["outcome"] == "passes" and row["promised"]) or not row["twin_passes"] for row in ran):
         return 1
-    return 3 if any(row["outcome"] == "not run" for row in made) else 0
+    return 0 if ran == made else 3
 
 
 def _commit() -> str:
