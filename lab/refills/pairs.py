@@ -39,17 +39,24 @@ def measured(device: Any, case: Case) -> dict[str, Any]:
     """One case: how much longer a launch takes with refills, in percent, with its 95 % interval."""
     from peakgate.device.launchable import GpuLaunchable, GpuRefiller  # noqa: PLC0415  (it imports CuPy)
 
-    class Still(GpuLaunchable):
-        def _contents(self, draw: Any) -> Contents:
-            return Contents(GpuRefiller(), self._buffers, {}, self._pristine, draw)
+    class Refilled(GpuLaunchable):
+        still = False
 
-    refilled, still = GpuLaunchable(device, case), Still(device, case)
+        def _contents(self, draw: Any) -> Contents:
+            return (
+                Contents(GpuRefiller(), self._buffers, {}, self._pristine, draw)
+                if self.still
+                else super()._contents(draw)
+            )
+
+    launchable = Refilled(device, case)  # one for both: arrays that do not move have the same place
     copied = Witness(device.draw, wanted=lambda: True)
     shifts, times_us = [], []
     for pair in range(PAIRS):
         taken = {}
         for arm in (0, 1) if pair % 2 else (1, 0):
-            taken[arm] = refilled.sample(REPEATED, copied) if arm else still.sample(REPEATED)
+            launchable.still = not arm
+            taken[arm] = launchable.sample(REPEATED, copied if arm else None)
         times_us.append(taken[0].trimmed_mean_us)
         shifts.append(math.log(taken[1].trimmed_mean_us / taken[0].trimmed_mean_us))
     half = T_95 * statistics.stdev(shifts) / math.sqrt(PAIRS)

@@ -97,8 +97,8 @@ class Refiller(Protocol):
         """As ``refill.fill``."""
         ...
 
-    def change(self, target: Array, pool: Array, seed: int) -> None:
-        """As ``refill.change``."""
+    def change(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """As ``refill.change`` each array with its pool and seed."""
         ...
 
     def copy(self, target: Array, origin: Array) -> None:
@@ -147,11 +147,13 @@ class Contents:
         """Change contents for the next launch of the batch; SCRATCH stays as the last one left it."""
         seed = self.draw(SEEDS)
         self._changes.append(seed)
+        changed = []
         for at, array in self._arrays.items():
             if at in self._filled:
                 self._fill(at, array, seed)
             elif at in self.pools:
-                self.refiller.change(array, self.pools[at], _of(seed, at))
+                changed.append((array, self.pools[at], _of(seed, at)))
+        self.refiller.change(changed)
 
     def given(self, launch: int) -> list[Array]:
         """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
@@ -168,7 +170,7 @@ class Contents:
             else:
                 self._fill(at, array, self._whole)
                 for seed in self._changes[: launch + 1]:
-                    self.refiller.change(array, self.pools[at], _of(seed, at))
+                    self.refiller.change([(array, self.pools[at], _of(seed, at))])
             found.append(array)
         return found
 
@@ -188,9 +190,14 @@ class HostRefiller:
     """NumPy's way."""
 
     fill = staticmethod(fill)
-    change = staticmethod(change)
     copy = staticmethod(np.copyto)
     empty_like = staticmethod(np.empty_like)
+
+    @staticmethod
+    def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """One array after the other."""
+        for each in arrays:
+            change(*each)
 
 
 def replayed(contents: Contents) -> str:
