@@ -152,4 +152,6 @@ class GpuCall(CallableLaunchable):
                 f"works on other streams: {taken.median_us:.1f} µs on the measured stream, "
                 f"{self._behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
             )
+        if hold:
+            return self._stream.with_second_clock(taken, self._call.run, self._behaviour.batch, before)
         return taken

@@ -201,7 +201,7 @@ class CpuLaunchable:
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged.
 
-        Each launch finds contents of its own, as on a GPU; the witness is given one of them.
+        Each launch finds contents of its own, as on a GPU, and is shown to the witness.
         """
         draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
         arrays = {at: self._values[at] for at in buffers}
@@ -209,14 +209,13 @@ class CpuLaunchable:
         contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
         contents.begin(arrays)
         count = min(_SAMPLES, plan.min_samples)
-        chosen = draw(count) if witness and witness.wanted() else None
         times_us: list[float] = []
         for index in range(count):
             contents.next()
             start = time.perf_counter()
             self.launch()
             times_us.append((time.perf_counter() - start) * 1e6)
-            if witness and index == chosen:
+            if witness and witness.wanted():
                 given = [*contents.given(index), *self._constants.values()]
                 copies = [output.copy() for output in self.outputs]
                 witness.judge(TimedLaunch(self.case, f"timed launch {index + 1}", given, copies))

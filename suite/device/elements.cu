@@ -40,16 +40,39 @@ extern "C" __global__ void refill(WORD* target, unsigned long long words, const 
     }
 }
 
-// peakgate.measure.refill.change: one word of each page of `target` becomes one of the pool.
-extern "C" __global__ void change(WORD* target, unsigned long long words, const WORD* pool, unsigned int pool_words,
-                                  unsigned int per_page, unsigned int place_offset, unsigned int pool_offset)
+#elif defined MOST_CHANGED
+
+struct Changed {
+    unsigned char* target;
+    const unsigned char* pool;
+    unsigned long long words;
+    unsigned int pool_words, word_bytes, place_offset, pool_offset;
+};
+
+struct AllChanged {
+    Changed buffers[MOST_CHANGED];
+};
+
+// peakgate.measure.refill.change of several buffers, blockIdx.y of them each: in every page one word becomes one of the
+// pool. One launch for all, since each kernel queued between two samples adds some 50 ns to the second.
+extern "C" __global__ void change(const AllChanged all, unsigned int page_bytes)
 {
-    const unsigned long long pages = (words + per_page - 1) / per_page, step = (unsigned long long)gridDim.x * blockDim.x;
+    const Changed& at = all.buffers[blockIdx.y];
+    const unsigned int per_page = page_bytes / at.word_bytes;
+    const unsigned long long pages = (at.words + per_page - 1) / per_page, step = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long page = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; page < pages; page += step) {
         const unsigned long long first = page * per_page;
-        const unsigned int within = (unsigned int)min(words - first, (unsigned long long)per_page);
-        target[first + __umulhi(mixed((unsigned int)page + place_offset), within)] =
-            pool[__umulhi(mixed((unsigned int)page + pool_offset), pool_words)];
+        const unsigned int within = (unsigned int)min(at.words - first, (unsigned long long)per_page);
+        const unsigned long long place = first + __umulhi(mixed((unsigned int)page + at.place_offset), within);
+        const unsigned long long from = __umulhi(mixed((unsigned int)page + at.pool_offset), at.pool_words);
+#define MOVE(WORD) ((WORD*)at.target)[place] = ((const WORD*)at.pool)[from]
+        switch (at.word_bytes) {
+        case 1: MOVE(unsigned char); break;
+        case 2: MOVE(unsigned short); break;
+        case 4: MOVE(unsigned int); break;
+        case 8: MOVE(uint2); break;
+        default: MOVE(uint4);
+        }
     }
 }
 

@@ -50,6 +50,15 @@ _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"
 """Types in C++ by their size in bytes."""
 
 
+_MOST_CHANGED = 8
+_CHANGED = np.dtype(
+    [("target", "u8"), ("pool", "u8"), ("words", "u8")]
+    + [(name, "u4") for name in ("pool_words", "word_bytes", "place_offset", "pool_offset")]
+)
+_ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,))])
+"""The structs of elements.cu."""
+
+
 def refill(target: Array, pool: Array, seed: int) -> None:
     """What ``measure.refill.fill`` does, bit for bit, in stream order."""
     if not target.size:
@@ -62,15 +71,18 @@ def refill(target: Array, pool: Array, seed: int) -> None:
     kernel(_grid(words), (_THREADS,), (target, np.uint64(words), pool, chunks, np.uint32(shift), offset))
 
 
-def change(target: Array, pool: Array, seed: int) -> None:
-    """What ``measure.refill.change`` does, bit for bit, in stream order."""
-    if not target.size:
-        return
-    per_page = PAGE_BYTES // target.itemsize
-    kernel = _function("change", (("WORD", _WORDS[target.itemsize]),))
-    offsets = np.uint32(seed_offset(seed)), np.uint32(seed_offset(seed + 1))
-    sizes = np.uint64(target.size), pool, np.uint32(pool.size), np.uint32(per_page)
-    kernel(_grid(math.ceil(target.size / per_page)), (_THREADS,), (target, *sizes, *offsets))
+def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+    """What ``measure.refill.change`` does to each array with its pool and seed, bit for bit, in stream order."""
+    for first in range(0, len(arrays), _MOST_CHANGED):
+        some = [each for each in arrays[first : first + _MOST_CHANGED] if each[0].size]
+        given = np.zeros(_MOST_CHANGED, _CHANGED)
+        for at, (target, pool, seed) in enumerate(some):
+            places = seed_offset(seed), seed_offset(seed + 1)
+            given[at] = (target.data.ptr, pool.data.ptr, target.size, pool.size, target.itemsize, *places)
+        pages = max((math.ceil(target.nbytes / PAGE_BYTES) for target, _, _ in some), default=0)
+        if pages:
+            kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED),))
+            kernel((*_grid(pages), len(some)), (_THREADS,), (given.view(_ALL_CHANGED)[0], np.uint32(PAGE_BYTES)))
 
 
 def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:

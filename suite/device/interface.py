@@ -89,8 +89,8 @@ class TimedLaunch:
 class Witness:
     """Who draws what timed launches find in their buffers, and judges their outputs.
 
-    ``draw`` gives a whole number below its argument, which device code cannot know. ``judge`` is given one launch of a
-    batch and raises what ends the sampling; ``wanted`` says beforehand whether it is asked for one.
+    ``draw`` gives a whole number below its argument, which device code cannot know. ``judge`` is given a launch, on a
+    GPU one of each batch, and raises what ends the sampling; ``wanted`` says beforehand whether it is to be asked.
     """
 
     draw: Callable[[int], int]

@@ -15,6 +15,7 @@ from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 from peakgate.texels import TexelBuffer
@@ -28,12 +29,20 @@ Draw = Callable[[int], int]
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""
 
+WHOLE_SHARE = 4
+"""Inputs are drawn whole for each launch where a kernel takes so many times as long as writing them does. A kernel that
+looks up what it kept reads its input, what it was and the result, and writes that: no faster one gains by it."""
+
+_LEAST_PEAK_GBS = 100.0
+"""Of a GPU whose peak is not known."""
+
 
 class LaunchDevice(Protocol):
     """What a case needs of the GPU that it is launched on (``device.gpu.GpuDevice``)."""
 
     guarded: bool
     lost: str | None
+    peaks: Peaks | None
     facts: NvmlFacts
 
     def draw(self, end: int) -> int: ...
@@ -225,16 +234,16 @@ class GpuLaunchable:
         draw = watched.draw
         refilled = self._movable
         contents = self._contents(draw)
-        launch, moved = self.launch, False
+        launch, moved, whole = self.launch, False, True
         notes = [", textures and surfaces where they are"] if self._objects else []
         notes += [f", {replayed(contents)}"] if refilled else []
 
         def before() -> None:
-            contents.next()
+            contents.next(whole=whole)
             self._fill_texels()
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal launch, moved
+            nonlocal launch, moved, whole
             places = self._elsewhere(draw) if refilled else None
             arrays, guards = places or (self._arrays, self._guards)
             if places:
@@ -260,6 +269,7 @@ class GpuLaunchable:
             if chosen is not None:
                 copies += [cupy.empty_like(output) for output in outputs_of(self._buffers, arrays)]
             taken = stream.batch(launch, plan.batch, hold=hold, before=before, after=after)
+            whole = whole and contents.input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
             self._refuse_damage(guards)
             if chosen is not None:
                 given = [*contents.given(warmups + chosen), *self._device.constants(self.case)]
@@ -268,15 +278,20 @@ class GpuLaunchable:
             return taken
 
         try:
-            return gather(
+            samples = gather(
                 plan,
                 highest_mhz,
                 batch,
                 lambda: "".join([stream.method(held=hold, moved=moved), *notes]),
                 stream.control if hold else None,
             )
+            return stream.with_second_clock(samples, launch, plan.batch) if hold and witness else samples
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
+
+    def _bytes_in(self, time_us: float) -> float:
+        """What the memory's peak moves in that time."""
+        return time_us * 1e3 * (self._device.peaks.memory_gbs if self._device.peaks else _LEAST_PEAK_GBS)
 
     def _contents(self, draw: Draw) -> Contents:
         pools = self._device.pools(self.case, self._seed)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cupy
 import numpy as np
 import numpy.typing as npt
-from peakgate.device import driver
+from peakgate.device import activity, driver
+from peakgate.judge.activity import second_clock
+from peakgate.measure.sampling import Samples
 
 Stamp = npt.NDArray[np.uint64]
 
@@ -116,6 +118,24 @@ class SampleStream:
 
         launch()  # loads the code, which a stream that is held might wait for
         return self.batch(launch, self.largest_batch, hold=True)
+
+    def with_second_clock(
+        self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
+    ) -> Samples:
+        """The samples with what a second clock says of one more batch, where there is one."""
+
+        def end_of_sample(_: int) -> None:
+            self._stamp((1,), (1,), (self._stamps[count],))
+
+        def batch() -> list[float]:
+            taken = self.batch(launch, count, hold=True, before=before, after=end_of_sample)
+            return [time_us for time_us, _ in taken]
+
+        found = activity.recorded(batch)
+        if found is None:
+            return samples
+        other = second_clock(*found)
+        return replace(samples, activity_us=other.median_us, doubt=other.doubt)
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
         """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.

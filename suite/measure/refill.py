@@ -2,8 +2,10 @@
 
 So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. A buffer is drawn
 whole for each batch of samples, and a word in every 4 KiB of it before each launch: inputs from a pool of elements of
-the same distribution, outputs from noise. Contents follow from seeds alone: what a launch was given can be drawn again
-in memory that no kernel sees. NumPy's functions here say what must come out, ``device.elements`` does it in one pass.
+the same distribution, outputs from noise. Where that takes little of a kernel's time inputs are drawn whole before each
+launch: else a kernel that keeps every element beside its result has little left to do. Contents follow from seeds
+alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's functions here say what must
+come out, ``device.elements`` does it in one pass.
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ class Refiller(Protocol):
         """As ``refill.fill``."""
         ...
 
-    def change(self, target: Array, pool: Array, seed: int) -> None:
-        """As ``refill.change``."""
+    def change(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """As ``refill.change`` each array with its pool and seed."""
         ...
 
     def copy(self, target: Array, origin: Array) -> None:
@@ -125,7 +127,7 @@ class Contents:
     pristine: Mapping[int, Array]
     draw: Callable[[int], int]
     _whole: int = 0
-    _changes: list[int] = field(default_factory=list)
+    _changes: list[tuple[int, bool]] = field(default_factory=list)
     _arrays: Mapping[int, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,15 +145,17 @@ class Contents:
             if self.buffers[at].role is Role.SCRATCH:
                 array.fill(0)
 
-    def next(self) -> None:
-        """Change contents for the next launch of the batch; SCRATCH stays as the last one left it."""
+    def next(self, *, whole: bool = True) -> None:
+        """Draw contents for the next launch of the batch, ``whole`` inputs; SCRATCH stays as the last one left it."""
         seed = self.draw(SEEDS)
-        self._changes.append(seed)
+        self._changes.append((seed, whole))
+        changed = []
         for at, array in self._arrays.items():
-            if at in self._filled:
+            if at in self._filled or (whole and self.buffers[at].role is Role.IN and at in self.pools):
                 self._fill(at, array, seed)
             elif at in self.pools:
-                self.refiller.change(array, self.pools[at], _of(seed, at))
+                changed.append((array, self.pools[at], _of(seed, at)))
+        self.refiller.change(changed)
 
     def given(self, launch: int) -> list[Array]:
         """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
@@ -163,14 +167,18 @@ class Contents:
                 found.append(self.pristine[at])
                 continue
             array = self.refiller.empty_like(self._arrays[at])
-            if buffer.role is Role.INOUT:
-                self._fill(at, array, self._changes[launch])
-            else:
-                self._fill(at, array, self._whole)
-                for seed in self._changes[: launch + 1]:
-                    self.refiller.change(array, self.pools[at], _of(seed, at))
+            draws = [(self._whole, True), *self._changes[: launch + 1]]
+            last = max(index for index, (_, whole) in enumerate(draws) if whole or buffer.role is Role.INOUT)
+            self._fill(at, array, draws[last][0])
+            for seed, _ in draws[last + 1 :]:
+                self.refiller.change([(array, self.pools[at], _of(seed, at))])
             found.append(array)
         return found
+
+    @property
+    def input_bytes(self) -> int:
+        """What is drawn anew where inputs are drawn whole."""
+        return sum(buffer.nbytes for at, buffer in self.buffers.items() if buffer.role is Role.IN and at in self.pools)
 
     def _fill(self, at: int, array: Array, seed: int) -> None:
         if at in self.pools:
@@ -188,9 +196,14 @@ class HostRefiller:
     """NumPy's way."""
 
     fill = staticmethod(fill)
-    change = staticmethod(change)
     copy = staticmethod(np.copyto)
     empty_like = staticmethod(np.empty_like)
+
+    @staticmethod
+    def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """One array after the other."""
+        for each in arrays:
+            change(*each)
 
 
 def replayed(contents: Contents) -> str:

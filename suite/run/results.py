@@ -50,6 +50,9 @@ class Results:
         self.session.launch_limit_s = options.peakgate_launch_limit
         self.session.nonfinite = options.peakgate_nonfinite
         self.session.determinism = options.peakgate_determinism
+        self.session.attempts = self.before.again
+        if options.peakgate_seed is not None:
+            self.session.seed = options.peakgate_seed
         self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
         self.entries: list[run_file.Entry] = []
         self.skipped: dict[str, str] = {}

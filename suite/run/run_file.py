@@ -45,6 +45,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "time_us": _rounded(figures.time_us if figures else None, 4),
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
         "control_us": _rounded(samples.control_us if samples else None, 5),
+        "activity_us": _rounded(samples.activity_us if samples else None, 4),
         "gbs": _rounded(figures.gbs if figures and claimed else None, 2),
         "tflops": _rounded(figures.tflops if figures and claimed else None, 4),
         "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),

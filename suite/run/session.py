@@ -146,7 +146,8 @@ class _TimedChecks:
 
     def __init__(self, session: Session, case: Case, proof: Proof | None) -> None:
         self._session, self._case = session, case
-        self._rng = np.random.default_rng([session.seed, zlib.crc32(case.id.encode())])
+        attempt = session.attempts.get(case.id, 0)
+        self._rng = np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
         self.proof, self.spent_s, self.limit_s = proof, 0.0, 0.0
         self.witness = Witness(self._draw, self._wanted if compared_when_timed(case) else lambda: False, self._judge)
 
@@ -181,7 +182,8 @@ class Session:
     With ``nonfinite`` an output with NaN or infinity is wrong; with ``determinism`` each case is launched once more on
     the same data, to see whether bits differ.
     Without ``checks`` the run repeats one that proved its kernels: only what is timed is compared. Without
-    ``wants_roofs`` none are measured. Contents of buffers, and places in memory, follow from ``seed``.
+    ``wants_roofs`` none are measured. Contents of buffers, and places in memory, follow from ``seed`` and from how
+    often earlier processes of the run measured a case: ``attempts``.
     """
 
     device: Device
@@ -203,6 +205,7 @@ class Session:
     nonfinite: bool = False
     determinism: bool = False
     seed: int = field(default_factory=lambda: secrets.randbits(32))
+    attempts: Mapping[str, int] = field(default_factory=dict)
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
