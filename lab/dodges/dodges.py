@@ -142,6 +142,12 @@ def rows(found: Mapping[str, Any], dodges: list[Dodge], *, judged: bool) -> list
     return made
 
 
+def read(path: Path) -> dict[str, Any]:
+    """A record."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
 def main() -> int:
     """Bench all pairs and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

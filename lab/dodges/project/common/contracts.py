@@ -50,3 +50,25 @@ MEANS = {
     "small_sizes": [(33, 513)],
 }
 """The mean of each row: 128 MiB are read."""
+
+STEPS = 64
+
+
+def waves(xp, x):
+    """Many operations on each element."""
+    y = x
+    for _ in range(STEPS):
+        y = 0.5 * xp.cos(y + x)
+    return y
+
+
+WAVES = {
+    "arguments": lambda n: [Out(n), In(n), Value(n)],
+    "grid": lambda n: -(-n // BLOCK),
+    "block": BLOCK,
+    "bytes": lambda n: 8 * n,
+    "flops": lambda n: 3 * STEPS * n,
+    "reference": waves,
+    "sizes": [1 << 22],
+}
+"""An element takes some hundred times as long to compute as to copy."""

@@ -3,4 +3,4 @@ from peakgate.family import family, kernel
 
 CONTRACT = MEANS | {"sizes": [(6144, 1024)]}
 
-FAMILY = family(kernel("honest.cu", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = family(kernel("../../common/means.cu", name="honest", **CONTRACT), kernel("cheat.cu", **CONTRACT))
