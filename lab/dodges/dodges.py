@@ -1,12 +1,15 @@
 """Kernels and callables that cheat, each beside its honest twin (project/), benched in a repository of their own.
 
-    python -m lab.dodges.dodges OUT.json [--device cpu] [--only EXPRESSION]
+    python -m lab.dodges.dodges OUT.json [--device cpu] [--only EXPRESSION] [--seconds 130]
 
 OUT.json holds, for each pair, what the cheat does, where it was published, and verdict, reason and time of both; the
-times of cases that are wrong are not kept by ``peakgate bench``. A cheat is ``caught`` where its case is WRONG,
-IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` where it waits for the host, which is recorded and held to
-no floor; ``without effect`` where it passes on a GPU and is no faster than its twin; otherwise it ``passes``. Exits 1
-where a cheat passes that is not outside the promise, or a twin does not pass, 3 where a pair was not run.
+times of cases that are wrong are not kept by ``peakgate bench``. Where the time is up the run ends with the pairs that
+it has; the same command, or one with another ``--only``, then adds the missing ones.
+
+A cheat is ``caught`` where its case is WRONG, IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` where it
+waits for the host, which is recorded and held to no floor; ``without effect`` where it passes on a GPU and is no faster
+than its twin; otherwise it ``passes``. Exits 1 where a cheat passes that is not outside the promise, or a twin does not
+pass, 3 where a pair was not run.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,8 +99,11 @@ def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) 
     return "without effect" if slow else "passes"
 
 
-def bench(device: str, only: str | None) -> dict[str, Any]:
-    """Bench the project in a repository of its own; the verdicts by case, and what they were measured on."""
+def bench(device: str, only: str | None, limit_s: float | None = None) -> dict[str, Any]:
+    """Bench the project in a repository of its own; the verdicts by case, and what they were measured on.
+
+    A run that takes longer than ``limit_s`` is interrupted, and gives what it has.
+    """
     with tempfile.TemporaryDirectory(prefix="dodges-") as folder:
         root = Path(folder, "project")
         shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
@@ -108,13 +115,26 @@ def bench(device: str, only: str | None) -> dict[str, Any]:
         command = [sys.executable, "-m", "peakgate", "bench", "--device", device, "--benchmark-json", "run.json"]
         command += ["--launch-limit", str(LAUNCH_LIMIT_S), *(["-k", only] if only else [])]
         cache = {"PEAKGATE_CACHE": os.environ.get("PEAKGATE_CACHE", str(Path(folder, "cache")))}
-        done = subprocess.run(command, cwd=root, env=os.environ | cache, capture_output=True, text=True, check=False)
-        sys.stderr.write(done.stdout + done.stderr)
+        with subprocess.Popen(
+            command,
+            cwd=root,
+            env=os.environ | cache,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as running:
+            try:
+                said, _ = running.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                running.send_signal(signal.SIGINT)
+                said, _ = running.communicate()
+        sys.stderr.write(said)
         report, run = root / ".peakgate" / "out" / "bench.json", root / "run.json"
         if not report.exists() or not run.exists():
-            sys.exit(f"peakgate bench wrote no verdicts, exit code {done.returncode}; see above")
+            sys.exit(f"peakgate bench wrote no verdicts, exit code {running.returncode}; see above")
         verdicts, measured = json.loads(report.read_text()), json.loads(run.read_text())
-        skipped = re.findall(r"SKIPPED \[\d+\] ([^\n]+)", done.stdout)
+        skipped = re.findall(r"SKIPPED \[\d+\] ([^\n]+)", said)
         return {"verdicts": verdicts, "run": measured, "skipped": skipped}
 
 
@@ -148,6 +168,15 @@ def read(path: Path) -> dict[str, Any]:
     return record
 
 
+def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """A record with the pairs that only an earlier one of the same commit, GPU and driver has."""
+    if earlier | record | {"rows": earlier["rows"]} != earlier:
+        return record
+    known = {row["name"]: row for row in earlier["rows"]}
+    rows = [known.get(row["name"], row) if row["outcome"] == "not run" else row for row in record["rows"]]
+    return record | {"rows": rows}
+
+
 def main() -> int:
     """Bench all pairs and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -155,21 +184,23 @@ def main() -> int:
     parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"))
     parser.add_argument("--only", metavar="EXPRESSION", help="pairs whose case ids contain this, as -k of bench")
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
+    parser.add_argument("--seconds", type=float, help="how long the run may take")
     chosen = parser.parse_args()
     dodges = [*kernels(), *callables()]
-    found = bench(chosen.device, chosen.only)
+    found = bench(chosen.device, chosen.only, chosen.seconds)
+    measured = {"commit": chosen.commit or _commit(), **_machine(found["run"])}
     made = rows(found, dodges, judged=chosen.device == "gpu")
-    if chosen.only:
-        made = [row for row in made if row["outcome"] != "not run"]
-    record = {"commit": chosen.commit or _commit(), **_machine(found["run"]), "rows": made}
+    record = measured | {"rows": made}
+    if chosen.out.exists():
+        record = completed(record, read(chosen.out))
     chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    for row in made:
+    for row in record["rows"]:
         twin = row["twin"]
         sys.stdout.write(f"{row['name']}: {row['outcome']}, {row['cheat']['verdict']}; twin {twin['verdict']}\n")
-    ran = [row for row in made if row["outcome"] != "not run"]
+    ran = [row for row in record["rows"] if row["outcome"] != "not run"]
     if any((row["outcome"] == "passes" and row["promised"]) or not row["twin_passes"] for row in ran):
         return 1
-    return 0 if ran == made else 3
+    return 0 if ran == record["rows"] else 3
 
 
 def _commit() -> str:

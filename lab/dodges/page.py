@@ -24,33 +24,32 @@ def dodges(record: Mapping[str, Any]) -> str:
     driver = f", driver {record['driver']}" if record["driver"] else ""
     summary = (
         f"On {record['device']}{driver}, of {len(rows)} cheats: "
-        + ", ".join(f"{count} {outcome}" for outcome, count in counted.most_common())
+        + ", ".join(f"{count} {outcome.replace('passes', 'pass')}" for outcome, count in counted.most_common())
         + f"; {passing} of {len(rows) - counted['not run']} twins pass. {_published(rows)} were published."
     )
     head = [f"dodge ({record['device']})", "what it does", "from", "cheat", "twin"]
-    return summary + "\n\n" + table(head, [_row(row) for row in rows])
+    return summary + "\n\n" + table(head, [_row(row, timed=bool(record["driver"])) for row in rows])
 
 
-def _row(row: Mapping[str, Any]) -> list[str]:
-    cheat, twin = row["cheat"], row["twin"]
+def _row(row: Mapping[str, Any], *, timed: bool) -> list[str]:
+    twin = row["twin"]
     kind = "" if row["kind"] == "kernel" else " (callable)"
     return [
         f"{row['name']}{kind}",
         row["does"],
         (row["published"] or "").partition(",")[0].rstrip("."),
-        _verdict(row, cheat),
+        _verdict(row, timed=timed),
         "" if twin["verdict"] == "SKIPPED" else twin["verdict"],
     ]
 
 
-def _verdict(row: Mapping[str, Any], cheat: Mapping[str, Any]) -> str:
-    if row["outcome"] == "not run":
-        return "not run"
-    if row["outcome"] == "caught":
-        return str(cheat["verdict"])
+def _verdict(row: Mapping[str, Any], *, timed: bool) -> str:
+    cheat, twin = row["cheat"], row["twin"]
+    if row["outcome"] in ("not run", "caught"):
+        return "not run" if row["outcome"] == "not run" else str(cheat["verdict"])
     gain = ""
-    if cheat["time_us"] and row["twin"]["time_us"]:
-        gain = f", {row['twin']['time_us'] / cheat['time_us']:.2f}x as fast as its twin"
+    if timed and cheat["time_us"] and twin["time_us"]:
+        gain = f", {twin['time_us'] / cheat['time_us']:.2f}x as fast as its twin"
     outside = "" if row["promised"] else ", outside the promise"
     return f"{cheat['verdict']}: {row['outcome']}{gain}{outside}"
 

@@ -10,6 +10,7 @@ import pytest
 
 from lab.dodges import dodges
 
+ROOT = dodges.PROJECT.parents[2]
 PAIRS = [*dodges.kernels(), *dodges.callables()]
 
 
@@ -72,10 +73,19 @@ def test_a_cheat_passes_only_where_it_is_faster_or_time_is_not_judged(
 def test_the_runner_catches_cheats_in_the_emulator_and_passes_their_twins(tmp_path) -> None:
     out = tmp_path / "record.json"
     command = [sys.executable, "-m", "lab.dodges.dodges", str(out), "--device=cpu", "--only=sees_poison or zeroes"]
-    done = subprocess.run(command, cwd=dodges.PROJECT.parents[2], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = dodges.read(out)["rows"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr  # the others were not run
+    rows = [row for row in dodges.read(out)["rows"] if row["outcome"] != "not run"]
     assert [(row["name"], row["outcome"], row["twin_passes"]) for row in rows] == [
         ("sees_poison", "caught", True),
         ("zeroes_inputs", "caught", True),
     ]
+
+
+def test_a_record_is_completed_by_an_earlier_one_of_the_same_commit_and_device_alone() -> None:
+    ran, missing = {"name": "one", "outcome": "caught"}, {"name": "one", "outcome": "not run"}
+    other = {"name": "two", "outcome": "passes"}
+    record = {"commit": "1234567", "device": "NVIDIA H200", "driver": "580", "rows": [missing, other]}
+    earlier = record | {"rows": [ran, other | {"outcome": "caught"}]}
+    assert dodges.completed(record, earlier)["rows"] == [ran, other]
+    assert dodges.completed(record, earlier | {"commit": "7654321"}) == record
