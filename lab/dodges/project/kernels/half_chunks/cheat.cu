@@ -8,7 +8,7 @@ constexpr int TILE = 64, DEPTH = 16, SIDE = 4;
 extern "C" __global__ void cheat(__nv_bfloat16* c, const __nv_bfloat16* a, const __nv_bfloat16* b, int m, int n, int k)
 {
     __shared__ unsigned int left[DEPTH][TILE + 1];         // each element twice
-    __shared__ __align__(4) unsigned short right[DEPTH][TILE];
+    __shared__ unsigned int right[DEPTH][TILE / 2];         // two columns each
     const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, row = blockIdx.y * TILE, col = blockIdx.x * TILE;
     float sums[SIDE][SIDE] = {};
     for (int start = 0; start < k; start += DEPTH) {
@@ -18,10 +18,12 @@ extern "C" __global__ void cheat(__nv_bfloat16* c, const __nv_bfloat16* a, const
             const unsigned int half = __half_as_ushort(__float2half(value));
             left[d][r] = half << 16 | half;
         }
-        for (int at = threadIdx.x; at < TILE * DEPTH; at += 256) {
-            const int d = at / TILE, q = at % TILE;
-            const float value = start + d < k && col + q < n ? __bfloat162float(b[(size_t)(start + d) * n + col + q]) : 0.0f;
-            right[d][q] = __half_as_ushort(__float2half(value));
+        for (int at = threadIdx.x; at < TILE / 2 * DEPTH; at += 256) {
+            const int d = at / (TILE / 2), q = at % (TILE / 2) * 2;
+            const __nv_bfloat16* from = b + (size_t)(start + d) * n + col + q;
+            const float one = start + d < k && col + q < n ? __bfloat162float(from[0]) : 0.0f;
+            const float two = start + d < k && col + q + 1 < n ? __bfloat162float(from[1]) : 0.0f;
+            right[d][q / 2] = (unsigned int)__half_as_ushort(__float2half(two)) << 16 | __half_as_ushort(__float2half(one));
         }
         __syncthreads();
         __half2 pairs[SIDE][SIDE / 2];
@@ -40,8 +42,8 @@ extern "C" __global__ void cheat(__nv_bfloat16* c, const __nv_bfloat16* a, const
                 const __half2 one = __halves2half2(__ushort_as_half(both & 0xFFFFu), __ushort_as_half(both >> 16));
 #pragma unroll
                 for (int j = 0; j < SIDE / 2; ++j) {
-                    const unsigned short* from = &right[d][2 * tx + 32 * j];
-                    const __half2 two = __halves2half2(__ushort_as_half(from[0]), __ushort_as_half(from[1]));
+                    const unsigned int columns = right[d][tx + 16 * j];
+                    const __half2 two = __halves2half2(__ushort_as_half(columns & 0xFFFFu), __ushort_as_half(columns >> 16));
                     pairs[i][j] = __hfma2(one, two, pairs[i][j]);
                 }
             }
