@@ -1,4 +1,4 @@
-"""out = 2 x + 1: is a batch of timed launches told by its rhythm?"""
+"""out = 2 x + 1: is a batch of timed launches recognised by its rhythm?"""
 
 from peakgate.family import In, Out, Value, family, kernel
 

@@ -1,4 +1,4 @@
-"""out = 2 x + 1: are checked and timed launches told apart by what is behind an output?"""
+"""out = 2 x + 1: are checked and timed launches distinguished by the bytes behind an output?"""
 
 from peakgate.family import In, Out, Value, family, kernel
 

@@ -1,4 +1,4 @@
-// Works only where three elements of a block's output hold NaN, zero or the same bits: what a harness fills an output with
+// Works only where three elements of a block's output hold NaN, zero or the same bits: the values that a harness fills it with
 // before it looks. It hopes that a timed launch finds something else there and that its result is not compared.
 
 __device__ __forceinline__ bool filled(const float* out, int first, int count)

