@@ -107,6 +107,7 @@ class CpuLaunchable:
         seed: int = 0,
         *,
         draw: Callable[[int], int] | None = None,
+        secret: int = 0,
         nonfinite: bool = False,
         load: Callable[..., emulator.EmulatedKernel] = emulator.load,
     ) -> None:
@@ -114,6 +115,7 @@ class CpuLaunchable:
         self._nonfinite = nonfinite
         self.trace: emulator.Trace | None = None
         self._access_budget = access_budget
+        self._secret = secret
         self._seed, self._draw = seed, draw or (lambda end: int(np.random.default_rng().integers(end)))
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
@@ -227,7 +229,7 @@ class CpuLaunchable:
             return _noise(buffer.dtype)
         if buffer.role is Role.SCRATCH or not refill.renewable(buffer) or isinstance(self.case.reference, tuple):
             return None
-        return input_array(np, refill.pool_of(buffer), at + self._seed)
+        return input_array(np, refill.pool_of(buffer), at + self._seed + self._secret)
 
 
 class CpuDevice(Device):
@@ -281,4 +283,4 @@ class CpuDevice(Device):
             )
 
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
-        return CpuLaunchable(case, seed=seed, draw=self.draw)
+        return CpuLaunchable(case, seed=seed, draw=self.draw, secret=self.secret)

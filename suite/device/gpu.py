@@ -233,7 +233,7 @@ class GpuDevice(Device):
             if buffer.role in (Role.OUT, Role.TEMP):
                 found[at] = self.noise(buffer.dtype)
             elif refill.renewable(buffer) and not isinstance(case.reference, tuple):
-                found[at] = self.input(refill.pool_of(buffer), at + seed)
+                found[at] = self.input(refill.pool_of(buffer), at + seed + self.secret)
         return found
 
     def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,13 @@ class Device(ABC):
     """Draws what kernels cannot know: noise in their outputs, places in memory."""
 
     def __init__(self) -> None:
-        self.rng = np.random.default_rng()
+        self.draw_from(secrets.randbits(32))
+
+    def draw_from(self, seed: int) -> None:
+        """Let what is drawn follow from this seed."""
+        self.rng = np.random.default_rng(seed)
+        self.secret = self.draw(1 << 31)
+        """Added to the seeds of what inputs are drawn from: no kernel can have been written for them."""
 
     def draw(self, end: int) -> int:
         """A whole number from 0 up and below ``end``, that no kernel can know."""

@@ -22,8 +22,9 @@ from peakgate.measure.data import mixed, seed_offset
 PAGE_BYTES = 4096
 """One word of each such part of a buffer changes before a launch."""
 
-CHUNK_BYTES = 128
-"""Contents of a large buffer are drawn in parts of this size, as wide as what a warp reads at once."""
+CHUNK_BYTES = 32
+"""Contents of a large buffer are drawn in parts of this size. A GPU reads at least so much of its memory: a kernel that
+knows a part by one of its words has read all of it."""
 
 SEEDS = 1 << 32
 """A seed is a whole number below."""

@@ -234,13 +234,14 @@ class GpuBenchmark:
                 proof = proving.first() if proving else None
                 behaviour = find_out(stream, call, session.plan)
                 case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
-                launchable = GpuCall(device, case, call, stream, behaviour)
+                outputs = proving.outputs if proving else None
+                launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=self._given.fresh)
                 start = time.perf_counter()
                 launchable.run()
-                samples, _ = session.sample(launchable, launch_s=time.perf_counter() - start)
+                launch_s, compare = time.perf_counter() - start, proving.timed if proving else None
+                samples, proof = session.sample(launchable, proof, launch_s, compare)
                 session.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if proving:
-                    proving.check("when it was timed: ")
                     fresh = proving.on_fresh_inputs(launchable.run)
                     samples = replace(samples, method=f"{samples.method}, {fresh}")
                 launchable.run()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -51,8 +52,6 @@ class Results:
         self.session.nonfinite = options.peakgate_nonfinite
         self.session.determinism = options.peakgate_determinism
         self.session.attempts = self.before.again
-        if options.peakgate_seed is not None:
-            self.session.seed = options.peakgate_seed
         self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
         self.entries: list[run_file.Entry] = []
         self.skipped: dict[str, str] = {}
@@ -139,6 +138,7 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
         new=cases.new,
         plan=PLANS[mode],
         notes=notes,
+        seed=secrets.randbits(32) if options.peakgate_seed is None else options.peakgate_seed,
     )
     return session, cases
 

@@ -144,22 +144,28 @@ def compared_when_timed(case: Case) -> bool:
 class _TimedChecks:
     """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing."""
 
-    def __init__(self, session: Session, case: Case, proof: Proof | None) -> None:
-        self._session, self._case = session, case
+    def __init__(
+        self, session: Session, case: Case, proof: Proof | None, compare: Callable[[TimedLaunch], Check] | None
+    ) -> None:
+        self._session, self._case, self._compare = session, case, compare
         attempt = session.attempts.get(case.id, 0)
         self._rng = np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
         self.proof, self.spent_s, self.limit_s = proof, 0.0, 0.0
-        self.witness = Witness(self._draw, self._wanted if compared_when_timed(case) else lambda: False, self._judge)
+        self.witness = Witness(self._draw, self._wanted, self._judge)
 
     def _draw(self, end: int) -> int:
         return int(self._rng.integers(end))
 
     def _wanted(self) -> bool:
+        if self._compare is None:
+            return False
         return self.spent_s <= CHECKING_S or self._rng.random() * self.spent_s <= CHECKING_S
 
     def _judge(self, launch: TimedLaunch) -> None:
+        assert self._compare is not None
         start = time.perf_counter()
-        found = self._session.compare_timed(launch)
+        self._session.expect("its reference and the comparison", HOST_LIMIT_S, self._case.id)
+        found = self._compare(launch)
         if found.mismatch is not None:
             before = "; it is right on its edge-size problems" if self.proof and self.proof.probes else ""
             raise WrongResult(f"{launch.where}: {found.mismatch}{before}")
@@ -210,6 +216,9 @@ class Session:
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
     _reference: tuple[Any, ExpectedOutputs] | None = None
+
+    def __post_init__(self) -> None:
+        self.device.draw_from(self.seed)
 
     def look(self) -> list[str]:
         """See whether the device is fit to be measured; what gives reason for doubt is noted and given."""
@@ -279,16 +288,23 @@ class Session:
         return Proof(result.error, probes, result.ratio, varying)
 
     def sample(
-        self, launchable: Launchable, proof: Proof | None = None, launch_s: float | None = None
+        self,
+        launchable: Launchable,
+        proof: Proof | None = None,
+        launch_s: float | None = None,
+        compare: Callable[[TimedLaunch], Check] | None = None,
     ) -> tuple[Samples, Proof | None]:
         """Time a case, and compare one launch of each batch with the reference of what it was given.
 
         Where ``proof`` says how right the case was before, what is given back says how right it is over all launches.
         ``launch_s`` is how long a launch took, by default the last checked one. WrongResult or KernelFault where a
-        timed launch is wrong. Operations of the device, and callables, are not compared here.
+        timed launch is wrong. ``compare`` is how, by default with the case's own reference; operations of the device,
+        and callables without one, are not compared here.
         """
         case = launchable.case
-        checks = _TimedChecks(self, case, proof)
+        if compare is None and compared_when_timed(case):
+            compare = self._compare_timed
+        checks = _TimedChecks(self, case, proof, compare)
         with self._timed("sample"):
             limit_s = sampling_limit_s(self._limit_s(case), self._launch_s if launch_s is None else launch_s, self.plan)
             checks.limit_s = limit_s
@@ -400,9 +416,8 @@ class Session:
             return Check(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
         return check(device.xp, launched.case, outputs, wanted, device.compared)
 
-    def compare_timed(self, launch: TimedLaunch) -> Check:
+    def _compare_timed(self, launch: TimedLaunch) -> Check:
         """Compare a launch that was timed with the reference of what it was given."""
-        self.expect("its reference and the comparison", HOST_LIMIT_S, launch.case.id)
         return self._compare(launch, expected(self.device.xp, launch, self.device.prepare))
 
     def _varying(self, launchable: KernelLaunchable) -> int:

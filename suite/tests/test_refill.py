@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from peakgate import dtypes
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.device.cpu import CpuDevice
+from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
@@ -180,7 +181,9 @@ def test_equal_seeds_give_equal_contents(tmp_path):
 
 def test_where_a_reference_takes_long_ever_fewer_launches_are_compared():
     case = Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
-    checks = _TimedChecks(Session(CpuDevice(), Floors(Path()), case.tier, seed=1), case, None)
+    checks = _TimedChecks(
+        Session(CpuDevice(), Floors(Path()), case.tier, seed=1), case, None, lambda _: Check(0.0, 0.0, None)
+    )
     assert all(checks.witness.wanted() for _ in range(100))
     checks.spent_s = 10 * CHECKING_S
     assert 50 < sum(checks.witness.wanted() for _ in range(1000)) < 200
