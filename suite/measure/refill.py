@@ -19,7 +19,7 @@ from peakgate import dtypes
 from peakgate.case import Array, Buffer, Role
 from peakgate.measure.data import mixed, seed_offset
 
-PAGE_BYTES = 4096
+SPARSE_BYTES = 4096
 """One word of each such part of a buffer changes before a launch."""
 
 CHUNK_BYTES = 32
@@ -65,7 +65,7 @@ def noise(xp: Any, dtype: str, seed: int) -> Array:
 
 def chunk_bytes(nbytes: int, itemsize: int) -> int:
     """The size of the parts in which contents of a buffer are drawn: an element of a small one."""
-    return CHUNK_BYTES if nbytes >= PAGE_BYTES else itemsize
+    return CHUNK_BYTES if nbytes >= SPARSE_BYTES else itemsize
 
 
 def fill(target: Array, pool: Array, seed: int) -> None:
@@ -80,7 +80,7 @@ def fill(target: Array, pool: Array, seed: int) -> None:
 def change(target: Array, pool: Array, seed: int) -> None:
     """Replace one element in every 4 KiB of an array by one of the pool, in place."""
     data, source = target.reshape(-1), pool.reshape(-1)
-    per_page = PAGE_BYTES // target.itemsize
+    per_page = SPARSE_BYTES // target.itemsize
     pages = np.arange(-(-data.size // per_page), dtype=np.uint32)
     within = np.minimum(data.size - pages.astype(np.int64) * per_page, per_page)
     data[pages.astype(np.int64) * per_page + _below(pages, seed, within)] = source[_below(pages, seed + 1, source.size)]

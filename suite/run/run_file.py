@@ -14,10 +14,9 @@ from typing import Any
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import unwritable, write_new, write_whole
+from peakgate.common.files import file_digest, unwritable, write_new, write_whole
 from peakgate.common.text import counted
 from peakgate.project.config import near
-from peakgate.run import inputs
 from peakgate.run.session import Outcome, Session
 from peakgate.verdict import Verdict, counts
 
@@ -211,7 +210,7 @@ def write_verdict(
     """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs."""
     slug = str(verdict["device"])
     files = [baselines / slug / "floors.toml", *([cases] if cases else []), *saved]
-    digests = {str(near(path.absolute())): inputs.file_digest(path) for path in files}
+    digests = {str(near(path.absolute())): file_digest(path) for path in files}
     write_whole(out / VERDICT_FILE, json.dumps({**verdict, "files": digests}, indent=1))
 
 
