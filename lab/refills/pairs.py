@@ -42,6 +42,9 @@ def measured(device: Any, case: Case) -> dict[str, Any]:
     class Refilled(GpuLaunchable):
         still = False
 
+        def _moved(self, launches: int, draw: Any) -> Any:
+            return super()._moved(1 << 40 if self.still else launches, draw)  # arrays too large for one set a launch
+
         def _contents(self, draw: Any) -> Contents:
             return (
                 Contents(GpuRefiller(), self._buffers, {}, self._pristine, draw)
