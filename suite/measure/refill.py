@@ -3,9 +3,9 @@
 So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. Inputs are drawn
 from a pool of elements of the same distribution, outputs from noise, anew for each batch of samples. Small arrays are
 there once for each launch of a batch. Of large ones a word in every 4 KiB changes before each launch; where that takes
-little of a kernel's time inputs are drawn whole: else one that keeps every element beside its result has little to do. Contents follow from seeds
-alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's functions here say what must
-come out, ``device.elements`` does it in one pass.
+little of a kernel's time inputs are drawn whole: else one that keeps every element beside its result has little to do.
+Contents follow from seeds alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's
+functions here say what must come out, ``device.elements`` does it in one pass.
 """
 
 from __future__ import annotations
