@@ -1,6 +1,6 @@
 """Whether drawing the contents of buffers before each launch, and copying an output after it, changes a kernel's time.
 
-``python -m lab.refills.pairs FILE`` measures on a GPU: of twelve kernels of the gate tier interleaved pairs of samplings,
+``python -m lab.refills.pairs FILE`` measures on a GPU: of twelve kernels of the gate tier interleaved pairs of samples,
 one as `bench` takes them, one on inputs that stay as they are and outputs that nothing fills or copies.
 """
 
