@@ -345,7 +345,7 @@ def test_the_page_says_what_is_seen_here() -> None:
     assert all("**" in table[dodge] for dodge in OUTSIDE)
 
 
-def test_a_new_case_that_patches_the_judge_comes_after_all_others_whatever_order_is_asked_for(inside: Path) -> None:
+def test_a_new_case_that_patches_the_judge_patches_another_process_whatever_order_is_asked_for(inside: Path) -> None:
     wrong = CASE.format(STAGE_OF["patches the judge from a family file"])
     write({".peakgate/cases": f"twice.renamed-1024\n{wrong}\n"})
     main(
@@ -353,7 +353,7 @@ def test_a_new_case_that_patches_the_judge_comes_after_all_others_whatever_order
     )
     found = json.loads(Path(".peakgate/few/bench.json").read_text())["cases"]
     verdicts = [(case["case"], case["verdict"]) for case in found]
-    assert verdicts == [(wrong, "WRONG"), ("twice.renamed-1024", "NEW")]
+    assert verdicts == [("twice.renamed-1024", "NEW"), (wrong, "WRONG")]
 
 
 @pytest.mark.gpu

@@ -32,6 +32,9 @@ from peakgate.common.errors import PeakgateError
 
 Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
+BASE_VARIABLE = "PEAKGATE_BASE_TREE"
+"""Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
+none."""
 
 FolderName = Annotated[str, Meta(min_length=1, description="a folder, as text")]
 Texts = Annotated[tuple[str, ...], Meta(description='a list of texts, ["..."]')]

@@ -1,5 +1,7 @@
 """``python -m peakgate.run.identity``: what each case of a project is, without running a kernel on a GPU.
 
+The project's families are imported by another process (``listing``): a change could say here what it likes.
+
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
 - ``{"code": ..., "contract": ...}``. ``code`` is the fingerprint of the machine code, null where the kernel does not
@@ -32,12 +34,14 @@ from typing import Any
 import numpy as np
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.build.sources import read_sources
-from peakgate.case import Buffer, Case, Family, Scale, Tier
+from peakgate.case import Buffer, Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import inputs_of
-from peakgate.project import catalogue, config
+from peakgate.project import config
+from peakgate.run import listing
 from peakgate.run.inputs import file_digest
+from peakgate.run.listing import Listed
 from peakgate.verdict import ExitCode
 
 Identity = dict[str, Any]
@@ -47,14 +51,12 @@ UNKNOWN: Identity = {"code": None, "contract": ""}
 DIGITS = 12
 
 
-def identities(
-    cases: Sequence[Case], capability: tuple[int, int], families: Sequence[Family] | None = None
-) -> dict[str, Identity]:
-    """Case id to identity, of the cases of these families (default: the project's) that an architecture can run.
+def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[str, Identity]:
+    """Case id to identity, of those of the cases that an architecture can run.
 
     One whose edge-size problems or reference fail has neither code nor contract: nothing can show what it is.
     """
-    runnable = [case for case in cases if case.stage.min_capability <= capability]
+    runnable = [each for each in listed if each.case.stage.min_capability <= capability]
 
     def code(case: Case) -> Identity:
         if case.stage.operation is not None:
@@ -69,23 +71,23 @@ def identities(
             return {"code": None}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        codes = pool.map(code, runnable)
-        edges = _EdgeProblems(catalogue.families() if families is None else families)
-        contracts = [_contract_of(case, edges) for case in runnable]  # while other processes compile
+        codes = pool.map(code, [each.case for each in runnable])
+        digests = _EdgeDigests()
+        contracts = [_contract_of(each, digests) for each in runnable]  # while other processes compile
         return {
-            case.id: UNKNOWN if agreed is None else made | {"contract": agreed}
-            for case, made, agreed in zip(runnable, codes, contracts, strict=True)
+            each.case.id: UNKNOWN if agreed is None else made | {"contract": agreed}
+            for each, made, agreed in zip(runnable, codes, contracts, strict=True)
         }
 
 
-def _contract_of(case: Case, edges: _EdgeProblems) -> str | None:
+def _contract_of(listed: Listed, digests: _EdgeDigests) -> str | None:
     """The contract of a case; None where the family's own functions fail."""
     try:
-        probes, digest = edges.of(case)
+        digest = digests.of(listed)
     except Exception:  # a run reports it, with its place
         return None
-    launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
-    return contract(case, repr(launched) + digest)
+    launched = [(probe.launch, probe.sequence, probe.arguments) for probe in listed.probes]
+    return contract(listed.case, repr(launched) + digest)
 
 
 def contract(case: Case, expected: str) -> str:
@@ -103,23 +105,25 @@ def contract(case: Case, expected: str) -> str:
 
 def terms() -> dict[str, dict[str, Any]]:
     """Case id to terms, of every case of the project, whatever its tier."""
-    edges = _EdgeProblems(catalogue.families())
-    return {case.id: _terms_of(case, *edges.of(case)) for case in catalogue.cases(Scale.BENCH)}
+    listed, refused = listing.listed(config.current().root, Scale.BENCH)
+    for each in refused:
+        raise PeakgateError(each.reason)
+    digests = _EdgeDigests()
+    return {case_id: _terms_of(each.case, each.probes, digests.of(each)) for case_id, each in listed.items()}
 
 
-class _EdgeProblems:
-    """The edge-size problems of each build and their digest, made once."""
+class _EdgeDigests:
+    """The digest of each build's edge-size problems, made once."""
 
-    def __init__(self, families: Sequence[Family]) -> None:
-        self._families = families
-        self._made: dict[Any, tuple[Sequence[Case], str]] = {}
+    def __init__(self) -> None:
+        self._made: dict[Any, str] = {}
 
-    def of(self, case: Case) -> tuple[Sequence[Case], str]:
-        """Those of a case's build."""
-        if case.build not in self._made:
-            problems = catalogue.probes(case, self._families)
-            self._made[case.build] = problems, _digest_of(problems)
-        return self._made[case.build]
+    def of(self, listed: Listed) -> str:
+        """That of a case's build."""
+        key = listed.case.build, tuple(problem.size for problem in listed.probes)
+        if key not in self._made:
+            self._made[key] = _digest_of(listed.probes)
+        return self._made[key]
 
 
 def _digest_of(problems: Iterable[Case]) -> str:
@@ -222,8 +226,8 @@ def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
 
 def listed_in(path: Path) -> list[Case]:
     """The project's cases that a file lists, in its order; ids of others are passed over."""
-    known = {case.id: case for case in catalogue.cases(Scale.BENCH)}
-    return [known[name] for name in path.read_text(encoding="utf-8").split() if name in known]
+    known, _ = listing.listed(config.current().root, Scale.BENCH)
+    return [known[name].case for name in path.read_text(encoding="utf-8").split() if name in known]
 
 
 def main(arguments: list[str]) -> int:
@@ -247,12 +251,13 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     capability = parse_capability(options.capability)
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
-    described, gate = catalogue.described(Scale.BENCH), Tier(options.tier) is Tier.GATE
-    cases = [case for case in described.cases if not gate or case.tier is Tier.GATE]
-    found = identities([case for case in cases if options.case in ("", case.id)], capability, described.families)
-    found |= {each.case.id: UNKNOWN for each in described.refused if options.case in ("", each.case.id)}
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
+    gate = Tier(options.tier) is Tier.GATE
+    cases = {case_id: each for case_id, each in listed.items() if not gate or each.case.tier is Tier.GATE}
+    found = identities([each for case_id, each in cases.items() if options.case in ("", case_id)], capability)
+    found |= {each.case.id: UNKNOWN for each in refused_cases if options.case in ("", each.case.id)}
     if options.case not in found and config.current().benchmarks:
-        found |= _benchmark_tests([case.id for case in cases], options.case)
+        found |= _benchmark_tests(cases, options.case)
     return found
 
 
