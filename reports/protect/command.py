@@ -266,7 +266,7 @@ def text_then(commit: str, folder: Path, name: str) -> str:
 
 def contracts(tree: Path, name: str) -> Contracts:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
-    command = [sys.executable, "-m", "peakgate.run.identity", "--terms"]
+    command = [sys.executable, "-P", "-m", "peakgate.run.identity", "--terms"]
     try:
         done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=IDENTITY_TIMEOUT_S)
     except subprocess.TimeoutExpired:

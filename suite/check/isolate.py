@@ -12,16 +12,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from peakgate.common import sandbox
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.processes import end_group
+from peakgate.common.processes import print_output
 from peakgate.common.sandbox import Isolation
-from peakgate.common.text import one_line
 from peakgate.verdict import ExitCode
 
 CHECK_LIMIT_S = 900.0
@@ -56,7 +54,7 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        code = _printed(process, f"verdict: {scratch}")
+        code = print_output(process, CHECK_LIMIT_S, but=f"verdict: {scratch}")
         if code not in [each.value for each in ExitCode]:
             raise CannotDecide(
                 f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s"
@@ -66,26 +64,6 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             write_whole(out / verdict_file, found)
             sys.stdout.write(f"verdict: {out / verdict_file}\n")
         return code
-
-
-def _printed(process: subprocess.Popen[bytes], but: str) -> int:
-    """Print what the process says, line by line, as plain text, but for lines that begin so; its exit code.
-
-    It is ended, with all it started, after LIMIT_S seconds.
-    """
-    assert process.stdout is not None
-    limit = threading.Timer(CHECK_LIMIT_S, end_group, (process,))
-    limit.start()
-    try:
-        while line := process.stdout.readline(1 << 16):
-            text = one_line(line.decode(errors="replace").rstrip())
-            if not text.startswith(but):
-                sys.stdout.write(f"{text}\n")
-        return process.wait()
-    finally:
-        limit.cancel()
-        end_group(process)
-        process.stdout.close()
 
 
 def _read(path: Path) -> bytes | None:

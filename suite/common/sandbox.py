@@ -47,7 +47,7 @@ while [ "$1" != -- ]; do
     else
         if [ -d "$1" ]; then mkdir -p "$new$1"; else : > "$new$1"; fi
         mount --rbind "$1" "$new$1"
-        mount -o remount,bind,ro,nosuid,nodev "$new$1"
+        [ "$1" = "$WRITABLE" ] || mount -o remount,bind,ro,nosuid,nodev "$new$1"
     fi
     shift
 done
@@ -108,16 +108,18 @@ def start(
     scratch: Path,
     *,
     inside: Path | None = None,
+    writable: bool = False,
+    readable: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
     way: Isolation | None = None,
     **options: Any,
 ) -> subprocess.Popen[bytes]:
     """Start a command in ``inside``, a part of ``folder`` (default: all of it); Python of this tool is at hand.
 
-    ``folder`` is seen without its ``.git`` (in namespaces) and, as all else, not to be written to; ``scratch`` is an
-    empty folder for the program's files. ``environment`` is added to PATH, HOME, TMPDIR, LANG and a cache of built
-    kernels in the scratch folder. ``options`` are those of subprocess.Popen. The program ends with the thread that
-    started it.
+    ``folder`` is seen without its ``.git`` (in namespaces) and, as all else, not to be written to unless it is
+    ``writable``; ``scratch`` is an empty folder for the program's files, ``readable`` is seen besides. ``environment``
+    is added to PATH, HOME, TMPDIR, LANG and a cache of built kernels in the scratch folder. ``options`` are those of
+    subprocess.Popen. The program ends with the thread that started it.
     """
     way = way or isolation()[0]
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "PEAKGATE_CACHE": str(scratch / "cache")}
@@ -129,12 +131,13 @@ def start(
         root.mkdir()
         kept = [f"{name}={value}" for name, value in given.items()]
         enter = [*_UNSHARE, "--kill-child", "sh", "-c", _ENTER, "sh", str(root), str(scratch)]
-        become = [*enter, *map(str, _visible(folder)), "--", "env", "-i", *kept, *become]
+        become = [*enter, *map(str, _visible(folder, *readable)), "--", "env", "-i", *kept, *become]
         given = {"PATH": PATH, "HIDDEN": str(folder), "WORK": str(inside or folder)}
+        given |= {"WRITABLE": str(folder) if writable else ""}
     elif way is Isolation.LANDLOCK:
-        rules = {"read": [str(path) for path in _visible(folder)], "write": [str(scratch)]}
+        rules = {"read": [str(path) for path in _visible(folder, *readable)], "write": [str(scratch)]}
         rules["read"] += ["/proc/self", *(f"/dev/{device}" for device in DEVICES)]
-        rules["write"] += ["/dev/null"]
+        rules["write"] += ["/dev/null", *([str(folder)] if writable else [])]
     launcher = [sys.executable, "-I", "-m", "peakgate.common.sandbox", str(os.getpid()), json.dumps(rules)]
     return subprocess.Popen(
         [*launcher, *become],
@@ -145,10 +148,10 @@ def start(
     )
 
 
-def _visible(folder: Path) -> list[Path]:
-    """What the program sees: the system, Python with this tool, and the folder; none inside another."""
+def _visible(*named: Path) -> list[Path]:
+    """What the program sees: the system, Python with this tool, and what is named; none inside another."""
     package = Path(__file__).resolve().parents[1]
-    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), package, folder]
+    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), package, *named]
     there = [path for path in wanted if path.exists()]
     whole = [path for path in there if path.is_dir() and not path.is_symlink()]
     return [

@@ -21,6 +21,7 @@ which are none.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,8 @@ from peakgate.common.errors import PeakgateError
 
 Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
+SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
+"""Names a file of settings that count in place of those of the project's own file: a change does not choose its own."""
 BASE_VARIABLE = "PEAKGATE_BASE_TREE"
 """Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
 none."""
@@ -136,17 +139,28 @@ def find(start: Path) -> Project | None:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they key the cache by content)
+    settings = _settings(path)
+    if settings is not None and (judges := os.environ.get(SETTINGS_VARIABLE)):
+        settings = _settings(Path(judges))
+    return None if settings is None else _project(path.parent, path, settings)
+
+
+def settings_in(folder: Path) -> ProjectSettings | None:
+    """The settings of the project with this root; None where it is none. PeakgateError as ``find`` raises it."""
+    paths = [folder / name for name in (OWN_FILE, PYPROJECT) if (folder / name).is_file()]
+    return next((settings for path in paths if (settings := _settings(path)) is not None), None)
+
+
+def _settings(path: Path) -> ProjectSettings | None:
     remedy = "correct it; the settings are listed in suite/own-repository.md"
     if path.name == PYPROJECT:
         asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
         if asked is None:
             return None
         _check_version(path, asked.requires)
-        settings = records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
-    else:
-        _check_version(path, records.read(path, Requirement, remedy).requires)
-        settings = records.read(path, ProjectSettings, remedy)
-    return _project(path.parent, path, settings)
+        return records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
+    _check_version(path, records.read(path, Requirement, remedy).requires)
+    return records.read(path, ProjectSettings, remedy)
 
 
 def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Project:

@@ -30,9 +30,9 @@ from typing import IO, Any
 import numpy as np
 from peakgate.case import Array, Buffer, Case, RefusedCase, Scale
 from peakgate.common import errors, git, sandbox
-from peakgate.common.errors import PeakgateError, described, raised_at
+from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.processes import end_group
-from peakgate.project import catalogue
+from peakgate.project import catalogue, config
 from peakgate.project.catalogue import Described
 from peakgate.run.case_data import as_data, as_record, of_function
 from peakgate.verdict import ExitCode
@@ -181,12 +181,15 @@ class _Supplier:
         scratch = tempfile.TemporaryDirectory(prefix="peakgate-listing-")
         self._errors = Path(scratch.name) / "errors"
         (mine := Path(scratch.name) / "scratch").mkdir()
+        settings = os.environ.get(config.SETTINGS_VARIABLE)
         with self._errors.open("wb") as stream:
             self._process = sandbox.start(
                 [sys.executable, "-P", "-m", "peakgate.run.listing", scale.value],
                 self.tree,
                 mine,
-                inside=project,
+                inside=project.resolve(),
+                readable=[Path(settings)] if settings else [],
+                environment={config.SETTINGS_VARIABLE: settings} if settings else {},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
@@ -311,17 +314,14 @@ def main(arguments: Sequence[str]) -> int:
 def _answer(by_id: dict[str, Listed], request: dict[str, Any], arrays: list[Any]) -> tuple[dict[str, Any], list[Any]]:
     (case_id, probe), what = request["of"], request["what"]
     case = by_id[case_id].case if probe is None else by_id[case_id].probes[probe]
+    buffers = [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
+    function: Any = buffers[what].data if isinstance(what, int) else getattr(case, what)
     try:
-        if isinstance(what, int):
-            buffers = [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
-            function: Any = buffers[what].data
-            found = function(np, tuple(request["shape"]))
-        else:
-            found = getattr(case, what)(np, arrays)
+        found = function(np, tuple(request["shape"]) if isinstance(what, int) else arrays)
     except MemoryError as error:
         return {"memory": str(error)}, []
     except (Exception, SystemExit) as error:
-        place = raised_at(error, None if case.stage.source is None else case.stage.source.parent)
+        place = raised_at(error, Path(defined_at(function)).parent) or defined_at(function)
         return {"failed": f"its {what} fails ({place}): {described(error)}"}, []
     several = isinstance(found, tuple | list)
     return {"several": several}, [
