@@ -87,7 +87,7 @@ def judge(origin: tuple[Path, str, str], scratch: Path, head: str, experiment: s
 def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
-    folder, base, _ = origin
+    folder, _, base = origin
     head = changing(folder, {"kernels/note": "other"})
     job = judge(origin, tmp_path, head, experiments["slower"])
     change, temporary = job.workspace / "change", tmp_path / "job" / "temp"
