@@ -28,11 +28,12 @@ from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
-from peakgate.common import records
+from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 
 Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
+RUNS, CACHE = ".benchmarks", ".cache"
 SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
 """Names a file of settings that count in place of those of the project's own file: a change does not choose its own."""
 BASE_VARIABLE = "PEAKGATE_BASE_TREE"
@@ -94,7 +95,7 @@ class Project:
     @property
     def runs(self) -> Path:
         """Where runs are saved, a folder per GPU: pytest-benchmark's storage."""
-        return self.root / ".benchmarks"
+        return self.root / RUNS
 
 
 def near(path: Path) -> Path:
@@ -167,6 +168,8 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
     def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
         return tuple(root / name for name in names)
 
+    for name in (settings.out, RUNS, CACHE):
+        _refuse_committed_links(root, root / name)
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
     return Project(
         root=root,
@@ -186,6 +189,22 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
             *(("benchmarks", folder) for folder in benchmarks),
         ),
     )
+
+
+def _refuse_committed_links(root: Path, folder: Path) -> None:
+    """PeakgateError where a committed link leads to a folder of outputs: a change would choose what is overwritten."""
+    for place in (folder, *folder.parents):
+        if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
+            raise PeakgateError(
+                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository"
+            )
+
+
+def _is_committed(root: Path, path: Path) -> bool:
+    try:
+        return bool(git.ask(root, "ls-files", "--", str(path)))
+    except PeakgateError:  # no repository
+        return False
 
 
 def _check_version(path: Path, required: str | None) -> None:
