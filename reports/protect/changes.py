@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatch
-from typing import Any
+
+from peakgate.terms import PROMISED, Contract, changes
 
 NONE = "none"
 FLOOR, RUN = "floor", "run"
@@ -159,35 +160,33 @@ def repository_changes(files: Iterable[FileChange], kernels: Collection[str]) ->
     ]
 
 
-def contract_changes(
-    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
-) -> list[ProtectedChange]:
-    """Terms of a known case that differ, and cases that are gone; by case id the terms as ``run.identity`` has them."""
+def contract_changes(before: Mapping[str, Contract], after: Mapping[str, Contract]) -> list[ProtectedChange]:
+    """Terms that a known case promises and that differ, and cases that are gone; by case id."""
     found = []
     for case, old in sorted(before.items()):
         if case not in after:
             found.append(ProtectedChange("", ChangeKind.CASE_DROPPED, "case", case, "present", NONE))
             continue
-        terms = sorted(old.keys() | after[case].keys())
-        pairs = [(term, str(old.get(term, NONE)), str(after[case].get(term, NONE))) for term in terms]
-        found += [
-            ProtectedChange("", ChangeKind.CONTRACT, term, case, was, now) for term, was, now in pairs if was != now
-        ]
+        for term, values in sorted(changes(old, after[case], PROMISED).items()):
+            was, now = (NONE if value is None else str(value) for value in values)
+            found.append(ProtectedChange("", ChangeKind.CONTRACT, term, case, was, now))
     return found
 
 
 def reviewed_changes(
-    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = ()
+    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = (), kernels: Collection[str] = ()
 ) -> list[ProtectedChange]:
     """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
 
     ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
+    ``kernels`` are the folder's names: Python there says what is expected at sizes that are not compared.
     """
     found = []
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
+        named |= file.path.endswith(".py") and any(_within(file.path, name) for name in kernels)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(ProtectedChange("", ChangeKind.REVIEW, "file", file.path, file.before, file.after))
     return found

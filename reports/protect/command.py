@@ -11,12 +11,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
@@ -30,6 +29,7 @@ from peakgate.reports.protect.changes import NONE, FileChange
 from peakgate.reports.render.phrases import one_line
 from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import load_run
+from peakgate.terms import Contract
 from peakgate.verdict import ExitCode
 
 FLOORS_FILE = "floors.toml"
@@ -37,7 +37,6 @@ FLOORS_FILE = "floors.toml"
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
 IDENTITY_TIMEOUT_S = 300.0
-Contracts = Mapping[str, Mapping[str, Any]]
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -80,7 +79,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
         found += _contract_changes(options.base, commit, root, files)
-    found += changes.reviewed_changes(files, name, _benchmarks(root))
+    found += changes.reviewed_changes(files, name, *_with_python(root))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     ruling = changes.rule(found, words)
@@ -110,11 +109,17 @@ def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _benchmarks(root: Path) -> list[str]:
-    """The working tree's benchmark tests, as git names their files or folders."""
+def _with_python(root: Path) -> tuple[list[str], list[str]]:
+    """The working tree's benchmark tests, and its folder of kernels, as git names their files or folders."""
     project, top = config.find(root), root.resolve()
-    found = [path.resolve() for path in project.benchmarks] if project is not None else []
-    return [path.relative_to(top).as_posix() for path in found if path.is_relative_to(top)]
+    if project is None:
+        return [], []
+
+    def named(paths: Iterable[Path]) -> list[str]:
+        real = [path.resolve() for path in paths]
+        return [path.relative_to(top).as_posix() for path in real if path.is_relative_to(top)]
+
+    return named(project.benchmarks), named([project.kernels])
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
@@ -264,7 +269,7 @@ def text_then(commit: str, folder: Path, name: str) -> str:
     return _text(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
 
 
-def contracts(tree: Path, name: str) -> Contracts:
+def contracts(tree: Path, name: str) -> dict[str, Contract]:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
     command = [sys.executable, "-P", "-m", "peakgate.run.identity", "--terms"]
     try:
@@ -276,7 +281,7 @@ def contracts(tree: Path, name: str) -> Contracts:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
-    return records.decode(done.stdout, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
+    return records.decode(done.stdout, dict[str, Contract], Path(name), "see whether a family file prints")
 
 
 def _bytes_then(commit: str, folder: Path, name: str) -> bytes:

@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-baselines", type=Path)
     group.addoption("--peakgate-baselines-from")
     group.addoption("--peakgate-cases", type=Path)
+    group.addoption("--peakgate-seed", type=int)
     group.addoption("--peakgate-commit")
     group.addoption("--peakgate-out", type=Path)
     group.addoption("--peakgate-launch-limit", type=float)
