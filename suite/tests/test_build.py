@@ -295,7 +295,6 @@ def test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line(opt
     [
         (
             "-DN=4",
-            "-D",
             "--define-macro=F(x)=x + 1",
             "-U N",
             "-std=c++20",
