@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # each of the processes that tests start would compile all anew
+        compiled = tempfile.TemporaryDirectory(prefix="peakgate-bytecode-")
+        os.environ["PYTHONPYCACHEPREFIX"] = compiled.name
+        config.add_cleanup(compiled.cleanup)
     if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without
         _profiles()
 
