@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from peakgate import emulator
+from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.device.driver import gpu_count
 
@@ -22,6 +25,21 @@ def compiler() -> None:
         emulator.find_compiler()
     except PeakgateError as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture
+def bench(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
+    """``peakgate bench`` in the emulator, supervised by this process: its exit code and what it printed."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(project: Path, *arguments: str) -> SimpleNamespace:
+        monkeypatch.chdir(project)
+        capfd.readouterr()
+        code = main(["bench", "--device", "cpu", *arguments])
+        printed = capfd.readouterr()
+        return SimpleNamespace(returncode=code, stdout=printed.out, stderr=printed.err)
+
+    return run
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for the profile it is asked for
