@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # each of the processes that tests start would compile all anew
-        compiled = tempfile.TemporaryDirectory(prefix="peakgate-bytecode-")
+        compiled = tempfile.TemporaryDirectory(prefix="peakgate-bytecode-", ignore_cleanup_errors=True)
         os.environ["PYTHONPYCACHEPREFIX"] = compiled.name
         config.add_cleanup(compiled.cleanup)
     if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without
