@@ -20,30 +20,30 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
-from peakgate.case import Case, Family, Scale, Tier
+from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import inputs_of
 from peakgate.project import catalogue, config
+from peakgate.run import listing
+from peakgate.run.listing import Listed
 from peakgate.terms import DIGITS, UNKNOWN, Contract, digest, kernel_text, saved_files, stated
 from peakgate.verdict import ExitCode
 
 
-def identities(
-    cases: Sequence[Case], capability: tuple[int, int], families: Sequence[Family] | None = None
-) -> dict[str, Contract]:
-    """Case id to contract, of the cases of these families (default: the project's) that an architecture can run.
+def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[str, Contract]:
+    """Case id to contract, of those of the cases that an architecture can run.
 
-    One whose edge-size problems or reference fail is not described: nothing can show what it is.
+    One whose reference fails on its edge-size problems is not described: nothing can show what it is.
     """
-    runnable = [case for case in cases if case.stage.min_capability <= capability]
+    runnable = [each for each in listed if each.case.stage.min_capability <= capability]
 
     def code(case: Case) -> dict[str, str | None]:
         if case.stage.operation is not None:
@@ -54,55 +54,54 @@ def identities(
             return {}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        codes = pool.map(code, runnable)
-        edges = _EdgeProblems(catalogue.families() if families is None else families)
-        contracts = [_contract_or_none(case, edges) for case in runnable]  # while other processes compile
+        codes = pool.map(code, [each.case for each in runnable])
+        digests = _EdgeDigests()
+        contracts = [_contract_or_none(each, digests) for each in runnable]  # while other processes compile
         return {
-            case.id: UNKNOWN if found is None else structs.replace(found, **made)
-            for case, made, found in zip(runnable, codes, contracts, strict=True)
+            each.case.id: UNKNOWN if found is None else structs.replace(found, **made)
+            for each, made, found in zip(runnable, codes, contracts, strict=True)
         }
 
 
-def terms(cases: Iterable[Case], families: Sequence[Family]) -> dict[str, Contract]:
-    """Case id to contract, without machine code and library, of cases of these families."""
-    edges = _EdgeProblems(families)
-    return {case.id: _contract(case, edges) for case in cases}
+def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
+    """Case id to contract, without machine code and library."""
+    digests = _EdgeDigests()
+    return {each.case.id: _contract(each, digests) for each in listed}
 
 
-def _contract(case: Case, edges: _EdgeProblems) -> Contract:
+def _contract(listed: Listed, digests: _EdgeDigests) -> Contract:
     """All terms but the machine code and the library."""
-    problems, expected = edges.of(case)
-    constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
-    launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
+    constants = [(name, repr(buffer)) for name, buffer in listed.case.stage.constants]
+    problems = (listed.case, *listed.probes)
+    launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in problems]
     return structs.replace(
-        stated(case),
-        launch=digest(repr((launched, constants, case.stage.cooperative))),
-        edge_problems=len(problems),
-        reference=expected,
+        stated(listed.case),
+        launch=digest(repr((launched, constants, listed.case.stage.cooperative))),
+        edge_problems=len(listed.probes),
+        reference=digests.of(listed),
     )
 
 
-def _contract_or_none(case: Case, edges: _EdgeProblems) -> Contract | None:
+def _contract_or_none(listed: Listed, digests: _EdgeDigests) -> Contract | None:
     """The contract; None where the family's own functions fail."""
     try:
-        return _contract(case, edges)
+        return _contract(listed, digests)
     except Exception:  # a run reports it, with its place
         return None
 
 
-class _EdgeProblems:
-    """The edge-size problems of each build and their digest, made once."""
+class _EdgeDigests:
+    """The digest of each build's edge-size problems, made once."""
 
-    def __init__(self, families: Sequence[Family]) -> None:
-        self._families = families
-        self._made: dict[Any, tuple[Sequence[Case], str]] = {}
+    def __init__(self) -> None:
+        self._made: dict[Any, str] = {}
 
-    def of(self, case: Case) -> tuple[Sequence[Case], str]:
-        """Those of a case's build."""
-        if case.build not in self._made:
-            problems = catalogue.probes(case, self._families)
-            self._made[case.build] = problems, _digest_of(problems)
-        return self._made[case.build]
+    def of(self, listed: Listed) -> str:
+        """That of a case's build."""
+        key = listed.case.build, tuple(problem.size for problem in listed.probes)
+        if key not in self._made:
+            self._made[key] = _digest_of(listed.probes)
+        return self._made[key]
 
 
 def _digest_of(problems: Iterable[Case]) -> str:
@@ -165,11 +164,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
     try:
-        found = terms(catalogue.cases(Scale.BENCH), catalogue.families()) if options.terms else _asked_for(options)
+        found = terms(_all_listed()) if options.terms else _asked_for(options)
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(to_builtins(found, enc_hook=_number), indent=1))
     return ExitCode.OK
+
+
+def _all_listed() -> list[Listed]:
+    """Every case of the project with its edge-size problems; PeakgateError where one is not described."""
+    listed, refused_cases = listing.with_probes(catalogue.described(Scale.BENCH))
+    for each in refused_cases:
+        raise PeakgateError(each.reason)
+    return listed
 
 
 def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
@@ -178,8 +185,10 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
     described, gate = catalogue.described(Scale.BENCH), Tier(options.tier) is Tier.GATE
     cases = [case for case in described.cases if not gate or case.tier is Tier.GATE]
-    found = identities([case for case in cases if options.case in ("", case.id)], capability, described.families)
-    found |= {each.case.id: UNKNOWN for each in described.refused if options.case in ("", each.case.id)}
+    wanted = [case for case in cases if options.case in ("", case.id)]
+    listed, refused_cases = listing.with_probes(replace(described, cases=wanted))
+    found = identities(listed, capability)
+    found |= {each.case.id: UNKNOWN for each in refused_cases if options.case in ("", each.case.id)}
     if options.case not in found and config.current().benchmarks:
         found |= _benchmark_tests([case.id for case in cases], options.case)
     return found

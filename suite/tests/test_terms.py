@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from peakgate.case import Buffer, Case, Family, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
 from peakgate.run.identity import terms
+from peakgate.run.listing import Listed
 from peakgate.terms import KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, stated, summary
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
@@ -19,13 +20,11 @@ def case(tmp_path):
 
 
 def contract(case, *, edges=(1, 31), **of_problems):
-    def probes(_):
-        for size in edges:
-            arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
-            yield replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems)
-
-    family = Family("mine", "", (case.stage,), lambda scale: iter([case]), probes)
-    return terms([case], [family])[case.id]
+    probes = []
+    for size in edges:
+        arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
+        probes.append(replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems))
+    return terms([Listed(case, tuple(probes))])[case.id]
 
 
 def other_input(case, **changed):
