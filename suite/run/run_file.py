@@ -46,6 +46,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "time_us": _rounded(figures.time_us if figures else None, 4),
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
         "control_us": _rounded(samples.control_us if samples else None, 5),
+        "activity_us": _rounded(samples.activity_us if samples else None, 4),
         "gbs": _rounded(figures.gbs if figures and claimed else None, 2),
         "tflops": _rounded(figures.tflops if figures and claimed else None, 4),
         "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),
@@ -72,6 +73,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),
         "varying_elements": outcome.proof.varying if outcome.proof else None,
         "probes": outcome.proof.probes if outcome.proof else 0,
+        "timed_launches_checked": outcome.proof.timed if outcome.proof else 0,
         "predicted": dict(case.predicted),
     }
 
@@ -91,6 +93,7 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
     return {
         "device": session.device.kind,
         "tier": session.tier.value,
+        "seed": session.seed,
         "whole": session.whole and partial is None,
         "partial": partial,
         "verdicts": dict(Counter(entry["verdict"] for entry in entries)),
