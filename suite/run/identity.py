@@ -47,7 +47,7 @@ MOST_BYTES, MOST_FLOPS = 32 << 20, 1 << 30
 def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[str, Contract]:
     """Case id to contract, of those of the cases that an architecture can run.
 
-    One whose edge-size problems or reference fail is not described: nothing can show what it is.
+    One whose reference fails on its edge-size problems is not described: nothing can show what it is.
     """
     runnable = [each for each in listed if each.case.stage.min_capability <= capability]
 

@@ -21,12 +21,11 @@ def case(tmp_path):
 
 
 def contract(case, *, edges=(1, 31), **of_problems):
-    def probes():
-        for size in edges:
-            arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
-            yield replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems)
-
-    return terms([Listed(case, tuple(probes()))])[case.id]
+    probes = []
+    for size in edges:
+        arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
+        probes.append(replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems))
+    return terms([Listed(case, tuple(probes))])[case.id]
 
 
 def other_input(case, **changed):
