@@ -9,18 +9,17 @@ shared, and what the verdict says, which a program of the stranger's may have wr
 
 from __future__ import annotations
 
-import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import UnreadableFile, read_limited, write_whole
 from peakgate.common.processes import end_group
 from peakgate.common.text import one_line
 from peakgate.verdict import ExitCode
@@ -89,9 +88,8 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             raise CannotDecide(
                 f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s"
             )
-        found = _read(Path(scratch) / verdict_file)
-        if found is not None:
-            write_whole(out / verdict_file, found)
+        with suppress(UnreadableFile):
+            write_whole(out / verdict_file, read_limited(Path(scratch, verdict_file), MOST_BYTES, inside=Path(scratch)))
             sys.stdout.write(f"verdict: {out / verdict_file}\n")
         return code
 
@@ -158,17 +156,3 @@ def _printed(process: subprocess.Popen[bytes], but: str) -> int:
         limit.cancel()
         end_group(process)
         process.stdout.close()
-
-
-def _read(path: Path) -> bytes | None:
-    """The content of a file in a folder that strangers write to: no link, no pipe, not too large; else None."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-        os.close(descriptor)
-        return None
-    with os.fdopen(descriptor, "rb") as stream:
-        return stream.read(MOST_BYTES)

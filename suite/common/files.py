@@ -1,9 +1,10 @@
-"""Write a file whole or not at all, JSON so that its diffs can be read; where all that can be made again is kept."""
+"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade."""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,52 @@ CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
 
 _DEFAULT_MODE = 0o644
+
+
+class UnreadableFile(PeakgateError):
+    """A file that cannot be read: ``why`` says so in a few words, ``missing`` where there is none."""
+
+    def __init__(self, path: Path, why: str, *, missing: bool = False) -> None:
+        super().__init__(f"{path}: {why}; name a file that can be read")
+        self.why, self.missing = why, missing
+
+
+def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) -> bytes:
+    """The content of a regular file of at most ``limit_bytes``, which is as much as is ever read of it.
+
+    UnreadableFile for anything else: no file, a folder, a FIFO, a device, a larger file and, with ``inside``, a file
+    that a link places outside that folder.
+    """
+    try:
+        # Without O_NONBLOCK the opening of a FIFO waits for its writer.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        descriptor = os.open(path, flags) if inside is None else os.open(_below(path, inside), flags | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb", buffering=0) as stream:
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode):
+                raise UnreadableFile(path, "not a regular file")
+            content, size_bytes = bytearray(), about.st_size
+            while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
+                content += chunk  # a file may grow, and those of /proc have no size
+    except FileNotFoundError as error:
+        raise UnreadableFile(path, f"cannot be read ({error.strerror})", missing=True) from None
+    except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
+        raise UnreadableFile(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if max(size_bytes, len(content)) > limit_bytes:
+        raise UnreadableFile(path, f"more than {_size(limit_bytes)}")
+    return bytes(content)
+
+
+def _below(path: Path, folder: Path) -> Path:
+    """The path without links; UnreadableFile where it is not below the folder."""
+    resolved = path.resolve(strict=True)
+    if not resolved.is_relative_to(folder.resolve()):
+        raise UnreadableFile(path, f"a link leads out of {folder}")
+    return resolved
+
+
+def _size(limit_bytes: int) -> str:
+    return f"{limit_bytes >> 20} MiB" if limit_bytes >= 1 << 20 else f"{limit_bytes} bytes"
 
 
 def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, inspect
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import UnreadableFile, read_limited
 from peakgate.common.text import nearest
 
 Decoded = TypeVar("Decoded")
@@ -66,13 +67,11 @@ def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None
     ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
     """
     try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        if absent is None:
-            raise _unreadable(path, error, remedy) from None
-        return absent
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise _unreadable(path, error, remedy) from None
+        content = read_limited(path, LARGEST_FILE_BYTES)
+    except UnreadableFile as error:
+        if error.missing and absent is not None:
+            return absent
+        raise RecordError(f"{path}: {error.why}; {remedy}") from None
     return decode(unpacked(content, path, remedy), kind, path, remedy)
 
 
@@ -133,10 +132,6 @@ def short(value: object) -> str:
 @cache
 def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
-
-
-def _unreadable(path: Path, error: OSError | ValueError, remedy: str) -> RecordError:
-    return RecordError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}); {remedy}")
 
 
 def _json(path: Path, text: str, remedy: str) -> Any:
