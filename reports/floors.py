@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.render.phrases import one_line
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
@@ -262,5 +262,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         check_enough(len(runs))
     if options.write and proposed != text:
         write_whole(path, proposed)
-        say(f"written: {path}\n")
+        say(f"written: {path}")
     return ExitCode.OK

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import Any
 from peakgate.case import CASE_SCHEMA
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import OVER_PEAK
@@ -203,6 +203,6 @@ def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> 
 def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
     for case, judgement in judged.items():
         if judgement.verdict in REGRESSIONS | UNDECIDED:
-            sys.stdout.write(f"{case}: {judgement.verdict}, {judgement.reason}\n")
+            say(f"{case}: {judgement.verdict}, {judgement.reason}")
     verdicts = [judgement.verdict for judgement in judged.values()]
-    sys.stdout.write(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}\n")
+    say(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}")

@@ -11,8 +11,8 @@ from typing import Any
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 from peakgate.verdict import ExitCode
@@ -31,7 +31,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     add_baselines(parser)
     options = parser.parse_args(arguments)
     for path in keep(named_runs(options), options.baselines):
-        say(f"kept: {path}\n")
+        say(f"kept: {path}")
     return ExitCode.OK
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.output import say
 from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.common.selection import add_selection
@@ -139,8 +140,6 @@ def _ab(options: argparse.Namespace) -> ExitCode:
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured."""
-    from peakgate.reports.render.terminal import say  # noqa: PLC0415  (rich takes long to import)
-
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
@@ -157,10 +156,10 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         measure_unchanged=options.measure_unchanged,
     )
     for case, reason in reasons(planned, *codes).items():
-        say(f"{case}: {reason}\n")
+        say(f"{case}: {reason}")
     pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
-    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}\n")
+    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     return ExitCode.OK
 
 

@@ -122,7 +122,7 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
     run, verdict = folder / "run.json", folder / VERDICT_FILE
     if not (run.is_file() and verdict.is_file()):
-        outcome = "refused" if code in (ExitCode.BAD_INPUT, os.EX_SOFTWARE) else "crashed"
+        outcome = "refused" if code in (ExitCode.BAD_INPUT, ExitCode.DEFECT) else "crashed"
         reason = f"{last_words(log)} (exit code {code})"
         return common | {"outcome": outcome, "reason": reason, "log": log[-LAST_WORDS:]}
     document = records.read(run, dict[str, Any], "begin a new fleet")

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.project.catalogue import families, module_at
 from peakgate.reports.ladder.markers import difference, fill, link
@@ -27,7 +28,6 @@ from peakgate.reports.ladder.tables import (
     terminal,
 )
 from peakgate.reports.options import add_runs, verb_parser
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode
@@ -130,5 +130,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     else:
         say("".join(change.difference for change in found))
     if not found:
-        say("the ladder shows the run\n")
+        say("the ladder shows the run")
     return ExitCode.REGRESSION if found and not options.write else ExitCode.OK

@@ -21,14 +21,13 @@ from typing import Any
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes
 from peakgate.reports.protect.changes import NONE, FileChange
-from peakgate.reports.render.phrases import one_line
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
@@ -84,7 +83,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     ruling = changes.rule(found, words)
-    say("".join(f"{one_line(line)}\n" for line in _lines(ruling, options.base)))
+    say("\n".join(_lines(ruling, options.base)))
     failed = ruling.failing or (options.strict and ruling.review)
     code = ExitCode.REGRESSION if failed else ExitCode.OK
     if options.out is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import UnreadableFile, read_limited, write_whole
+from peakgate.common.output import say
 from peakgate.common.processes import end_group
 from peakgate.common.text import one_line
 from peakgate.verdict import ExitCode
@@ -90,7 +91,7 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             )
         with suppress(UnreadableFile):
             write_whole(out / verdict_file, read_limited(Path(scratch, verdict_file), MOST_BYTES, inside=Path(scratch)))
-            sys.stdout.write(f"verdict: {out / verdict_file}\n")
+            say(f"verdict: {out / verdict_file}")
         return code
 
 
@@ -148,9 +149,9 @@ def _printed(process: subprocess.Popen[bytes], but: str) -> int:
     limit.start()
     try:
         while line := process.stdout.readline(1 << 16):
-            text = one_line(line.decode(errors="replace").rstrip())
+            text = line.decode(errors="replace").rstrip()
             if not text.startswith(but):
-                sys.stdout.write(f"{text}\n")
+                say(text)
         return process.wait()
     finally:
         limit.cancel()

@@ -16,11 +16,19 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any, Generic, TypeVar
+
+from peakgate.common.output import say, warn
 
 Answer = TypeVar("Answer")
 
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
+"""What is copied of a worker's output, and how much of it as one line."""
+_LAST_OUTPUT_S = 1.0
+"""How long to wait for what a worker printed before its end: another process may have its output open."""
 
 _AT, _RETURNED, _RAISED = "at", "returned", "raised"
 """What a worker sends: where its task is, or how it ended, and the text, result or error."""
@@ -45,6 +53,7 @@ class _Worker(Generic[Answer]):
 
     process: BaseProcess
     connection: Connection
+    copying: Thread
     number: int = -1
     at: str = ""
     deadline: float = 0.0
@@ -70,6 +79,7 @@ class _Worker(Generic[Answer]):
     def stop(self) -> None:
         self.process.kill()
         self.process.join()
+        self.copying.join(_LAST_OUTPUT_S)
         self.connection.close()
 
 
@@ -113,11 +123,28 @@ def _start() -> _Worker[Answer]:
     # Spawned, not forked: the parent may hold threads and locks.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    printed, output = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(theirs, output), daemon=True)
     with _one_thread_each():
         process.start()
     theirs.close()  # so that our end closes when theirs is gone
-    return _Worker(process, ours)
+    output.close()
+    copying = Thread(target=_copy, args=(printed,), daemon=True)
+    copying.start()
+    return _Worker(process, ours, copying)
+
+
+def _copy(printed: Connection) -> None:
+    """Print what a worker, and the kernels in it, print: as harmless lines, and not without end."""
+    with printed, open(printed.fileno(), "rb", closefd=False) as lines:
+        left_bytes = MOST_PRINTED_BYTES
+        while line := lines.readline(_LONGEST_LINE_BYTES):
+            if left_bytes > 0:
+                with suppress(OSError):  # the command that prints the verdict reports it
+                    say(line.decode(errors="replace"))
+                left_bytes -= len(line)
+                if left_bytes <= 0:
+                    warn(f"more than {MOST_PRINTED_BYTES >> 10} KiB printed by kernels: the rest is left out")
 
 
 @contextmanager
@@ -133,7 +160,10 @@ def _one_thread_each() -> Iterator[None]:
                 del os.environ[name]
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, output: Connection) -> None:
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    output.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     _, most = resource.getrlimit(resource.RLIMIT_AS)

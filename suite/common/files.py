@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.output import say
 from peakgate.verdict import ExitCode
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
@@ -94,7 +94,7 @@ def leave_verdict(path: Path, code: ExitCode, found: Mapping[str, Any]) -> ExitC
     """Write a command's verdict where a caller that loses exit codes can read it; the code."""
     verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
     write_whole(path, json.dumps(verdict, indent=1))
-    sys.stdout.write(f"verdict: {path}\n")
+    say(f"verdict: {path}")
     return code
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -54,8 +55,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
     written += [made for name in wanted for made in _workflow(root, name, address)]
     for path in written:
-        print(f"written: {path}")  # noqa: T201
-    print("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")  # noqa: T201
+        say(f"written: {path}")
+    say("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")
     return ExitCode.OK
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.output import warn
 from peakgate.common.processes import end_group, sigterm_interrupts
 from peakgate.common.text import counted
 from peakgate.device import driver
@@ -120,7 +121,7 @@ class _Supervisor:
             done = self._journal.resume(self._key)
             below = len(self._journal.again)
             more = f", {counted(below, 'case')} below the floor measured again" if below else ""
-            sys.stderr.write(f"resumed: {counted(done, 'finished case')} taken over{more}\n")
+            warn(f"resumed: {counted(done, 'finished case')} taken over{more}")
         else:
             self._journal.clear()
         unexplained, prebuild = 0, True
@@ -136,7 +137,7 @@ class _Supervisor:
                 continue
             if _refused(ended):
                 self.resumable = ended.code != ExitCode.BAD_INPUT
-                return ended.code or os.EX_SOFTWARE  # it said why itself, but gave no verdict
+                return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
             if ended.code == FRESH and (measured := self._measured(ended)):
                 self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
             else:
@@ -155,7 +156,7 @@ class _Supervisor:
             reported = (
                 f"{remeasure.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
             )
-            sys.stderr.write(f"{reported}\n")
+            warn(reported)
             self._journal.append({RESTART: reported})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
@@ -183,7 +184,7 @@ class _Supervisor:
         """Journal what became of the case at hand; 1 where there is none to blame."""
         step = ended.step
         what = f"{step.case or 'no case'}: {_how(ended)}"
-        sys.stderr.write(f"\n{what}; going on in a fresh process\n")
+        warn(f"\n{what}; going on in a fresh process")
         self._journal.append({RESTART: what})
         if step.case is None or step.case in self._journal.cases_since(self._earlier):
             return 1
@@ -288,7 +289,7 @@ def _refused(ended: Ended) -> bool:
     """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
     if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
         return False
-    return ended.step.case is None or ended.code == os.EX_SOFTWARE
+    return ended.step.case is None or ended.code == ExitCode.DEFECT
 
 
 def _how(ended: Ended) -> str:
