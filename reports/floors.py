@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
 from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
@@ -253,7 +253,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     runs = named_runs(options)
     path = options.baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
-    text = path.read_text(encoding="utf-8") if present.present else ""
+    text = read_text(path) if present.present else ""
     proposals = propose(runs, present)
     proposed = revised(text, proposals, lower=options.lower)
     say(diff(text, proposed, path))

@@ -14,7 +14,7 @@ from typing import Any
 
 from peakgate.case import CASE_SCHEMA
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
 from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
@@ -75,11 +75,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _read(path: Path) -> Source:
-    try:
-        data = path.read_bytes()
-        changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError as error:
-        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name a JSON file") from None
+    data = read_limited(path, LARGEST_FILE_BYTES)
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return Source(path, data, hashlib.sha256(data).hexdigest(), changed)
 
 
@@ -193,7 +190,7 @@ def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> 
     digest = document["peakgate"]["imported"]["sha256"][:8]
     target = folder / f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{slug}-{digest}.json"
     text = json.dumps(document, indent=1) + "\n"
-    if target.exists() and target.read_text(encoding="utf-8") != text:
+    if target.exists() and read_text(target) != text:
         raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten")
     write_whole(target, text)
     load_run(target)

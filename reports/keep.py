@@ -10,7 +10,7 @@ from typing import Any
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, write_whole
 from peakgate.common.output import say
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.runs.find import FORMS
@@ -55,7 +55,7 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
         there = next((path for path in (packed, plain) if path.exists()), None)
         if there is None:
             new[packed] = gzip.compress(content, mtime=0)
-        elif records.unpacked(there.read_bytes(), there, REMEDY) != content:
+        elif records.unpacked(read_limited(there, LARGEST_FILE_BYTES), there, REMEDY) != content:
             raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten")
         kept.append(there or packed)
     for path, content in new.items():

@@ -18,7 +18,7 @@ from peakgate import ncu
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
 from peakgate.common.git import ask
 from peakgate.common.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
@@ -243,6 +243,6 @@ def changed_line(before: str, after: str) -> int:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_text(path)
+    except PeakgateError:
         return ""

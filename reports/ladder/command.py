@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
 from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.project.catalogue import families, module_at
@@ -101,7 +101,7 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
         if texts[path] != old:
             found.append(LadderChange(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():
-        old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        old = read_text(path) if path.is_file() else ""
         texts[path] = picture.svg() if write else old
         if texts[path] != old or picture.digest not in old:
             found.append(LadderChange(path, f"{path}: {'differs' if old else 'missing'}\n"))

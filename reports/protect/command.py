@@ -20,7 +20,7 @@ from typing import Any
 
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, opened, read_limited, write_whole
 from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
@@ -35,6 +35,7 @@ FLOORS_FILE = "floors.toml"
 
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
+_CHUNK_BYTES = 1 << 20
 IDENTITY_TIMEOUT_S = 300.0
 Contracts = Mapping[str, Mapping[str, Any]]
 
@@ -127,7 +128,7 @@ def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) ->
     for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
         other = path.removesuffix(".gz") if path.endswith(".gz") else f"{path}.gz"
         if other in added:
-            before, after = _bytes_then(commit, folder, path), (folder / other).read_bytes()
+            before, after = _bytes_then(commit, folder, path), read_limited(folder / other, LARGEST_FILE_BYTES)
             with suppress(PeakgateError):
                 if records.unpacked(before, Path(path), "") == records.unpacked(after, Path(other), ""):
                     same |= {path, other}
@@ -289,7 +290,7 @@ def _named(root: Path, file: FileChange) -> FileChange:
     elif file.repository and (root / file.path).is_dir():
         after = _id(file.after) or "repository"
     else:
-        after = "link" if file.link else _blob_id((root / file.path).read_bytes())
+        after = "link" if file.link else _blob_id(root / file.path)
     return replace(file, before=_id(file.before) or NONE, after=after)
 
 
@@ -298,10 +299,14 @@ def _id(name: str) -> str:
     return name[:ID_DIGITS] if name.strip("0") else ""
 
 
-def _blob_id(content: bytes) -> str:
+def _blob_id(path: Path) -> str:
     """The first digits of the name git gives to a file's content."""
-    header = f"blob {len(content)}\0".encode()
-    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()[:ID_DIGITS]
+    with opened(path) as stream:
+        header = f"blob {os.fstat(stream.fileno()).st_size}\0".encode()
+        digest = hashlib.sha1(header, usedforsecurity=False)
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()[:ID_DIGITS]
 
 
 def _text(folder: Path, *arguments: str) -> str:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from peakgate.verdict import ExitCode
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
+
+LARGEST_FILE_BYTES = 64 * 2**20
+"""Of a saved file or a text that is read whole."""
 
 _DEFAULT_MODE = 0o644
 
@@ -36,24 +40,37 @@ def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) ->
     UnreadableFile for anything else: no file, a folder, a FIFO, a device, a larger file and, with ``inside``, a file
     that a link places outside that folder.
     """
+    with opened(path, inside=inside) as stream:
+        content, size_bytes = bytearray(), os.fstat(stream.fileno()).st_size
+        while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
+            content += chunk  # a file may grow, and those of /proc have no size
+        if max(size_bytes, len(content)) > limit_bytes:
+            raise UnreadableFile(path, f"more than {_size(limit_bytes)}")
+    return bytes(content)
+
+
+def read_text(path: Path) -> str:
+    """A text in UTF-8 with its line ends as they are, by ``read_limited``; UnreadableFile where it is none."""
     try:
-        # Without O_NONBLOCK the opening of a FIFO waits for its writer.
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        return read_limited(path, LARGEST_FILE_BYTES).decode()
+    except UnicodeDecodeError:
+        raise UnreadableFile(path, "not text in UTF-8") from None
+
+
+@contextmanager
+def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
+    """A regular file, opened without waiting for anything; UnreadableFile as for ``read_limited``."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a FIFO waits for its writer otherwise
+    try:
         descriptor = os.open(path, flags) if inside is None else os.open(_below(path, inside), flags | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb", buffering=0) as stream:
-            about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnreadableFile(path, "not a regular file")
-            content, size_bytes = bytearray(), about.st_size
-            while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
-                content += chunk  # a file may grow, and those of /proc have no size
+            yield stream
     except FileNotFoundError as error:
         raise UnreadableFile(path, f"cannot be read ({error.strerror})", missing=True) from None
     except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
         raise UnreadableFile(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if max(size_bytes, len(content)) > limit_bytes:
-        raise UnreadableFile(path, f"more than {_size(limit_bytes)}")
-    return bytes(content)
 
 
 def _below(path: Path, folder: Path) -> Path:

@@ -18,13 +18,12 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, inspect
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, read_limited
+from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
 from peakgate.common.text import nearest
 
 Decoded = TypeVar("Decoded")
 
 LONGEST_TEXT = 20_000
-LARGEST_FILE_BYTES = 64 * 2**20
 GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
 
@@ -109,7 +108,7 @@ def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Deco
 
 def place(path: Path, *keys: str | int) -> str:
     """``FILE:LINE`` of a TOML file, the line that sets the value at these keys, or ``FILE`` where none does."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line.strip() for line in read_text(path).splitlines()]
     start, header = 0, ""
     for key in keys:
         if isinstance(key, int):

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
 from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.verdict import ExitCode
@@ -64,7 +64,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
     if present is not None:
         return []
     path = root / config.PYPROJECT
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = read_text(path) if path.exists() else ""
     settings = SETTINGS_TEXT.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
     write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
@@ -72,7 +72,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
 
 def _ignored(root: Path) -> list[str]:
     path = root / ".gitignore"
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = read_text(path) if path.exists() else ""
     missing = [line for line in IGNORED if line not in before.splitlines()]
     if not missing:
         return []

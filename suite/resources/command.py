@@ -72,7 +72,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
     findings = [*compare(before, current), *varying(luck)]
     for finding in findings:
-        say(finding)
+        say(str(finding))
     if reason:
         say(f"{chosen.baseline}: {reason}")
     say(summary(current, findings, wall_s))

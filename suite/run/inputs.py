@@ -6,6 +6,7 @@ Each is named by a hash, for the run's verdict and to know whether the run can b
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import UnreadableFile, opened
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.project.config import Project
 
@@ -30,6 +32,9 @@ class Tree(Struct):
     commit: str | None = None
     changes: str | None = None
 
+
+LARGEST_DIGESTED_BYTES = 4 << 30
+"""A larger file takes longer to read than a run."""
 
 PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml")
 
@@ -75,11 +80,12 @@ def floors(baselines: Path) -> str:
 
 
 def file_digest(path: Path) -> str | None:
-    """A file's sha256; None where it cannot be read."""
+    """A regular file's sha256; None where it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
+        with opened(path) as stream:
+            small = os.fstat(stream.fileno()).st_size <= LARGEST_DIGESTED_BYTES
+            return hashlib.file_digest(stream, "sha256").hexdigest() if small else None
+    except UnreadableFile:
         return None
 
 

@@ -85,7 +85,7 @@ class KernelRun:
         self._link, self._token, self._before = results.link, results.token, results.before
         self._doubts = [] if self._token.needed else self.session.look()
         self._selected: list[Case] = []
-        self._exit_code = ExitCode.DEFECT
+        self._exit_code: int = ExitCode.DEFECT
         self.status = StatusLine(pytest_config)
 
     @pytest.hookimpl(tryfirst=True)
