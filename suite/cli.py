@@ -11,6 +11,7 @@ from pathlib import Path
 
 from peakgate.common.errors import PeakgateError, defect, described, refused
 from peakgate.common.output import open_standard_streams, print_to_nobody
+from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.text import nearest, one_line
 from peakgate.verdict import ExitCode
 
@@ -60,8 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")
     verb = given.pop(0) if given else "--help"
     try:
-        code = _command(verb, given)
-        _flush()
+        with sigterm_interrupts():
+            code = _command(verb, given)
+            _flush()
     except PeakgateError as error:
         code = refused(error)
     except KeyboardInterrupt:

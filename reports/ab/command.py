@@ -14,7 +14,6 @@ from types import ModuleType
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.output import say
-from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
@@ -123,7 +122,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         uuid = _answering(options.device)
-        with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
+        with locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr), phases)
             # What writes reports is wanted at the end alone: nobody waits for its import.
             threading.Thread(target=importlib.import_module, args=(REPORT,), daemon=True).start()

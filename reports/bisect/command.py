@@ -13,8 +13,7 @@ from pathlib import Path
 
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.output import say
-from peakgate.common.processes import sigterm_interrupts
+from peakgate.common.output import say, warn
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.ab.command import add_pairs_options
@@ -54,18 +53,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise PeakgateError(f"--error {options.error:g}: expected a share of bisects above 0 and below 0.5, 0.05 say")
     commits = listed(options.good, options.bad)
     progress = Progress(sys.stderr, every_s=5.0)
-    with sigterm_interrupts():
-        if options.plan:
-            return _plan(commits, options, progress)
-        uuid = device_uuid(options.device)
-        state, out = _begun(options, _question(options, commits, uuid))
-        try:
-            with locked(uuid, options.wait):
-                return _bisect(commits, options, state, Means(out, Budget(options.budget), progress))
-        except KeyboardInterrupt:
-            progress.clear()
-            sys.stderr.write(f"interrupted; what was measured is in {out}, go on with --resume\n")
-            return ExitCode.INTERRUPTED
+    if options.plan:
+        return _plan(commits, options, progress)
+    uuid = device_uuid(options.device)
+    state, out = _begun(options, _question(options, commits, uuid))
+    try:
+        with locked(uuid, options.wait):
+            return _bisect(commits, options, state, Means(out, Budget(options.budget), progress))
+    except KeyboardInterrupt:
+        progress.clear()
+        warn(f"interrupted; what was measured is in {out}, go on with --resume")
+        return ExitCode.INTERRUPTED
 
 
 def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState, Path]:

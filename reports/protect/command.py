@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +20,7 @@ from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import LARGEST_FILE_BYTES, opened, read_limited, write_whole
 from peakgate.common.output import say
+from peakgate.common.processes import Asked, own_module
 from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
@@ -266,17 +265,12 @@ def text_then(commit: str, folder: Path, name: str) -> str:
 
 def contracts(tree: Path, name: str) -> Contracts:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
-    command = [sys.executable, "-m", "peakgate.run.identity", "--terms"]
-    try:
-        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=IDENTITY_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise PeakgateError(
-            f"{name}: its cases were not listed within {IDENTITY_TIMEOUT_S:.0f} s; see its family files"
-        ) from None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
-    return records.decode(done.stdout, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
+    command = own_module("peakgate.run.identity", "--terms")
+    with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
+        done = asked.finish()
+    if done.problem:
+        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; see its family files")
+    return records.decode(done.output, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
 
 
 def _bytes_then(commit: str, folder: Path, name: str) -> bytes:

@@ -41,7 +41,7 @@ def test_a_base_whose_run_fails_to_start_exits_2_with_one_line(tmp_path: Path, c
 
 def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(fingerprints_fail="kernels/transpose: cannot be listed")) == 1
-    assert "cannot be listed (exit 1): kernels/transpose: cannot be listed" in capsys.readouterr().err
+    assert "cannot be listed: kernels/transpose: cannot be listed (exit 1)" in capsys.readouterr().err
 
 
 def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:

@@ -11,7 +11,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -20,6 +20,7 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from peakgate.common.output import say, warn
+from peakgate.common.processes import SAFE_PATH, variables
 
 Answer = TypeVar("Answer")
 
@@ -125,7 +126,7 @@ def _start() -> _Worker[Answer]:
     ours, theirs = context.Pipe()
     printed, output = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(theirs, output), daemon=True)
-    with _one_thread_each():
+    with variables(**_own_environment()):
         process.start()
     theirs.close()  # so that our end closes when theirs is gone
     output.close()
@@ -147,17 +148,12 @@ def _copy(printed: Connection) -> None:
                     warn(f"more than {MOST_PRINTED_BYTES >> 10} KiB printed by kernels: the rest is left out")
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """NumPy's BLAS starts a thread per core in each process, which wait for work by spinning."""
-    before = {name: os.environ.get(name) for name in _BLAS_THREADS}
-    os.environ |= {name: value or "1" for name, value in before.items()}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
+def _own_environment() -> dict[str, str]:
+    """NumPy's BLAS starts a thread per core in each process, which wait for work by spinning.
+
+    And Python imports its own modules from the working directory, which may be the tree of a change.
+    """
+    return {name: os.environ.get(name) or "1" for name in (*_BLAS_THREADS, SAFE_PATH)}
 
 
 def _serve(connection: Connection, output: Connection) -> None:

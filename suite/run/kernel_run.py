@@ -18,7 +18,7 @@ from peakgate.case import CASE_SCHEMA, Case
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
 from peakgate.common.output import harmless
-from peakgate.common.processes import seconds_since_start_of
+from peakgate.common.processes import SAFE_PATH, seconds_since_start_of, variables
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted, one_line
 from peakgate.device.choose import opened
@@ -171,6 +171,12 @@ class KernelRun:
         """Give the kernel test every case of the device's scale and the chosen tier."""
         if metafunc.definition.path == BENCH_FILE and "case_id" in metafunc.fixturenames:
             metafunc.parametrize("case_id", list(self.results.cases))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_benchmark_generate_machine_info(self) -> Generator[None, dict[str, Any], dict[str, Any]]:
+        """Have the processor's description come from its package, not from a module of the project's folder."""
+        with variables(**{SAFE_PATH: "1"}):
+            return (yield)
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""

@@ -41,8 +41,8 @@ from peakgate.case import (
 )
 from peakgate.common import errors
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.processes import run_in_group
+from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, write_whole
+from peakgate.common.processes import own_module, run_in_group
 from peakgate.project import catalogue
 from peakgate.project.catalogue import Described
 from peakgate.texels import Surface, TexelBuffer, Texture
@@ -61,7 +61,7 @@ class Listed:
     probes: tuple[Case, ...]
 
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+_UNREADABLE = (PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
 """What records of another form raise."""
 
 Provide = Callable[[str, int | None], Case]
@@ -104,7 +104,7 @@ def read(project: Path, scale: Scale, provide: Provide) -> tuple[dict[str, Liste
     with tempfile.TemporaryDirectory(prefix="peakgate-listing-") as scratch:
         file, errors = Path(scratch) / "cases.json", Path(scratch) / "errors"
         with errors.open("wb") as stream:
-            command = [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value]
+            command = own_module("peakgate.run.listing", str(file), scale.value)
             code = run_in_group(
                 command, LISTING_LIMIT_S, cwd=project, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
             )
@@ -117,7 +117,7 @@ def read(project: Path, scale: Scale, provide: Provide) -> tuple[dict[str, Liste
             )
             raise PeakgateError(f"{project}: its cases cannot be listed: {why}")
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = json.loads(read_limited(file, LARGEST_FILE_BYTES))
             builds = found["builds"]
             every = [_listed(entry["of"], entry["case"], builds[entry["build"]], provide) for entry in found["cases"]]
             refused = [

@@ -27,7 +27,7 @@ from typing import Any
 
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.output import warn
-from peakgate.common.processes import end_group, sigterm_interrupts
+from peakgate.common.processes import end_group
 from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
@@ -75,17 +75,16 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
     """One supervised run of ``peakgate bench``; ``arguments`` are for pytest. The exit code."""
     out = Path(ours.out).absolute() if ours.out else project.out
     places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
-    with sigterm_interrupts():
-        journal = Journal(out)
-        supervisor = _Supervisor(ours, project, places, journal)
-        try:
-            places.clear()  # before anything can end this run without a verdict
-            _refuse_contradictions(ours, arguments)
-            with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as from_base:
-                return supervisor.run([*from_base, *arguments])
-        finally:
-            places.remove_staging()
-            journal.close(keep=supervisor.resumable)
+    journal = Journal(out)
+    supervisor = _Supervisor(ours, project, places, journal)
+    try:
+        places.clear()  # before anything can end this run without a verdict
+        _refuse_contradictions(ours, arguments)
+        with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as from_base:
+            return supervisor.run([*from_base, *arguments])
+    finally:
+        places.remove_staging()
+        journal.close(keep=supervisor.resumable)
 
 
 @contextmanager

@@ -156,7 +156,7 @@ def _check(program: str, name: str, functions: Iterable[str], folder: Path, chos
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
-    target = [sys.executable, "-m", "peakgate.sanitize.launches", str(journal), "--index", str(chosen.index)]
+    target = [sys.executable, "-P", "-m", "peakgate.sanitize.launches", str(journal), "--index", str(chosen.index)]
     target += ["-k", chosen.text] if chosen.text else []
     with log.open("wb") as stream:
         line = command_line(program, name, records, sorted(functions), target)
