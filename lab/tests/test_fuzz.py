@@ -49,7 +49,7 @@ def test_a_hostile_file_is_refused_in_one_line_or_read_and_never_passes_against_
     @given(st.integers(0, 10**6))
     def one(number: int) -> None:
         code, wrong = attempt(name, number, folder)
-        assert code is not None, f"{wrong}; nox -s fuzz -- --input {number} '{name}' repeats it"
+        assert code is not None, f"{wrong}; nox -s fuzz -- --seed= --input {number} '{name}' repeats it"
 
     one()
 

@@ -11,6 +11,7 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
@@ -119,15 +120,16 @@ def from_artifact(content: bytes, folder: str) -> dict[str, Any]:
     Nothing is unpacked.
     """
     found: dict[str, Any] = {}
+    wanted = {f"{inside}{name}.json": name for inside in ("", f"{folder}/") for name in FILES}
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for entry in archive.infolist():
-                name = entry.filename.removeprefix(f"{folder}/").removesuffix(".json")
-                if name in FILES and entry.filename.endswith(".json") and entry.file_size <= LONGEST_FILE:
-                    with archive.open(entry) as stream:
-                        found[name] = json.loads(stream.read(LONGEST_FILE + 1))
-    except (zipfile.BadZipFile, ValueError, RecursionError, OSError, EOFError, NotImplementedError, RuntimeError):
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except Exception:  # whatever a parser of damaged bytes raises: zlib.error, struct.error, ...
         return found
+    with archive:
+        for entry in archive.infolist():
+            if entry.filename in wanted and entry.file_size <= LONGEST_FILE:
+                with suppress(Exception), archive.open(entry) as stream:
+                    found[wanted[entry.filename]] = json.loads(stream.read(LONGEST_FILE + 1))
     return found
 
 

@@ -72,7 +72,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
-    name = folder.resolve().relative_to(root.resolve()).as_posix()
+    name = _inside(root, folder)
     files = changed_files(commit, root)
     below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     inside = _without_repacked(below, commit, folder)
@@ -89,6 +89,14 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if options.out is not None:
         write_whole(options.out / "protect.json", _verdict_json(ruling, commit, code))
     return code
+
+
+def _inside(root: Path, folder: Path) -> str:
+    """The folder's path as git names it; the folder itself may be a link, which the change may have made of it."""
+    place = folder.parent.resolve() / folder.name
+    if not place.is_relative_to(root.resolve()):
+        raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside")
+    return place.relative_to(root.resolve()).as_posix()
 
 
 def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:

@@ -33,8 +33,11 @@ from peakgate.common.errors import PeakgateError
 Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 
-FolderName = Annotated[str, Meta(min_length=1, description="a folder, as text")]
-Texts = Annotated[tuple[str, ...], Meta(description='a list of texts, ["..."]')]
+FolderName = Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="a folder, as text")]
+Texts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\x00]*\Z", description="a text without a NUL")], ...],
+    Meta(description='a list of texts, ["..."]'),
+]
 
 
 class Requirement(Struct):
