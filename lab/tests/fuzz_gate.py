@@ -72,9 +72,10 @@ def artifact_read(_folder: Path, data: bytes) -> int:
     return call(read).code
 
 
-IDENTITIES = {
-    name: {"code": "f" * 16, "contract": "d" * 16, "operation": None, "library": None} for name in ("a.b", "a.c", "b.d")
-} | {"b.e": {"code": None, "contract": "d" * 16, "operation": "cublas", "library": "cublas 13"}}
+TERMS = {"launch": "d" * 12, "bytes": 512, "flops": 0, "buffers": "b" * 12, "tolerance": 1e-5, "tier": "gate"}
+IDENTITIES = {name: {"code": "f" * 16, **TERMS} for name in ("a.b", "a.c", "b.d")} | {
+    "b.e": {"operation": "cublas", "library": "cublas 13", **TERMS}
+}
 
 
 def identities(random: Random) -> bytes:

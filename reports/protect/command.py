@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
@@ -28,6 +27,7 @@ from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes
 from peakgate.reports.protect.changes import NONE, FileChange
 from peakgate.reports.runs.runfile import load_run
+from peakgate.terms import Contract
 from peakgate.verdict import ExitCode
 
 FLOORS_FILE = "floors.toml"
@@ -36,7 +36,6 @@ LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
 _CHUNK_BYTES = 1 << 20
 IDENTITY_TIMEOUT_S = 300.0
-Contracts = Mapping[str, Mapping[str, Any]]
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -271,14 +270,14 @@ def text_then(commit: str, folder: Path, name: str) -> str:
     return _text(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
 
 
-def contracts(tree: Path, name: str) -> Contracts:
+def contracts(tree: Path, name: str) -> dict[str, Contract]:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
     command = own_module("peakgate.run.identity", "--terms")
     with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
         done = asked.finish()
     if done.problem:
         raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; see its family files")
-    return records.decode(done.output, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
+    return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
 
 
 def _bytes_then(commit: str, folder: Path, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -22,6 +23,9 @@ CUPY_VARIABLE = "CUPY_CACHE_DIR"
 
 LARGEST_FILE_BYTES = 64 * 2**20
 """Of a saved file or a text that is read whole."""
+
+LARGEST_DIGESTED_BYTES = 4 << 30
+"""A larger file takes longer to read than a run."""
 
 _DEFAULT_MODE = 0o644
 
@@ -168,6 +172,16 @@ def _sync_folder(folder: Path) -> None:
 def _remove(scratch: Path | None) -> None:
     if scratch is not None:
         scratch.unlink(missing_ok=True)
+
+
+def file_digest(path: Path) -> str | None:
+    """A regular file's sha256; None where it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
+    try:
+        with opened(path) as stream:
+            small = os.fstat(stream.fileno()).st_size <= LARGEST_DIGESTED_BYTES
+            return hashlib.file_digest(stream, "sha256").hexdigest() if small else None
+    except UnreadableFile:
+        return None
 
 
 def cache_folder() -> Path:

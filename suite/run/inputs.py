@@ -6,7 +6,6 @@ Each is named by a hash, for the run's verdict and to know whether the run can b
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, opened
+from peakgate.common.files import file_digest
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.project.config import Project
 
@@ -32,9 +31,6 @@ class Tree(Struct):
     commit: str | None = None
     changes: str | None = None
 
-
-LARGEST_DIGESTED_BYTES = 4 << 30
-"""A larger file takes longer to read than a run."""
 
 PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml")
 
@@ -77,16 +73,6 @@ def harness() -> str:
 def floors(baselines: Path) -> str:
     """A digest of every floor file of a folder of baselines."""
     return _digest(sorted(baselines.glob("*/floors.toml")))
-
-
-def file_digest(path: Path) -> str | None:
-    """A regular file's sha256; None where it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
-    try:
-        with opened(path) as stream:
-            small = os.fstat(stream.fileno()).st_size <= LARGEST_DIGESTED_BYTES
-            return hashlib.file_digest(stream, "sha256").hexdigest() if small else None
-    except UnreadableFile:
-        return None
 
 
 def _digest(paths: Iterable[Path]) -> str:
