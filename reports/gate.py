@@ -25,12 +25,12 @@ import msgspec
 from peakgate.common import git, sandbox
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import file_digest, leave_verdict, write_whole
+from peakgate.common.output import say
 from peakgate.common.processes import print_output, sigterm_interrupts
 from peakgate.project import config
 from peakgate.project.config import ProjectSettings
 from peakgate.reports.ab.folders import worktree
 from peakgate.reports.options import GATE_EXIT_CODES, verb_parser
-from peakgate.reports.render.terminal import say
 from peakgate.verdict import ExitCode
 
 GATE_FILE = "gate.json"

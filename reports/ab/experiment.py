@@ -12,6 +12,7 @@ from pathlib import Path
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.processes import last_words_in
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
@@ -19,7 +20,7 @@ from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import plan, read_codes
-from peakgate.reports.ab.process import BenchProcess, SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import BenchProcess, SideBroken, SideProcesses, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
@@ -344,8 +345,8 @@ class _Experiment:
         if not timed:
             file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
-                said = log.read_text(encoding="utf-8", errors="replace")
-                raise SideBroken(which, f"its run exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
+                why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
+                raise SideBroken(which, why)
         process = Process(
             asked.stage, asked.pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
         )

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import read_text
 from peakgate.common.git import ask
-from peakgate.common.processes import end_group
+from peakgate.common.processes import end_group, last_words_in
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.ab.process import SideBroken, last_words
+from peakgate.reports.ab.process import SideBroken
 
 WORKING_TREE = "."
 
@@ -122,7 +123,7 @@ def _complete(worktree: Path) -> None:
         git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
     listed = git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
     attributes = (worktree / name for name in listed)
-    if shutil.which("git-lfs") and any("filter=lfs" in file.read_text(errors="replace") for file in attributes):
+    if shutil.which("git-lfs") and any("filter=lfs" in read_text(file) for file in attributes):
         git(*at, "lfs", "pull")
 
 
@@ -174,5 +175,5 @@ def build_side(
         finally:
             end_group(process)
     if code != 0:
-        said = last_words(log.read_text(encoding="utf-8", errors="replace"))
+        said = last_words_in(log)
         raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")

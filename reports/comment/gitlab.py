@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from peakgate.common.errors import PeakgateError
+from peakgate.common.errors import PeakgateError, described
+from peakgate.common.output import say
 from peakgate.common.text import one_line
 from peakgate.reports.comment.render import (
     COMMENT_MARKER,
@@ -71,7 +71,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
             said = project.bring_up_to_date(wanted)
         except RestError as error:
             failed, said = True, f"not written: {error}"
-        sys.stdout.write(one_line(f"merge request {wanted}: {said}") + "\n")
+        except Exception as error:  # what one change left must not stop the notes of others
+            failed, said = True, f"not written: {described(error)}"
+        say(f"merge request {wanted}: {said}")
     return ExitCode.BAD_INPUT if failed else ExitCode.OK
 
 

@@ -12,6 +12,7 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
@@ -123,17 +124,18 @@ def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     digests: dict[str, str] = {}
+    wanted = {f"{inside}{name}.json": name for inside in ("", f"{folder}/") for name in FILES}
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for entry in archive.infolist():
-                name = entry.filename.removeprefix(f"{folder}/").removesuffix(".json")
-                if name in FILES and entry.filename.endswith(".json") and entry.file_size <= LONGEST_FILE:
-                    with archive.open(entry) as stream:
-                        text = stream.read(LONGEST_FILE + 1)
-                    found[name] = json.loads(text)
-                    digests[f"{name}.json"] = hashlib.sha256(text).hexdigest()
-    except (zipfile.BadZipFile, ValueError, RecursionError, OSError, EOFError, NotImplementedError, RuntimeError):
-        return {}
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except Exception:  # whatever a parser of damaged bytes raises: zlib.error, struct.error, ...
+        return found
+    with archive:
+        for entry in archive.infolist():
+            if entry.filename in wanted and entry.file_size <= LONGEST_FILE:
+                with suppress(Exception), archive.open(entry) as stream:
+                    text = stream.read(LONGEST_FILE + 1)
+                    found[wanted[entry.filename]] = json.loads(text)
+                    digests[f"{wanted[entry.filename]}.json"] = hashlib.sha256(text).hexdigest()
     gate = found.get(GATE)
     if not isinstance(gate, dict) or gate.get("head") != commit or not isinstance(gate.get("files"), dict):
         return {}

@@ -7,17 +7,17 @@ stranger's may have written.
 
 from __future__ import annotations
 
-import os
-import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from peakgate.common import sandbox
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import UnreadableFile, read_limited, write_whole
+from peakgate.common.output import say
 from peakgate.common.processes import print_output
 from peakgate.common.sandbox import Isolation
 from peakgate.verdict import ExitCode
@@ -59,22 +59,7 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             raise CannotDecide(
                 f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s"
             )
-        found = _read(Path(scratch) / verdict_file)
-        if found is not None:
-            write_whole(out / verdict_file, found)
-            sys.stdout.write(f"verdict: {out / verdict_file}\n")
+        with suppress(UnreadableFile):
+            write_whole(out / verdict_file, read_limited(Path(scratch, verdict_file), MOST_BYTES, inside=Path(scratch)))
+            say(f"verdict: {out / verdict_file}")
         return code
-
-
-def _read(path: Path) -> bytes | None:
-    """The content of a file in a folder that strangers write to: no link, no pipe, not too large; else None."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-        os.close(descriptor)
-        return None
-    with os.fdopen(descriptor, "rb") as stream:
-        return stream.read(MOST_BYTES)

@@ -40,8 +40,11 @@ BASE_VARIABLE = "PEAKGATE_BASE_TREE"
 """Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
 none."""
 
-FolderName = Annotated[str, Meta(min_length=1, description="a folder, as text")]
-Texts = Annotated[tuple[str, ...], Meta(description='a list of texts, ["..."]')]
+FolderName = Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="a folder, as text")]
+Texts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\x00]*\Z", description="a text without a NUL")], ...],
+    Meta(description='a list of texts, ["..."]'),
+]
 
 
 class Requirement(Struct):

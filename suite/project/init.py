@@ -12,7 +12,8 @@ from pathlib import Path
 
 from peakgate.common import git
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
+from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -68,8 +69,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
     written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
     for path in written:
-        print(f"written: {path}")  # noqa: T201
-    print("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")  # noqa: T201
+        say(f"written: {path}")
+    say("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")
     return ExitCode.OK
 
 
@@ -77,7 +78,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
     if present is not None:
         return []
     path = root / config.PYPROJECT
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = read_text(path) if path.exists() else ""
     settings = SETTINGS_TEXT.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
     write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
@@ -85,7 +86,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
 
 def _ignored(root: Path) -> list[str]:
     path = root / ".gitignore"
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = read_text(path) if path.exists() else ""
     missing = [line for line in IGNORED if line not in before.splitlines()]
     if not missing:
         return []

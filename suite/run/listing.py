@@ -54,7 +54,7 @@ class Listed:
     probes: tuple[Case, ...]
 
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+_UNREADABLE = (PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
 """What records of another form raise."""
 
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 import pytest
 from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import UnreadableFile, read_text
 from peakgate.common.text import nearest
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
@@ -150,10 +151,9 @@ def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dic
         return {case.id: case for case in cases.listed(tier)}, None
     every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
-        wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
-        raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
+        wanted = list(dict.fromkeys(read_text(listed).split()))
+    except UnreadableFile as error:
+        raise PeakgateError(f"--cases {listed}: {error.why}; expected a file of case ids, one a line") from None
     every |= {
         case_id: case
         for case_id in wanted

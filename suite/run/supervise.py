@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.processes import end_group, sigterm_interrupts
+from peakgate.common.output import warn
+from peakgate.common.processes import end_group
 from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
@@ -76,17 +77,16 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
     """One supervised run of ``peakgate bench``; ``arguments`` are for pytest. The exit code."""
     out = Path(ours.out).absolute() if ours.out else project.out
     places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
-    with sigterm_interrupts():
-        journal = Journal(out)
-        supervisor = _Supervisor(ours, project, places, journal)
-        try:
-            places.clear()  # before anything can end this run without a verdict
-            _refuse_contradictions(ours, arguments)
-            with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
-                return supervisor.run(arguments)
-        finally:
-            places.remove_staging()
-            journal.close(keep=supervisor.resumable)
+    journal = Journal(out)
+    supervisor = _Supervisor(ours, project, places, journal)
+    try:
+        places.clear()  # before anything can end this run without a verdict
+        _refuse_contradictions(ours, arguments)
+        with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
+            return supervisor.run(arguments)
+    finally:
+        places.remove_staging()
+        journal.close(keep=supervisor.resumable)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ class _Supervisor:
             done = self._journal.resume(self._key)
             below = len(self._journal.again)
             more = f", {counted(below, 'case')} below the floor measured again" if below else ""
-            sys.stderr.write(f"resumed: {counted(done, 'finished case')} taken over{more}\n")
+            warn(f"resumed: {counted(done, 'finished case')} taken over{more}")
         else:
             self._journal.clear()
         unexplained, prebuild = 0, True
@@ -145,7 +145,7 @@ class _Supervisor:
                 continue
             if _refused(ended):
                 self.resumable = ended.code != ExitCode.BAD_INPUT
-                return ended.code or os.EX_SOFTWARE  # it said why itself, but gave no verdict
+                return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
             if ended.code == FRESH and (measured := self._measured(ended)):
                 self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
             else:
@@ -164,7 +164,7 @@ class _Supervisor:
             reported = (
                 f"{remeasure.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
             )
-            sys.stderr.write(f"{reported}\n")
+            warn(reported)
             self._journal.append({RESTART: reported})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
@@ -193,7 +193,7 @@ class _Supervisor:
         """Journal what became of the case at hand; 1 where there is none to blame."""
         step = ended.step
         what = f"{step.case or 'no case'}: {_how(ended)}"
-        sys.stderr.write(f"\n{what}; going on in a fresh process\n")
+        warn(f"\n{what}; going on in a fresh process")
         self._journal.append({RESTART: what})
         if step.case is None or step.case in self._journal.cases_since(self._earlier):
             return 1
@@ -298,7 +298,7 @@ def _refused(ended: Ended) -> bool:
     """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
     if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
         return False
-    return ended.step.case is None or ended.code == os.EX_SOFTWARE
+    return ended.step.case is None or ended.code == ExitCode.DEFECT
 
 
 def _how(ended: Ended) -> str:

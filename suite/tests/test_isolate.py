@@ -1,14 +1,11 @@
 """A stranger's family under `check --isolate`: what it tries, and what of it works."""
 
 import json
-import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from peakgate.check import isolate
 from peakgate.cli import main
 from peakgate.common import sandbox
 
@@ -97,15 +94,6 @@ def test_a_folder_that_holds_more_than_the_strangers_files_is_refused(monkeypatc
     monkeypatch.chdir(Path.home())
     assert main(["check", "--isolate"]) == 2
     assert "put what is to be checked in a folder of its own" in capsys.readouterr().err
-
-
-def test_only_a_plain_file_of_a_strangers_folder_is_read(tmp_path):
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "link").symlink_to("secret")
-    os.mkfifo(tmp_path / "pipe")
-    assert isolate._read(tmp_path / "secret") == b"secret"
-    assert isolate._read(tmp_path / "link") is isolate._read(tmp_path / "pipe") is isolate._read(tmp_path) is None
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_check_of_a_file_outside_the_project_warns_that_it_runs_native_code(tmp_path, monkeypatch, capsys):
