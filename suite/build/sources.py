@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import UnreadableFile, read_text, write_whole
 
 MACRO = "PEAKGATE"
 """Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
@@ -314,6 +314,6 @@ def _blanks(match: re.Match[str]) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PeakgateError(f"{path}: expected the readable UTF-8 source of a kernel ({error})") from error
+        return read_text(path).replace("\r\n", "\n").replace("\r", "\n")
+    except UnreadableFile as error:
+        raise PeakgateError(f"{path}: expected the readable UTF-8 source of a kernel ({error.why})") from None
