@@ -132,6 +132,7 @@ void poison_shared() {
     memset(shared, 0xff, before);
     memset(shared + before, 0xff, state.launch.shared_bytes);
     memset(shared + behind, 0xff, state.shared_size - behind);
+    initialise_guards(); // as they are now, no constructor runs, and a GPU runs none either
 }
 
 } // namespace peakgate

@@ -97,6 +97,8 @@ struct Launch {
     Traced* trace;           // null: none
     uint64_t trace_room;
     uint64_t* traced; // out: how many there were, also those beyond the room
+    const uint64_t* guards; // offsets in shared memory of the guard variables that g++ gives objects with a constructor
+    int32_t guard_count;
 };
 
 enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_OBJECT, AT_GRID_BARRIER, DONE };
@@ -228,6 +230,8 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller);
 bool begin_checks();
 // Counts what of the outputs was not written.
 void end_checks();
+// Counts the guard variables of shared objects as written: only the compiler's code reads them.
+void initialise_guards();
 // The shared memory of a block as the checks see it, set aside while other blocks of a cooperative launch run.
 size_t shared_shadow_size();
 char* shared_shadow_start();
