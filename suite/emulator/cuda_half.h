@@ -5,8 +5,6 @@
 
 namespace peakgate {
 
-enum Rounding { TO_NEAREST, TO_ZERO, DOWN, UP };
-
 // A double in a format of `mantissa` and `exponent` bits.
 template <int mantissa, int exponent> inline unsigned short narrowed(double value, Rounding rounding = TO_NEAREST) {
     const auto bits = __builtin_bit_cast(unsigned long long, value);
@@ -223,3 +221,47 @@ PEAKGATE_HALF(__nv_bfloat16)
     inline type##2 make_##two(type a, type b) { return {a, b}; }
 PEAKGATE_HALF_CONVERSIONS(__half, half, half2, __half22float2)
 PEAKGATE_HALF_CONVERSIONS(__nv_bfloat16, bfloat16, bfloat162, __bfloat1622float2)
+
+// ---- for inline PTX: what it does with numbers of 16 bits, and with pairs of them ----
+namespace peakgate_ptx {
+#define PEAKGATE_PTX_HALF(name, ...)                                                                                   \
+    template <int m, int e> inline peakgate::Half<m, e> name(peakgate::Half<m, e> a) {                                 \
+        using H = peakgate::Half<m, e>;                                                                                \
+        const float x = a;                                                                                             \
+        return H(__VA_ARGS__);                                                                                         \
+    }                                                                                                                  \
+    template <class H> inline peakgate::Half2<H> name(peakgate::Half2<H> a) { return {name(a.x), name(a.y)}; }
+#define PEAKGATE_PTX_HALVES(name, ...)                                                                                 \
+    template <int m, int e> inline peakgate::Half<m, e> name(peakgate::Half<m, e> a, peakgate::Half<m, e> b) {         \
+        using H = peakgate::Half<m, e>;                                                                                \
+        const float x = a, y = b;                                                                                      \
+        return H(__VA_ARGS__);                                                                                         \
+    }                                                                                                                  \
+    template <class H> inline peakgate::Half2<H> name(peakgate::Half2<H> a, peakgate::Half2<H> b) {                    \
+        return {name(a.x, b.x), name(a.y, b.y)};                                                                       \
+    }
+PEAKGATE_PTX_HALF(flushed, H::of_bits(a.bits & ((1 << e) - 1) << m ? a.bits : a.bits & 0x8000))
+PEAKGATE_PTX_HALF(saturated, __saturatef(x))
+PEAKGATE_PTX_HALF(rectified, x > 0 || x != x ? x : 0.0f)
+PEAKGATE_PTX_HALF(magnitude, H::of_bits(a.bits & 0x7fff))
+PEAKGATE_PTX_HALF(power_of_2, exp2(static_cast<double>(x)))
+PEAKGATE_PTX_HALF(tangent, tanh(static_cast<double>(x)))
+PEAKGATE_PTX_HALF(whole_rni, rintf(x))
+PEAKGATE_PTX_HALF(whole_rzi, truncf(x))
+PEAKGATE_PTX_HALF(whole_rmi, floorf(x))
+PEAKGATE_PTX_HALF(whole_rpi, ceilf(x))
+PEAKGATE_PTX_HALVES(min_number, x != x ? y : y != y ? x : fminf(x, y))
+PEAKGATE_PTX_HALVES(max_number, x != x ? y : y != y ? x : fmaxf(x, y))
+PEAKGATE_PTX_HALVES(min_or_nan, x != x || y != y ? NAN : fminf(x, y))
+PEAKGATE_PTX_HALVES(max_or_nan, x != x || y != y ? NAN : fmaxf(x, y))
+
+template <int m, int e>
+inline peakgate::Half<m, e> fused(peakgate::Half<m, e> a, peakgate::Half<m, e> b, peakgate::Half<m, e> c) {
+    return peakgate::Half<m, e>(peakgate::fused(a, b, c));
+}
+template <class H> inline peakgate::Half2<H> fused(peakgate::Half2<H> a, peakgate::Half2<H> b, peakgate::Half2<H> c) {
+    return {fused(a.x, b.x, c.x), fused(a.y, b.y, c.y)};
+}
+template <class H> inline H narrowed(double a, peakgate::Rounding mode) { return H::rounded(a, mode); }
+template <class T, int m, int e> inline T to_integer(peakgate::Half<m, e> a) { return to_integer<T>(static_cast<float>(a)); }
+} // namespace peakgate_ptx

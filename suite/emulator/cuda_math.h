@@ -120,6 +120,22 @@ inline long long llmax(long long a, long long b) { return a < b ? b : a; }
 inline unsigned long long ullmin(unsigned long long a, unsigned long long b) { return b < a ? b : a; }
 inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a < b ? b : a; }
 
+// ---- rounding ----
+extern "C" int fesetround(int) noexcept;
+namespace peakgate {
+enum Rounding { TO_NEAREST, TO_ZERO, DOWN, UP };
+// While it lives the processor rounds like that. What it computes goes through volatile variables, or it would be computed
+// before or after.
+struct Rounded {
+#ifdef __aarch64__
+    explicit Rounded(Rounding mode) { fesetround(mode == UP ? 0x400000 : mode == DOWN ? 0x800000 : mode ? 0xc00000 : 0); }
+#else
+    explicit Rounded(Rounding mode) { fesetround(mode == UP ? 0x800 : mode == DOWN ? 0x400 : mode ? 0xc00 : 0); }
+#endif
+    ~Rounded() { fesetround(0); }
+};
+} // namespace peakgate
+
 // ---- intrinsics; the fast ones are as exact as the plain ones here ----
 // Macros, because the C library has internal functions by some of these names.
 #define __expf(x) expf(x)
