@@ -48,7 +48,14 @@ _KERNEL = (
     "-fno-optimize-sibling-calls",  # a return address must lie in the caller
 )
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
-_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
+_CHECKED_GCC = (
+    "-fsanitize=bounds,alignment",
+    "-fno-tree-dse",
+    "--param",
+    "tsan-instrument-func-entry-exit=0",
+    "--param",
+    "tsan-distinguish-volatile=1",
+)
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
     "-fsanitize=array-bounds,alignment",
@@ -56,6 +63,8 @@ _CHECKED_CLANG = (
     "-fno-slp-vectorize",
     "-mllvm",
     "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
 )
 # Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")

@@ -181,7 +181,8 @@ def instruction(opcode: str, operands: Sequence[str], given: Sequence[str]) -> s
     if name == "trap":
         return "__trap();"
     if name in ("membar", "fence"):
-        return "peakgate_fence();"
+        order, _, scope = (order_of(opcode) or f"0, {scope_of(opcode)}").partition(", ")
+        return f"peakgate_fence({order if order != '0' else 'PEAKGATE_ACQ_REL'}, {scope});"
     if name in ("bar", "barrier") and ("sync" in parts or "arrive" in parts):
         if operands in (["0"], []):
             return "__syncthreads();"
@@ -194,9 +195,9 @@ def instruction(opcode: str, operands: Sequence[str], given: Sequence[str]) -> s
     if name == "mbarrier":
         return _mbarrier(parts, operands, given)
     if name in ("ld", "ldu", "st"):
-        return _memory(name, operands, given, space, kind)
+        return _memory(name, operands, given, space, kind, order_of(opcode))
     if name in ("atom", "red"):
-        return _atomic(parts, operands, given, space, kind)
+        return _atomic(parts, operands, given, space, kind, order_of(opcode) or f"0, {scope_of(opcode)}")
     if name == "shfl" and kind:
         width = f"(32 - ({bits_of(operands[3], given)} >> 8 & 31))"
         to = operands[0].split("|")[0]
@@ -259,7 +260,27 @@ def _computed(parts: Sequence[str], operands: Sequence[str], given: Sequence[str
     return f"{bound} {bits_of(operands[0], given)} = peakgate_ptx::bits(({kind})({expression}));"
 
 
-def _memory(name: str, operands: Sequence[str], given: Sequence[str], space: str, kind: str) -> str:
+def scope_of(opcode: str) -> str:
+    """The scope that an instruction names, the device's where it names none."""
+    return "PEAKGATE_BLOCK" if {"cta", "cluster"} & set(opcode.split(".")) else "PEAKGATE_DEVICE"
+
+
+def order_of(opcode: str) -> str:
+    """Order and scope of a strong access, as the runtime takes them; empty for a weak one."""
+    named = {
+        "acquire": "PEAKGATE_ACQUIRE",
+        "release": "PEAKGATE_RELEASE",
+        "acq_rel": "PEAKGATE_ACQ_REL",
+        "sc": "PEAKGATE_ACQ_REL",
+        "relaxed": "PEAKGATE_RELAXED",
+        "volatile": "PEAKGATE_RELAXED",
+        "mmio": "PEAKGATE_RELAXED",
+    }
+    order = next((named[part] for part in opcode.split(".") if part in named), None)
+    return f"{order}, {scope_of(opcode)}" if order else ""
+
+
+def _memory(name: str, operands: Sequence[str], given: Sequence[str], space: str, kind: str, strong: str) -> str:
     if not kind:
         raise Unknown
     values, place = (operands[0], operands[1]) if name != "st" else (operands[1], operands[0])
@@ -269,21 +290,30 @@ def _memory(name: str, operands: Sequence[str], given: Sequence[str], space: str
         packed = f"struct alignas({len(members)} * sizeof({kind})) V {{ {kind} v[{len(members)}]; }};"
         if name == "st":
             filled = ", ".join(f"peakgate_ptx::get<{kind}>({bits_of(member, given)})" for member in members)
+            if strong:
+                return f"{packed} {pointer} peakgate_store((V*)at, V{{{{{filled}}}}}, {strong});"
             return f"{packed} {pointer} *(V*)at = V{{{{{filled}}}}};"
         taken = " ".join(
             f"{bits_of(m, given)} = peakgate_ptx::bits(loaded.v[{i}]);" for i, m in enumerate(members) if m != "_"
         )
-        return f"{packed} {pointer} const V loaded = *(V*)at; {taken}"
+        loaded = f"peakgate_load((V*)at, {strong})" if strong else "*(V*)at"
+        return f"{packed} {pointer} const V loaded = {loaded}; {taken}"
+    if strong and name == "st":
+        return f"{pointer} peakgate_store(at, peakgate_ptx::get<{kind}>({bits_of(members[0], given)}), {strong});"
+    if strong:
+        return f"{pointer} {bits_of(members[0], given)} = peakgate_ptx::bits(peakgate_load(at, {strong}));"
     if name == "st":
         return f"{pointer} *at = peakgate_ptx::get<{kind}>({bits_of(members[0], given)});"
     return f"{pointer} {bits_of(members[0], given)} = peakgate_ptx::bits(*at);"
 
 
-def _atomic(parts: Sequence[str], operands: Sequence[str], given: Sequence[str], space: str, kind: str) -> str:
+def _atomic(
+    parts: Sequence[str], operands: Sequence[str], given: Sequence[str], space: str, kind: str, strong: str
+) -> str:
     operation = next(part for part in parts if part in _ATOMICS)
     taken = list(operands) if parts[0] == "atom" else ["", *operands]
     values = ", ".join(f"peakgate_ptx::get<{kind}>({bits_of(operand, given)})" for operand in taken[2:])
-    call = f"{_ATOMICS[operation]}(({kind}*){_address(taken[1], space, given)}, {values})"
+    call = f"peakgate_{_ATOMICS[operation]}(({kind}*){_address(taken[1], space, given)}, {values}, {strong})"
     return f"{bits_of(taken[0], given)} = peakgate_ptx::bits({call});" if parts[0] == "atom" else f"{call};"
 
 
