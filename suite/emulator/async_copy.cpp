@@ -7,7 +7,6 @@
 #include <string.h>
 
 namespace peakgate {
-namespace {
 
 struct Copy {
     void* destination;
@@ -23,7 +22,15 @@ struct Queue {
     int committed; // groups closed so far, which is also the number of the open one
 };
 
-Queue queues[MAX_THREADS];
+struct AsyncCopies {
+    Queue queues[MAX_THREADS];
+};
+
+AsyncCopies* new_async_copies() { return static_cast<AsyncCopies*>(calloc(1, sizeof(AsyncCopies))); }
+
+namespace {
+
+Queue& queue_of(int thread) { return state.block->async_copies->queues[thread]; }
 
 void append(Queue& queue, const Copy& copy) {
     if (queue.count == queue.capacity) {
@@ -47,8 +54,8 @@ void perform(const Copy& copy) {
 
 void drop_async_copies() {
     for (int thread = 0; thread < state.thread_count; ++thread) {
-        queues[thread].count = 0;
-        queues[thread].committed = 0;
+        queue_of(thread).count = 0;
+        queue_of(thread).committed = 0;
     }
 }
 
@@ -76,14 +83,14 @@ void peakgate_async_copy(void* destination, const void* source, int bytes, int s
     check_async_source(source, static_cast<size_t>(source_bytes), caller);
     check_async_destination(destination, static_cast<size_t>(bytes), caller);
     memset(destination, 0xff, static_cast<size_t>(bytes));
-    Queue& queue = queues[state.current];
+    Queue& queue = queue_of(state.current);
     append(queue, {destination, source, bytes, source_bytes, queue.committed, caller});
 }
 
-void peakgate_async_commit() { ++queues[state.current].committed; }
+void peakgate_async_commit() { ++queue_of(state.current).committed; }
 
 void peakgate_async_wait(int groups_left) {
-    Queue& queue = queues[state.current];
+    Queue& queue = queue_of(state.current);
     int kept = 0;
     for (int i = 0; i < queue.count; ++i) {
         if (queue.copies[i].group < queue.committed - groups_left)

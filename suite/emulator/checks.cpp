@@ -31,7 +31,9 @@ struct Shadow {
     Cell* cells;
     size_t size;
 };
-Shadow shared_shadow, global_shadow, heap_shadow;
+Shadow global_shadow, heap_shadow;
+Cell* shared_cells; // of the block that runs
+uint32_t shadows_since; // epochs have begun anew so often
 
 void release(Shadow& shadow) {
     if (shadow.cells) munmap(shadow.cells, shadow.size);
@@ -113,7 +115,7 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
         if (offset == launch.guards[i]) return;
     const uint64_t at = (*launch.traced)++;
     if (at >= launch.trace_room) return;
-    constexpr uint32_t manners[] = {0, 1, 3, 5};
+    constexpr uint32_t manners[] = {0, 1, 3, 5, 2, 0, 1}; // by `Manner`
     const bool dynamic = address >= state.dynamic_shared;
     launch.trace[at] = {state.epoch,
                         static_cast<uint32_t>(state.current),
@@ -125,10 +127,10 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
 
 // One function for each manner, to which the hooks jump.
 template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
-    constexpr const char* what = manner == PLAIN_READ ? "read" : "write";
+    constexpr const char* what = is_read(manner) ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
     if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
-    if (manner != PLAIN_READ) {
+    if (!is_read(manner)) {
         written_at = address;
         written_size = manner == ASYNC_ISSUE ? 0 : size; // its value comes with the wait
     }
@@ -139,7 +141,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (in_dynamic < PEAKGATE_MAX_DYNAMIC_SHARED && in_dynamic + size > state.launch.shared_bytes)
             out_of_bounds(what, size, static_cast<long>(in_dynamic), "dynamic shared memory",
                           state.launch.shared_bytes, caller);
-        note<manner>(shared_shadow.cells, in_shared, size, SHARED, caller);
+        note<manner>(shared_cells, in_shared, size, SHARED, caller);
         return;
     }
     if (address - state.stacks < state.stacks_size) return;
@@ -149,12 +151,31 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (offset >= region.size) continue;
         last_region = i;
         if (offset + size > region.size) out_of_region(what, size, address, region, caller);
-        if (manner != PLAIN_READ && region.watched) watched_write(region, address, size, caller);
+        if (!is_read(manner) && region.watched) watched_write(region, address, size, caller);
         if (region.cells) note<manner>(region.cells, offset, size, region.space, caller);
+        if (manner == PLAIN_WRITE) ++state.progress;
         return;
     }
     if (address - state.image < state.image_size) return; // __device__ and __constant__ variables
     outside(what, address, size, caller);
+}
+
+bool address_is_private(uintptr_t address) { return address - state.stacks < state.stacks_size; }
+
+void check_aligned(uintptr_t address, size_t size, uintptr_t caller) {
+    if (address % size == 0) return;
+    report(MISALIGNED, caller, 0, "atomic of %zu bytes at an address that is not a multiple of them", size);
+    abandon_launch();
+}
+
+template <Manner manner> void volatile_access(uintptr_t address, size_t size, uintptr_t caller) {
+    if (!state.checking || address_is_private(address)) return;
+    constexpr bool loads = is_read(manner);
+    poll(caller);
+    state.scope = PEAKGATE_DEVICE;
+    access<manner>(address, size, caller);
+    polled(address, size, loads, !loads);
+    strong_access(address, loads, !loads, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
 }
 
 } // namespace
@@ -177,29 +198,43 @@ void end_checks() {
 
 void initialise_guards() {
     for (int i = 0; i < state.launch.guard_count; ++i)
-        shared_shadow.cells[state.launch.guards[i] / 4].write = {state.epoch, 0, 0, 0, 0, INITIALISED};
+        shared_cells[state.launch.guards[i] / 4].write = {state.epoch, 0, 0, 0, 0, INITIALISED};
 }
 
-size_t shared_shadow_size() { return (state.shared_size / 4 + 1) * sizeof(Cell); }
-char* shared_shadow_start() { return reinterpret_cast<char*>(shared_shadow.cells); }
+bool use_shadow_of(Block& block) {
+    const size_t size = (state.shared_size / 4 + 1) * sizeof(Cell);
+    if (block.shadow && (block.shadow_size < size || block.shadow_since != shadows_since)) {
+        munmap(block.shadow, block.shadow_size);
+        block.shadow = nullptr;
+    }
+    if (!block.shadow) {
+        void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapped == MAP_FAILED) return false;
+        block.shadow = static_cast<Cell*>(mapped);
+        block.shadow_size = size;
+        block.shadow_since = shadows_since;
+    }
+    shared_cells = block.shadow;
+    return true;
+}
 
 bool begin_checks() {
     region_count = 0;
     forget_writes();
     last_region = 0;
-    if (state.epoch > LAST_EPOCH) {
-        release(shared_shadow);
+    if (state.last_epoch > LAST_EPOCH) {
+        ++shadows_since;
         release(global_shadow);
         release(heap_shadow);
-        state.epoch = 0;
+        state.last_epoch = 0;
     }
-    state.launch_since = state.ordered_epoch = ++state.epoch;
+    state.launch_since = state.ordered_epoch = state.epoch = ++state.last_epoch;
     size_t cells = 0;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
         if (buffer.writable) cells += buffer.size / 4 + 1;
     }
-    if (!reserve(shared_shadow, state.shared_size / 4 + 1) || !reserve(global_shadow, cells)) return false;
+    if (!reserve(global_shadow, cells)) return false;
     Cell* next = global_shadow.cells;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
@@ -267,6 +302,13 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller) {
     access<ASYNC_ISSUE>(address, size, caller);
 }
 
+void check_barrier_object(const void* address, uintptr_t caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    check_aligned(at, 8, caller);
+    state.scope = PEAKGATE_BLOCK;
+    access<ATOMIC_UPDATE>(at, 8, caller);
+}
+
 static void* copied(void* destination, const void* source, size_t bytes, uintptr_t caller) {
     check_read(source, bytes, caller);
     check_write(destination, bytes, caller);
@@ -282,17 +324,26 @@ static void* filled(void* destination, int value, size_t bytes, uintptr_t caller
 
 using namespace peakgate;
 
-void peakgate_atomic(const void* address, int size, const void* caller) {
-    const auto at = reinterpret_cast<uintptr_t>(address);
-    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+void peakgate_strong(const void* address, int size_, int what, int order, int scope, const void* expected,
+                     const void* caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address), called_at = reinterpret_cast<uintptr_t>(caller);
+    const auto size = static_cast<size_t>(size_);
     if (!state.checking) return;
-    if (at % static_cast<uintptr_t>(size)) {
-        report(MISALIGNED, called_at, 0, "atomic of %d bytes at an address that is not a multiple of them", size);
-        abandon_launch();
+    check_aligned(at, size, called_at);
+    bool stores = what != PEAKGATE_LOAD;
+    const bool loads = what != PEAKGATE_STORE;
+    if (scope == PEAKGATE_THREAD || address_is_private(at)) {
+        if (loads) access<PLAIN_READ>(at, size, called_at);
+        if (stores) access<PLAIN_WRITE>(at, size, called_at);
+        return;
     }
-    access<ATOMIC_UPDATE>(at, static_cast<size_t>(size), called_at);
-    state.acquired_epoch = state.published_epoch;
-    if (state.fenced) state.published_epoch = state.epoch;
+    poll(called_at);
+    state.scope = scope;
+    if (expected || !stores) access<ATOMIC_READ>(at, size, called_at);
+    if (expected) stores = memcmp(address, expected, size) == 0;
+    if (stores) access<ATOMIC_UPDATE>(at, size, called_at);
+    polled(at, size, loads, stores);
+    strong_access(at, loads, stores, order, scope);
 }
 
 void peakgate_access(const void* address, size_t size, int writes, const void* caller) {
@@ -318,6 +369,18 @@ void* peakgate_memset(void* destination, int value, size_t bytes) {
     PEAKGATE_API void __tsan_write##size(uintptr_t p) { access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER); }               \
     PEAKGATE_API void __tsan_unaligned_read##size(uintptr_t p) { access<PLAIN_READ>(p, size, PEAKGATE_CALLER); }       \
     PEAKGATE_API void __tsan_unaligned_write##size(uintptr_t p) { access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER); }     \
+    PEAKGATE_API void __tsan_volatile_read##size(uintptr_t p) {                                                        \
+        volatile_access<VOLATILE_LOAD>(p, size, PEAKGATE_CALLER);                                                      \
+    }                                                                                                                  \
+    PEAKGATE_API void __tsan_volatile_write##size(uintptr_t p) {                                                       \
+        volatile_access<VOLATILE_STORE>(p, size, PEAKGATE_CALLER);                                                     \
+    }                                                                                                                  \
+    PEAKGATE_API void __tsan_unaligned_volatile_read##size(uintptr_t p) {                                              \
+        volatile_access<VOLATILE_LOAD>(p, size, PEAKGATE_CALLER);                                                      \
+    }                                                                                                                  \
+    PEAKGATE_API void __tsan_unaligned_volatile_write##size(uintptr_t p) {                                             \
+        volatile_access<VOLATILE_STORE>(p, size, PEAKGATE_CALLER);                                                     \
+    }                                                                                                                  \
     PEAKGATE_API void __tsan_read_write##size(uintptr_t p) {                                                           \
         access<PLAIN_READ>(p, size, PEAKGATE_CALLER);                                                                  \
         access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER);                                                                 \

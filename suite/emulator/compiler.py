@@ -49,7 +49,14 @@ _KERNEL = (
 )
 # After a misaligned access to a thread's own memory the launch may go on (checks.cpp).
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
-_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
+_CHECKED_GCC = (
+    "-fsanitize=bounds,alignment",
+    "-fno-tree-dse",
+    "--param",
+    "tsan-instrument-func-entry-exit=0",
+    "--param",
+    "tsan-distinguish-volatile=1",
+)
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
     "-fsanitize=array-bounds,alignment",
@@ -57,6 +64,8 @@ _CHECKED_CLANG = (
     "-fno-slp-vectorize",
     "-mllvm",
     "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
 )
 # Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")

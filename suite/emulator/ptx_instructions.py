@@ -35,16 +35,16 @@ _SPECIAL = {
     },
 }
 _ATOMICS = {
-    "add": "atomicAdd",
-    "min": "atomicMin",
-    "max": "atomicMax",
-    "and": "atomicAnd",
-    "or": "atomicOr",
-    "xor": "atomicXor",
-    "exch": "atomicExch",
-    "inc": "atomicInc",
-    "dec": "atomicDec",
-    "cas": "atomicCAS",
+    "add": "peakgate_atomicAdd",
+    "min": "peakgate_atomicMin",
+    "max": "peakgate_atomicMax",
+    "and": "peakgate_atomicAnd",
+    "or": "peakgate_atomicOr",
+    "xor": "peakgate_atomicXor",
+    "exch": "peakgate_atomicExch",
+    "inc": "peakgate_atomicInc",
+    "dec": "peakgate_atomicDec",
+    "cas": "peakgate_atomicCAS",
 }
 _NOTHING = {
     "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "setmaxnreg", "pmevent",
@@ -52,8 +52,24 @@ _NOTHING = {
 """Hints, and what only costs time."""
 
 _SPACES = {"global", "shared", "local", "const", "shared::cta"}
-_ORDERS = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel"}
-_SCOPES = {"cta", "cluster", "gpu", "sys"}
+_ORDERS = {
+    "weak": "",
+    "volatile": "PEAKGATE_RELAXED",
+    "mmio": "PEAKGATE_RELAXED",
+    "relaxed": "PEAKGATE_RELAXED",
+    "acquire": "PEAKGATE_ACQUIRE",
+    "release": "PEAKGATE_RELEASE",
+    "acq_rel": "PEAKGATE_ACQ_REL",
+}
+"""What an access orders; a weak one nothing."""
+
+_SCOPES = {
+    "cta": "PEAKGATE_BLOCK",
+    "cluster": "PEAKGATE_BLOCK",
+    "gl": "PEAKGATE_DEVICE",
+    "gpu": "PEAKGATE_DEVICE",
+    "sys": "PEAKGATE_DEVICE",
+}
 _HINTS = re.compile(r"ca|cg|cs|lu|cv|wb|wt|nc|(?:L1|L2)::\w+|level::\w+|unified")
 """Where a value is cached: without effect on what it is."""
 
@@ -183,7 +199,7 @@ def _all_known(modifiers: Sequence[str], *known: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """The modifiers of an instruction that accesses memory."""
+    """The modifiers of an instruction that accesses memory; ``order`` and ``scope`` as the runtime takes them."""
 
     space: str
     type_: str
@@ -197,14 +213,14 @@ class _Access:
         *before, kind = instruction.modifiers
         if kind not in TYPES or kind == "pred":
             raise Unknown
-        space, order, scope, vector, others = "generic", "", "", 1, []
+        space, order, scope, vector, others = "generic", "", "PEAKGATE_DEVICE", 1, []
         for modifier in before:
             if modifier in _SPACES:
                 space = modifier.split("::")[0]
             elif modifier in _ORDERS:
-                order = modifier
+                order = _ORDERS[modifier]
             elif modifier in _SCOPES:
-                scope = modifier
+                scope = _SCOPES[modifier]
             elif modifier in ("v2", "v4", "v8"):
                 vector = int(modifier[1])
             elif not _HINTS.fullmatch(modifier):
@@ -223,16 +239,20 @@ def _memory(instruction: Instruction, names: Names) -> str:
     if len(members) != access.vector:
         raise Unknown
     pointer = f"{type_}* const at = ({type_}*){names.address(place, access.space)};"
+    strong = f", {access.order}, {access.scope})" if access.order else ""
     if access.vector > 1:  # one access
-        packed = f"struct alignas({access.vector} * sizeof({type_})) V {{ {type_} v[{access.vector}]; }};"
-        if not loads:
-            filled = ", ".join(names.value(member, type_) for member in members)
-            return f"{packed} {pointer} *(V*)at = V{{{{{filled}}}}};"
-        taken = (names.put(member, f"loaded.v[{i}]", type_) for i, member in enumerate(members) if member != "_")
-        return f"{packed} {pointer} const V loaded = *(V*)at; {' '.join(taken)}"
+        pointer = f"struct alignas({access.vector} * sizeof({type_})) V {{ {type_} v[{access.vector}]; }}; {pointer}"
+    to = "(V*)at" if access.vector > 1 else "at"
     if loads:
-        return f"{pointer} {names.put(members[0], '*at', type_)}"
-    return f"{pointer} *at = {names.value(members[0], type_)};"
+        loaded = f"peakgate_load({to}{strong}" if strong else f"*{to}"
+        if access.vector == 1:
+            return f"{pointer} {names.put(members[0], loaded, type_)}"
+        taken = (names.put(member, f"loaded.v[{i}]", type_) for i, member in enumerate(members) if member != "_")
+        return f"{pointer} const V loaded = {loaded}; {' '.join(taken)}"
+    value = names.value(members[0], type_)
+    if access.vector > 1:
+        value = f"V{{{{{', '.join(names.value(member, type_) for member in members)}}}}}"
+    return f"{pointer} peakgate_store({to}, {value}{strong};" if strong else f"{pointer} *{to} = {value};"
 
 
 def _atomic(instruction: Instruction, names: Names) -> str:
@@ -242,13 +262,21 @@ def _atomic(instruction: Instruction, names: Names) -> str:
         raise Unknown
     to, place, *operands = instruction.operands if instruction.name == "atom" else ("_", *instruction.operands)
     values = [names.value(operand, access.type_) for operand in operands[: 2 if operation == "cas" else 1]]
-    call = f"{_ATOMICS[operation]}(({access.type_}*){names.address(place, access.space)}, {', '.join(values)})"
+    at = f"({access.type_}*){names.address(place, access.space)}"
+    order = access.order or "PEAKGATE_RELAXED"
+    call = f"{_ATOMICS[operation]}({', '.join((at, *values, order, access.scope))})"
     return names.put(to, call, access.type_)
 
 
 def _fence(instruction: Instruction, _names: Names) -> str:
-    _all_known(instruction.modifiers, "cta", "gl", "gpu", "sys", "sc", "acq_rel", "cluster")
-    return "peakgate_fence();"
+    """``fence`` and ``membar``; one between kinds of memory, or behind a barrier's start, orders a block's accesses."""
+    modifiers = instruction.modifiers
+    if modifiers[0] in ("proxy", "mbarrier_init"):
+        return "peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK);"
+    _all_known(modifiers, *_SCOPES, "sc", "acq_rel", "acquire", "release")
+    order = next((_ORDERS[modifier] for modifier in modifiers if modifier in _ORDERS), "PEAKGATE_ACQ_REL")
+    scope = next((_SCOPES[modifier] for modifier in modifiers if modifier in _SCOPES), "PEAKGATE_DEVICE")
+    return f"peakgate_fence({order}, {scope});"
 
 
 def _barrier(instruction: Instruction, names: Names) -> str:

@@ -282,9 +282,13 @@ def _result(
     if name == "testp":
         least = 2.0 ** _LEAST[kind]
         return {
-            "finite": math.isfinite(a), "infinite": math.isinf(a), "number": not math.isnan(a), "notanumber": math.isnan(a),
-            "normal": math.isfinite(a) and abs(a) >= least, "subnormal": 0 < abs(a) < least,
-        }[modifiers[0]]  # fmt: skip
+            "finite": math.isfinite(a),
+            "infinite": math.isinf(a),
+            "number": not math.isnan(a),
+            "notanumber": math.isnan(a),
+            "normal": math.isfinite(a) and abs(a) >= least,
+            "subnormal": 0 < abs(a) < least,
+        }[modifiers[0]]
     if name in ("set", "setp"):
         is_so = compared(modifiers[0], a, b)
         combined = next((word for word in modifiers if word in _LOGIC), "")
