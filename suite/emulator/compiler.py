@@ -80,6 +80,7 @@ _NOT_EMULATED = {
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
     r"\bCUtensorMap\b": "TMA",
+    r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"

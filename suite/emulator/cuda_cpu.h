@@ -12,6 +12,11 @@
 // __CUDA_ARCH__ is given by the build.
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define __CUDA_ARCH_LIST__ __CUDA_ARCH__
+#define CUDART_VERSION 13000
 #define PEAKGATE_CALLER __builtin_return_address(0)
 #define PEAKGATE_HELPER [[maybe_unused]] static __attribute__((noinline, no_sanitize("thread")))
 
@@ -228,6 +233,8 @@ using ::peakgate_memset;
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
+#define __brkpt() ((void)0)
+#define __prof_trigger(counter) ((void)0)
 #define __trap() peakgate_assertion("__trap()")
 #define assert(...) ((__VA_ARGS__) ? (void)0 : peakgate_assertion(#__VA_ARGS__))
 

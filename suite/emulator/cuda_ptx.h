@@ -68,22 +68,9 @@ PEAKGATE_COMPARED(geu, !(a < b))
 PEAKGATE_COMPARED(num, a == a && b == b)
 PEAKGATE_COMPARED(nan, a != a || b != b)
 
-template <class T> constexpr bool is_signed = T(-1) < T(0);
-template <class T> constexpr T largest = is_signed<T> ? static_cast<T>(~(1ull << (8 * sizeof(T) - 1))) : static_cast<T>(~0ull);
-template <class T> constexpr T smallest = is_signed<T> ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
-
-// A whole number in another type, its largest or smallest value where it is beyond them.
-template <class T, class U> inline T clamped(U a) {
-    const __int128 wide = a;
-    return wide < smallest<T> ? smallest<T> : wide > largest<T> ? largest<T> : static_cast<T>(wide);
-}
-// The same of a floating-point number without a fraction. NaN is 0, or for the double types the smallest or largest power.
-template <class T, class U> inline T to_integer(U a) {
-    if (a != a) return sizeof(U) == 8 || sizeof(T) == 8 ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
-    const double wide = static_cast<double>(a), limit = ldexp(1.0, 8 * static_cast<int>(sizeof(T)) - is_signed<T>);
-    if (wide >= limit) return largest<T>;
-    return wide < (is_signed<T> ? -limit : 0.0) ? smallest<T> : static_cast<T>(wide);
-}
+using peakgate::clamped;
+using peakgate::is_signed;
+using peakgate::to_integer;
 inline float whole_rni(float a) { return rintf(a); }
 inline float whole_rzi(float a) { return truncf(a); }
 inline float whole_rmi(float a) { return floorf(a); }
@@ -198,3 +185,12 @@ inline size_t __cvta_generic_to_shared(const void* pointer) {
 }
 inline void* __cvta_shared_to_generic(size_t offset) { return peakgate_ptx::shared(offset); }
 inline size_t __cvta_generic_to_global(const void* pointer) { return reinterpret_cast<size_t>(pointer); }
+inline size_t __cvta_generic_to_constant(const void* pointer) { return reinterpret_cast<size_t>(pointer); }
+inline size_t __cvta_generic_to_local(const void* pointer) { return reinterpret_cast<size_t>(pointer); }
+inline size_t __cvta_generic_to_grid_constant(const void* pointer) { return reinterpret_cast<size_t>(pointer); }
+inline void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+inline void* __cvta_constant_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+inline void* __cvta_local_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+inline void* __cvta_grid_constant_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+#define __barrier_sync(name) peakgate_ptx::named_barrier(name, 0, 1)
+#define __barrier_sync_count(name, threads) peakgate_ptx::named_barrier(name, threads, 1)

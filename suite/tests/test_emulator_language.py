@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from peakgate import emulator
+from peakgate.build import headers
 from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect
 
 COMPILERS = emulator.available_compilers()
@@ -69,3 +71,58 @@ __global__ void kernel(float* out, const float2* in, int n) {
     out, halves = np.zeros(1, np.float32), np.array([1, 2, 3, 4], np.float16)
     loaded(source, text, compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
     assert out[0] == 4
+
+
+HEADERS = """#include <type_traits>
+#include <limits>
+#include <algorithm>
+#include <cuda.h>
+#include <cub/cub.cuh>
+#if CUDART_VERSION < 12000 || CUDA_VERSION < 12000 || __CUDACC_VER_MAJOR__ < 12 || !__CUDA_ARCH_LIST__
+#error "as NVRTC has them"
+#endif
+template <class T> __device__ T positive(T a) {
+    if constexpr (std::is_same_v<T, float> || std::is_integral<T>::value) return std::max(a, T(0));
+    return a;
+}
+__global__ void kernel(float* out) {
+    using Reduce = cub::BlockReduce<float, 64>;
+    __shared__ typename Reduce::TempStorage storage;
+    const float sum = Reduce(storage).Sum(1.0f);
+    int a = 1, b = 2;
+    std::swap(a, b);
+    if (threadIdx.x) return;
+    out[0] = sum + std::min(std::numeric_limits<float>::max(), 3.0f) + positive(-2.0f) + std::clamp(5, 0, a);
+}
+"""
+
+
+@every_compiler
+def test_headers_and_macros_are_those_that_nvrtc_has(source: Path, compiler: Compiler) -> None:
+    out = np.zeros(1, np.float32)
+    loaded(source, HEADERS, compiler=compiler).launch(ONE, (64, 1, 1), (out,))
+    assert out[0] == 64 + 3 + 0 + 2
+
+
+def test_nvrtc_gets_the_parts_of_cub_for_blocks_and_warps() -> None:
+    folders = headers.cuda_folders(13)
+    if not folders:
+        pytest.skip("CUDA's headers are not installed")
+    names = re.findall(r"#include <(cub/[^>]*)>", headers.nvrtc_headers()["cub/cub.cuh"])
+    assert {"cub/block/block_reduce.cuh", "cub/warp/warp_scan.cuh"} <= {*names}
+    assert [name for name in names if not any((folder / name).is_file() for folder in folders)] == []
+
+
+def test_a_const_atomic_is_read(source: Path) -> None:
+    text = """#include <cuda/atomic>
+struct Counter { cuda::atomic<int, cuda::thread_scope_device> value; };
+__device__ int read(const Counter& counter) { return counter.value.load(cuda::memory_order_relaxed) + counter.value; }
+__global__ void kernel(Counter* counter, int* out) {
+    counter->value.fetch_add(1);
+    out[threadIdx.x] = 0;
+    if (threadIdx.x == 0) out[0] = read(*counter) > 0;
+}
+"""
+    out = np.zeros(2, np.int32)
+    loaded(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
+    assert list(out) == [1, 0]
