@@ -83,6 +83,11 @@ _NOT_EMULATED = {
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
+_CUDA_HEADER = re.compile(
+    r"((?:cuda|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*)(?:: No such file|' file not found)"
+)
+"""A header of CUDA without a stand-in; installing CUDA's would not help."""
+
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
 """How the message about a kernel ends that needs what only a GPU has."""
 
@@ -280,4 +285,6 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
+    if missing := _CUDA_HEADER.search(message):
+        return f"; {missing[1]}{NEEDS_TWIN}"
     return advice(files, name, line, message)

@@ -234,6 +234,9 @@ using ::peakgate_memset;
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
 #define __brkpt() ((void)0)
+// Of launches that depend on one another there is one here.
+#define cudaGridDependencySynchronize() ((void)0)
+#define cudaTriggerProgrammaticLaunchCompletion() ((void)0)
 #define __prof_trigger(counter) ((void)0)
 #define __trap() peakgate_assertion("__trap()")
 #define assert(...) ((__VA_ARGS__) ? (void)0 : peakgate_assertion(#__VA_ARGS__))
@@ -265,6 +268,8 @@ template <class T> struct Pointer<const T*> {
     static constexpr bool is = true, to_const = true;
     using Element = T;
 };
+template <class T> struct Pointer<volatile T*> : Pointer<T*> {};
+template <class T> struct Pointer<const volatile T*> : Pointer<const T*> {};
 template <class T> struct Element {
     static constexpr uint32_t size = sizeof(T);
     static constexpr bool is_scalar = !__is_class(T) && !__is_union(T);

@@ -126,3 +126,29 @@ __global__ void kernel(Counter* counter, int* out) {
     out = np.zeros(2, np.int32)
     loaded(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
     assert list(out) == [1, 0]
+
+
+POINTERS = """__global__ void kernel(volatile float* out, const volatile int* in, const float* maybe, const void* no) {
+    out[threadIdx.x] = maybe || no ? -1 : in[threadIdx.x];
+}
+"""
+
+
+def test_pointers_to_volatile_and_null_pointers_are_arguments(source: Path) -> None:
+    out = np.zeros(4, np.float32)
+    arguments = (out, np.arange(4, dtype=np.int32), None, np.uint64(0))
+    loaded(source, POINTERS).launch(ONE, (4, 1, 1), arguments, outputs=(0,))
+    np.testing.assert_array_equal(out, np.arange(4))
+
+
+def test_a_null_pointer_that_is_read_belongs_to_nothing(source: Path) -> None:
+    arguments = (np.zeros(4, np.float32), None, None, None)
+    with pytest.raises(KernelDefect, match="an address that belongs to nothing"):
+        loaded(source, POINTERS).launch(ONE, (4, 1, 1), arguments)
+
+
+def test_a_launch_that_waits_for_the_one_before_it_runs(source: Path) -> None:
+    text = "__global__ void kernel(int* out) {\n    cudaGridDependencySynchronize();\n    out[threadIdx.x] = 1;\n}\n"
+    out = np.zeros(4, np.int32)
+    loaded(source, text).launch(ONE, (4, 1, 1), (out,))
+    assert out.all()
