@@ -328,6 +328,8 @@ uintptr_t interrupted_at(const void* context);
 bool start_watchdog();
 void stop_watchdog();
 
+// Performs the copies that are there with a barrier object's phase; what it orders comes after them.
+void complete_async_copies(const void* object, Published& published);
 // Forgets the copies of threads that ended without waiting for them.
 void drop_async_copies();
 

@@ -8,6 +8,7 @@ defective ones (99 % of those in order.py) are found or a sound one is flagged. 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from calibrated import order
 from calibrated.kernels import kernels
 from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
 from peakgate import emulator
+from peakgate.check.emulate import schedules
 from peakgate.common.files import a_line_each, cache_folder, write_whole
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 
@@ -43,8 +45,8 @@ EXPECTED = {
 """The kinds of defect that are right to report of a kernel."""
 
 
-def reported(kernel: Kernel, folder: Path) -> list[str]:
-    """The kinds of defect that the emulator reports of a kernel, in words."""
+def reported(kernel: Kernel, folder: Path, schedule: int = 0) -> list[str]:
+    """The kinds of defect that the emulator reports of a kernel in this order of threads, in words."""
     loaded = emulator.load(source(kernel, folder), kernel.name)
     values, out = np.arange(kernel.n, dtype=kernel.dtype), np.zeros(kernel.n, kernel.dtype)
     seen = [
@@ -58,6 +60,7 @@ def reported(kernel: Kernel, folder: Path) -> list[str]:
             (*seen, np.int32(kernel.n)),
             shared_bytes=SHARED_BYTES,
             cooperative=kernel.cooperative,
+            schedule=schedule,
         )
     except KernelDefect as defect:
         return sorted({found.kind.words for found in defect.defects})
@@ -78,11 +81,14 @@ def judged(label: str, kinds: Iterable[str]) -> bool:
     return bool(expected & set(kinds)) if expected else not kinds
 
 
-def run(chosen: Sequence[Kernel]) -> dict[str, dict[str, Any]]:
-    """Label, reported kinds and whether they are right, by kernel."""
+def run(chosen: Sequence[Kernel], orders: Sequence[int] = (0,)) -> dict[str, dict[str, Any]]:
+    """Label, reported kinds and whether they are right, by kernel, in these orders of threads."""
     folder = cache_folder() / "calibrated"
     emulator.prebuild([(source(kernel, folder), kernel.name, ()) for kernel in chosen])
-    found = {kernel.name: reported(kernel, folder) for kernel in chosen}
+    found = {
+        kernel.name: sorted({kind for schedule in orders for kind in reported(kernel, folder, schedule)})
+        for kernel in chosen
+    }
     return {
         kernel.name: {
             "label": kernel.label,
@@ -115,11 +121,11 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help=f"keep the outcome in {RECORD.name}")
     chosen = parser.parse_args()
     passed = True
-    for suite, least_found, record in (
-        (kernels(), LEAST_FOUND, RECORD),
-        (order.kernels(), LEAST_FOUND_OF_ORDER, ORDER_RECORD),
+    for suite, orders, least_found, record in (
+        (kernels(), (0,), LEAST_FOUND, RECORD),
+        (order.kernels(), schedules(2), LEAST_FOUND_OF_ORDER, ORDER_RECORD),
     ):
-        outcome = run([kernel for kernel in suite if chosen.text in kernel.name])
+        outcome = run([kernel for kernel in suite if chosen.text in kernel.name], orders)
         for name, entry in outcome.items():
             if not entry["right"]:
                 print(f"{name}: {entry['label']}, reported: {', '.join(entry['reported']) or 'nothing'}")  # noqa: T201
@@ -127,7 +133,9 @@ def main() -> int:
             if total:
                 print(f"{label}: {right} of {total} judged rightly")  # noqa: T201
         if chosen.write:
-            write_whole(record, a_line_each({"least_found": least_found}, "kernels", outcome))
+            kept = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+            kept.pop("kernels", None)
+            write_whole(record, a_line_each({**kept, "least_found": least_found}, "kernels", outcome))
         passed &= passes(outcome, least_found)
     return 0 if passed else 1
 
