@@ -280,7 +280,9 @@ def order_of(opcode: str) -> str:
     return f"{order}, {scope_of(opcode)}" if order else ""
 
 
-def _memory(name: str, operands: Sequence[str], given: Sequence[str], space: str, kind: str, strong: str) -> str:
+def _memory(  # noqa: PLR0911, PLR0917
+    name: str, operands: Sequence[str], given: Sequence[str], space: str, kind: str, strong: str
+) -> str:
     if not kind:
         raise Unknown
     values, place = (operands[0], operands[1]) if name != "st" else (operands[1], operands[0])
@@ -307,7 +309,7 @@ def _memory(name: str, operands: Sequence[str], given: Sequence[str], space: str
     return f"{pointer} {bits_of(members[0], given)} = peakgate_ptx::bits(*at);"
 
 
-def _atomic(
+def _atomic(  # noqa: PLR0917
     parts: Sequence[str], operands: Sequence[str], given: Sequence[str], space: str, kind: str, strong: str
 ) -> str:
     operation = next(part for part in parts if part in _ATOMICS)

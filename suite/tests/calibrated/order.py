@@ -1,8 +1,8 @@
 """Kernels that order memory by locks, flags, queues and grid barriers, half of them wrong in exactly one way.
 
-Every scheme is written with each mechanism: once rightly, and once with a fault, taken in turn from those that the scheme
-admits. A few kernels more have a fault of their own. What a label rests on is its rule, of the PTX memory model (PTX ISA,
-"Memory Consistency Model") or of the CUDA C++ programming guide; the labels were written before the first run.
+Every scheme is written with each mechanism: once rightly, and once with a fault, taken in turn from those that the
+scheme admits. A few kernels more have a fault of their own. A label rests on its rule, of the PTX memory model (PTX
+ISA, "Memory Consistency Model") or of the CUDA C++ programming guide; labels were written before the first run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from calibrated.pattern import CLEAN, GROUPS, RACY, STUCK, Kernel, Pattern, variants
 
 RULES = {
-    "": "a release pattern, read by an acquire pattern, both in scope: synchronizes (PTX, release and acquire patterns)",
+    "": "a release pattern that an acquire pattern in scope reads synchronizes (PTX, release and acquire patterns)",
     "no_release": "a relaxed store with no fence before it is no release pattern (PTX, release patterns)",
     "late_release": "a fence after the store does not release what came before it (PTX, release patterns)",
     "narrow_release": "a fence of scope cta is not morally strong with another block's (PTX, morally strong)",
@@ -97,7 +97,7 @@ class Mechanism:
         return f"while ({_filled(load, flag, value, order)} < {value}) {{ }} {fence}".strip()
 
     def count(self, word: str, value: str, fault: str = "") -> str:
-        """Add to the word, as release and acquire: an expression behind the fence before it, and before the one after."""
+        """Add to the word, as release and acquire where no fences are: an expression."""
         return _filled(
             self._texts(fault)[2], word, value, "relaxed" if self.release or fault == "no_release" else "acq_rel"
         )
@@ -216,7 +216,8 @@ def _bulk(by: Mechanism, fault: str) -> str:
     return (
         "if (blockIdx.x == 0) { out[t] = in[t] + 1; __syncthreads(); "
         f"if (t == 0) {{ {by.publish('out + 900', '1', fault)} }} }}\n"
-        f"    else {{ if (t == 0) {{ {by.wait('out + 900', '1', fault)} }} __syncthreads(); out[512 + t] = out[63 - t]; }}"
+        f"    else {{ if (t == 0) {{ {by.wait('out + 900', '1', fault)} }} __syncthreads(); "
+        "out[512 + t] = out[63 - t]; }"
     )
 
 
@@ -256,7 +257,8 @@ def _relay(by: Mechanism, fault: str) -> str:
     first, release = (release, "") if by.acquire and by.name != "fences" else ("", release)
     return (
         f"if (blockIdx.x == 0) {{ out[t] = in[t] + 1; {by.publish('out + 768 + t', '1', first)} }}\n"
-        f"    if (blockIdx.x == 1) {{ {by.wait('out + 768 + t', '1', acquire)} {by.publish('out + 900 + t', '1', release)} }}\n"
+        f"    if (blockIdx.x == 1) {{ {by.wait('out + 768 + t', '1', acquire)} "
+        f"{by.publish('out + 900 + t', '1', release)} }}\n"
         f"    if (blockIdx.x == 2) {{ {by.wait('out + 900 + t', '1')} out[512 + t] = out[t]; }}"
     )
 
@@ -281,7 +283,7 @@ def _ticket(by: Mechanism, fault: str) -> str:
 
 def _last(by: Mechanism, fault: str) -> str:
     """Each block leaves a sum, the one that counts last adds them (programming guide, memory fence functions)."""
-    fence = by._release(fault)[0]  # noqa: SLF001
+    fence = by._release(fault)[0]
     late = by.release if fault == "late_release" else ""
     return (
         "__shared__ int last; if (t == 0) { out[blockIdx.x] = in[i]; "
@@ -292,13 +294,14 @@ def _last(by: Mechanism, fault: str) -> str:
 
 def _owners(by: Mechanism, fault: str) -> str:
     """Each thread gives up its part; the one that counts last reads all of them, with no barrier."""
-    before, after = by._release(fault)[0], "" if fault == "no_acquire" else by.acquire  # noqa: SLF001
+    before, after = by._release(fault)[0], "" if fault == "no_acquire" else by.acquire
     if fault == "narrow_acquire":
         after = _narrow(after)
     late = by.release if fault == "late_release" else ""
     return (
         f"out[i] = in[i]; {before} const int before = {by.count('out + 900', '1', fault)}; {late} "
-        f"if (before == 255) {{ {after} int sum = 0; for (int k = 0; k < 256; ++k) {{ sum += out[k]; }} out[512] = sum; }}"
+        f"if (before == 255) {{ {after} int sum = 0; for (int k = 0; k < 256; ++k) {{ sum += out[k]; }} "
+        "out[512] = sum; }"
     )
 
 
@@ -346,7 +349,7 @@ def _queue(by: Mechanism, fault: str) -> str:
 
 def _grid_barrier(by: Mechanism, fault: str) -> str:
     """All blocks count themselves and wait for the rest, twice."""
-    fence = by._release(fault)[0]  # noqa: SLF001
+    fence = by._release(fault)[0]
     late = by.release if fault == "late_release" else ""
     return (
         "int sum = 0; for (int k = 1; k < 3; ++k) { out[256 * (k - 1) + i] = in[i] + k; __syncthreads(); "
@@ -554,7 +557,8 @@ SINGLES = (
     ),
     _single(
         "two_locks",
-        "if (t % 16 == 0) { int* lock = out + 900 $A; while (atomicCAS(lock, 0, 1)) { } __threadfence(); out[0] += in[i]; "
+        "if (t % 16 == 0) { int* lock = out + 900 $A; while (atomicCAS(lock, 0, 1)) { } __threadfence(); "
+        "out[0] += in[i]; "
         "__threadfence(); atomicExch(lock, 0); }",
         ("one", CLEAN, "", ""),
         ("of_each_block", RACY, "no_wait", "+ blockIdx.x"),
@@ -572,7 +576,8 @@ SINGLES = (
     _single(
         "queue_by_tail",
         "if (blockIdx.x == 0 && t == 0) { for (int k = 0; k < 8; ++k) { $A } }\n"
-        "    if (blockIdx.x == 1 && t < 8) { while (atomicAdd(out + 900, 0) <= t) { } __threadfence(); out[512 + t] = out[t]; }",
+        "    if (blockIdx.x == 1 && t < 8) { while (atomicAdd(out + 900, 0) <= t) { } __threadfence(); "
+        "out[512 + t] = out[t]; }",
         ("filled", CLEAN, "", "out[k] = in[k]; __threadfence(); atomicAdd(out + 900, 1);"),
         ("drawn", RACY, "early_store", "int at = atomicAdd(out + 900, 1); out[at] = in[k]; __threadfence();"),
     ),
@@ -580,7 +585,8 @@ SINGLES = (
         "ring_of_one",
         "if (t == 0 && blockIdx.x == 0) { for (int k = 0; k < 6; ++k) { while (atomicAdd(out + 900, 0) != 2 * k) { } "
         "__threadfence(); out[0] = in[k]; __threadfence(); atomicAdd(out + 900, 1); } }\n"
-        "    if (t == 0 && blockIdx.x == 1) { for (int k = 0; k < 6; ++k) { while (atomicAdd(out + 900, 0) != 2 * k + 1) { } "
+        "    if (t == 0 && blockIdx.x == 1) { for (int k = 0; k < 6; "
+        "++k) { while (atomicAdd(out + 900, 0) != 2 * k + 1) { } "
         "__threadfence(); $A } }",
         ("right", CLEAN, "", "out[512 + k] = out[0]; __threadfence(); atomicAdd(out + 900, 1);"),
         ("frees_early", RACY, "early_store", "__threadfence(); atomicAdd(out + 900, 1); out[512 + k] = out[0];"),
@@ -598,7 +604,8 @@ SINGLES = (
     _single(
         "arrives_early",
         "out[i] = in[i]; $A if (t == 0) { __threadfence(); atomicAdd(out + 900, 1); "
-        "while (atomicAdd(out + 900, 0) < 4) { } __threadfence(); } __syncthreads(); out[512 + i] = out[(i + 64) % 256];",
+        "while (atomicAdd(out + 900, 0) < 4) { } __threadfence(); } __syncthreads(); "
+        "out[512 + i] = out[(i + 64) % 256];",
         ("barrier", CLEAN, "", "__syncthreads();"),
         ("no_barrier", RACY, "no_release", ";"),
         grid=4,
@@ -606,7 +613,8 @@ SINGLES = (
     _single(
         "waits_for",
         "out[i] = in[i]; __syncthreads(); if (t == 0) { __threadfence(); atomicAdd(out + 900, 1); "
-        "while (atomicAdd(out + 900, 0) < $A) { } __threadfence(); } __syncthreads(); out[512 + i] = out[(i + 64) % 256];",
+        "while (atomicAdd(out + 900, 0) < $A) { } __threadfence(); } __syncthreads(); "
+        "out[512 + i] = out[(i + 64) % 256];",
         ("all", CLEAN, "", "4"),
         ("three", RACY, "no_wait", "3"),
         ("five", STUCK, "never", "5"),
@@ -663,7 +671,8 @@ SINGLES = (
     ),
     _single(
         "leader",
-        "if (t % 32 == 0) { while (atomicCAS(out + 900, 0, 1)) { } __threadfence(); } __syncwarp(); out[t % 32] += in[i]; "
+        "if (t % 32 == 0) { while (atomicCAS(out + 900, 0, 1)) { } __threadfence(); } __syncwarp(); "
+        "out[t % 32] += in[i]; "
         "$A if (t % 32 == 0) { __threadfence(); atomicExch(out + 900, 0); } __syncwarp();",
         ("met", CLEAN, "syncwarp", "__syncwarp();"),
         ("not_met", RACY, "no_release", ";"),

@@ -2,7 +2,8 @@
 
 Each pattern is the body of a kernel with holes ($A, $B), and its variants fill them: soundly, or with one defect. In
 the manner of Indigo and DataRaceBench, written for this repository. Every kernel is
-``void NAME(T* out, const T* in, int n)`` and runs in 2 blocks (those of order.py in up to 4) of 64 threads with 512 bytes of dynamic shared memory;
+``void NAME(T* out, const T* in, int n)`` and runs in 2 blocks of 64 threads, those of order.py in up to 4, with 512
+bytes of dynamic shared memory;
 ``i`` is a thread's place in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about
 bounds 100; ``n`` is their length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
 """
