@@ -191,6 +191,7 @@ struct State {
 
     int64_t budget_left;
     uintptr_t image, image_size;   // the kernel's shared object
+    uintptr_t data, data_size;     // and what of it may be written: __device__ and __constant__ variables
     uintptr_t shared, shared_size; // its thread-local segment: every __shared__ variable
     uintptr_t dynamic_shared;      // within that segment
     uintptr_t stacks, stacks_size;

@@ -58,8 +58,7 @@ def races(kernel: EmulatedKernel, program: np.ndarray, schedule: int) -> bool:
             schedule=schedule,
         )
     except KernelDefect as defect:
-        assert {found.kind for found in defect.defects} <= RACES
-        return True
+        return {found.kind for found in defect.defects} <= RACES
     return False
 
 
