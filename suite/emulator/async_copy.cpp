@@ -13,6 +13,7 @@ struct Copy {
     const void* source;
     int bytes, source_bytes;
     int group;
+    const void* object; // the barrier object with whose phase it is there; null: its group's wait
     uintptr_t issued_at;
 };
 
@@ -59,6 +60,27 @@ void drop_async_copies() {
     }
 }
 
+void complete_async_copies(const void* object, Published& published) {
+    const int self = state.current;
+    for (int thread = 0; thread < state.thread_count; ++thread) {
+        Queue& queue = queue_of(thread);
+        int kept = 0;
+        for (int i = 0; i < queue.count; ++i) {
+            if (queue.copies[i].object != object) {
+                queue.copies[kept++] = queue.copies[i];
+                continue;
+            }
+            state.current = thread;
+            use_clock_of(thread);
+            perform(queue.copies[i]);
+        }
+        if (kept != queue.count) publish_to(published);
+        queue.count = kept;
+    }
+    state.current = self;
+    use_clock_of(self);
+}
+
 } // namespace peakgate
 
 using namespace peakgate;
@@ -84,7 +106,14 @@ void peakgate_async_copy(void* destination, const void* source, int bytes, int s
     check_async_destination(destination, static_cast<size_t>(bytes), caller);
     memset(destination, 0xff, static_cast<size_t>(bytes));
     Queue& queue = queue_of(state.current);
-    append(queue, {destination, source, bytes, source_bytes, queue.committed, caller});
+    append(queue, {destination, source, bytes, source_bytes, queue.committed, nullptr, caller});
+}
+
+void peakgate_async_bind(const void* object) {
+    Queue& queue = queue_of(state.current);
+    for (int i = 0; i < queue.count; ++i) {
+        if (!queue.copies[i].object && queue.copies[i].group == queue.committed) queue.copies[i].object = object;
+    }
 }
 
 void peakgate_async_commit() { ++queue_of(state.current).committed; }
@@ -93,7 +122,7 @@ void peakgate_async_wait(int groups_left) {
     Queue& queue = queue_of(state.current);
     int kept = 0;
     for (int i = 0; i < queue.count; ++i) {
-        if (queue.copies[i].group < queue.committed - groups_left)
+        if (!queue.copies[i].object && queue.copies[i].group < queue.committed - groups_left)
             perform(queue.copies[i]);
         else
             queue.copies[kept++] = queue.copies[i];

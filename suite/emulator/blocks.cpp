@@ -135,7 +135,7 @@ size_t count_threads(bool polling) {
             char others[80] = "";
             if (alive > polling) snprintf(others, sizeof others, ", %zu wait at barriers", alive - polling);
             report(ENDLESS_LOOP, current_thread().waits_at, 0,
-                   "deadlock: %zu threads poll what nobody can change any more%s", polling, others);
+                   "deadlock: %zu thread%s what nobody can change any more%s", polling, polling == 1 ? " polls" : "s poll", others);
             return;
         }
     }

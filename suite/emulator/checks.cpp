@@ -19,7 +19,9 @@ struct Region {
     const Buffer* buffer;
 };
 
-Region regions[MAX_BUFFERS + 1]; // the arguments, and the heap that malloc() in a kernel takes from
+// The arguments, the variables of the kernel's image, and the heap that malloc() in a kernel takes from.
+Region regions[MAX_BUFFERS + 2];
+constexpr int VARIABLES = -2, HEAP = -1; // in place of an argument
 int region_count;
 int last_region;
 
@@ -31,7 +33,7 @@ struct Shadow {
     Cell* cells;
     size_t size;
 };
-Shadow global_shadow, heap_shadow;
+Shadow global_shadow, variable_shadow, heap_shadow;
 Cell* shared_cells; // of the block that runs
 uint32_t shadows_since; // epochs have begun anew so often
 
@@ -61,6 +63,7 @@ bool reserve(Shadow& shadow, size_t cells) {
 [[noreturn]] __attribute__((noinline)) void out_of_region(const char* what, size_t size, uintptr_t address,
                                                           const Region& region, uintptr_t caller) {
     char of[24] = "the kernel's heap";
+    if (region.argument == VARIABLES) snprintf(of, sizeof of, "its variables");
     if (region.buffer) snprintf(of, sizeof of, "argument %d", region.argument);
     out_of_bounds(what, size, static_cast<long>(address - region.start), of, region.size, caller);
 }
@@ -70,6 +73,7 @@ const Region* nearest_region(uintptr_t address) {
     uintptr_t least = uintptr_t{1} << 30; // farther than this from every array, the address is simply wild
     for (int i = 0; i < region_count; ++i) {
         const Region& region = regions[i];
+        if (region.argument == VARIABLES) continue;
         const uintptr_t distance = address < region.start ? region.start - address : address - region.start - region.size;
         if (distance < least) {
             least = distance;
@@ -156,7 +160,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (manner == PLAIN_WRITE) ++state.progress;
         return;
     }
-    if (address - state.image < state.image_size) return; // __device__ and __constant__ variables
+    if (address - state.image < state.image_size) return; // constants
     outside(what, address, size, caller);
 }
 
@@ -225,6 +229,7 @@ bool begin_checks() {
     if (state.last_epoch > LAST_EPOCH) {
         ++shadows_since;
         release(global_shadow);
+        release(variable_shadow);
         release(heap_shadow);
         state.last_epoch = 0;
     }
@@ -243,13 +248,15 @@ bool begin_checks() {
                                    buffer.is_output ? OUTPUT : GLOBAL, buffer.writable ? next : nullptr, &buffer};
         if (buffer.writable) next += buffer.size / 4 + 1;
     }
+    if (!reserve(variable_shadow, state.data_size / 4 + 1)) return false;
+    regions[region_count++] = {state.data, state.data_size, VARIABLES, false, GLOBAL, variable_shadow.cells, nullptr};
     return true;
 }
 
 void check_heap(uintptr_t start, size_t used) {
     if (!reserve(heap_shadow, HEAP_BYTES / 4)) return;
-    const int place = state.launch.buffer_count;
-    regions[place] = {start, used, -1, false, OUTPUT, heap_shadow.cells, nullptr};
+    const int place = state.launch.buffer_count + 1;
+    regions[place] = {start, used, HEAP, false, OUTPUT, heap_shadow.cells, nullptr};
     region_count = place + 1;
 }
 

@@ -148,7 +148,6 @@ template <thread_scope = thread_scope_system> struct barrier {
     using arrival_token = unsigned long long;
 
     PEAKGATE_MEMBER arrival_token arrive(ptrdiff_t count = 1) {
-        peakgate_async_wait(0); // copies bound to the barrier arrive with the thread
         return peakgate_sync_arrive(&state, static_cast<int>(count), 0, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER void wait(arrival_token phase) { peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0)); }
@@ -160,7 +159,6 @@ template <thread_scope = thread_scope_system> struct barrier {
         return peakgate_sync_parity(&state, parity, 0, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER void arrive_and_wait() {
-        peakgate_async_wait(0);
         const arrival_token phase = peakgate_sync_arrive(&state, 1, 0, __builtin_return_address(0));
         peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0));
     }
@@ -226,13 +224,13 @@ template <class D, thread_scope S> inline void memcpy_async(D* destination, cons
     cooperative_groups::details::copy_async(one_thread(), destination, source, bytes);
 }
 template <class G, class D, thread_scope S>
-inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, barrier<S>&) {
+inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, barrier<S>& with) {
     cooperative_groups::details::copy_async(group, destination, source, bytes);
-    peakgate_async_commit();
+    peakgate_async_bind(&with.state);
 }
-template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, barrier<S>&) {
+template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, barrier<S>& with) {
     cooperative_groups::details::copy_async(one_thread(), destination, source, bytes);
-    peakgate_async_commit();
+    peakgate_async_bind(&with.state);
 }
 
 } // namespace cuda

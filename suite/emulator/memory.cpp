@@ -31,17 +31,23 @@ bool map_stacks() {
 int find_image(dl_phdr_info* image, size_t, void* inside) {
     const auto wanted = reinterpret_cast<uintptr_t>(inside);
     bool found = false;
-    uintptr_t end = 0, shared_size = 0;
+    uintptr_t end = 0, shared_size = 0, data = 0, data_end = 0;
     for (int i = 0; i < image->dlpi_phnum; ++i) {
         const auto& segment = image->dlpi_phdr[i];
         if (segment.p_type == PT_TLS) shared_size = segment.p_memsz;
         if (segment.p_type != PT_LOAD) continue;
         if (segment.p_vaddr + segment.p_memsz > end) end = segment.p_vaddr + segment.p_memsz;
+        if (segment.p_flags & PF_W) {
+            if (!data_end) data = segment.p_vaddr;
+            data_end = segment.p_vaddr + segment.p_memsz;
+        }
         found |= wanted - (image->dlpi_addr + segment.p_vaddr) < segment.p_memsz;
     }
     if (!found) return 0;
     state.image = image->dlpi_addr;
     state.image_size = end;
+    state.data = image->dlpi_addr + data;
+    state.data_size = data_end - data;
     state.shared = reinterpret_cast<uintptr_t>(image->dlpi_tls_data);
     state.shared_size = shared_size;
     return 1;

@@ -25,6 +25,8 @@ int position[MAX_THREADS]; // and where in it a thread stands
 int barrier_result[4];
 long long clock_ticks;
 bool abandoned;
+uint32_t preempt_random;
+int preempt_count;
 
 // A thread that reads strongly so often, and nothing has changed, lets others run; and one that got the same value from
 // one place so often, whatever else changed (a loop may write while it polls), lets other blocks run.
@@ -256,6 +258,14 @@ void run_threads() {
 
 bool is_abandoned() { return abandoned; }
 
+// In a shuffled order of threads: whether others run before the strong access that comes now. A thread that is never
+// interrupted would show only its last word to the others.
+bool preempted() {
+    constexpr int ONE_IN = 4, MOST = 5000; // switches between blocks cost
+    preempt_random = preempt_random * 1664525u + 1013904223u;
+    return preempt_random >> 16 < 65536u / ONE_IN && preempt_count++ < MOST;
+}
+
 void poll(uintptr_t caller) {
     settle_stored();
     Thread& self = current_thread();
@@ -263,6 +273,7 @@ void poll(uintptr_t caller) {
         self.seen_progress = state.progress;
         self.polls = 0;
     }
+    if (state.launch.schedule > 1 && preempted()) self.same_polls = SAME_PATIENCE;
     if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE) return;
     wait_as(POLLING, caller);
     self.seen_progress = state.progress;
@@ -364,6 +375,8 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.progress = 1;
     stored.size = 0;
     abandoned = false;
+    preempt_random = launch->schedule;
+    preempt_count = 0;
     begin_launch_of_order();
     begin_heap();
     bool ready = map_launch() && begin_checks() && start_watchdog();

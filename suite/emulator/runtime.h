@@ -193,6 +193,7 @@ struct State {
 
     int64_t budget_left;
     uintptr_t image, image_size;   // the kernel's shared object
+    uintptr_t data, data_size;     // and what of it may be written: __device__ and __constant__ variables
     uintptr_t shared, shared_size; // its thread-local segment: every __shared__ variable
     uintptr_t dynamic_shared;      // within that segment
     uintptr_t stacks, stacks_size;
@@ -332,6 +333,8 @@ uintptr_t interrupted_at(const void* context);
 bool start_watchdog();
 void stop_watchdog();
 
+// Performs the copies that are there with a barrier object's phase; what it orders comes after them.
+void complete_async_copies(const void* object, Published& published);
 // Forgets the copies of threads that ended without waiting for them.
 void drop_async_copies();
 

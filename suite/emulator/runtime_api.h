@@ -137,4 +137,6 @@ PEAKGATE_API void peakgate_surface_write(const PeakgateSurfaceAccess* access, co
 // the destination are filled with zeros. `groups_left` is how many of the newest committed groups may stay open.
 PEAKGATE_API void peakgate_async_copy(void* shared_destination, const void* global_source, int bytes, int source_bytes);
 PEAKGATE_API void peakgate_async_commit();
+// Those that are in no group yet are there when this barrier object's phase ends.
+PEAKGATE_API void peakgate_async_bind(const void* object);
 PEAKGATE_API void peakgate_async_wait(int groups_left);

@@ -104,6 +104,7 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
     object.pending -= count;
     object.expected -= leaves ? count : 0;
     if (object.pending == 0) {
+        complete_async_copies(address, object.published[phase % PHASES]);
         ++object.phase;
         object.pending = object.expected;
         ++state.progress;
