@@ -308,6 +308,13 @@ def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) 
     return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
 
 
+def _where_headers_are() -> str:
+    """What to do about a header of CUDA that NVRTC does not find."""
+    if headers.cuda_folders(_major()):
+        return " that its wheels do not have: set CUDA_HOME to a toolkit"
+    return f": {headers.INSTALL}"
+
+
 def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
     """What to do about an error of a compiler, where that is known; either nothing or "; do this"."""
     if missing := _MISSING_FILE.search(message):
@@ -315,7 +322,7 @@ def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
         if wheel := next((wheel for start, wheel in headers.FURTHER_WHEELS.items() if header.startswith(start)), None):
             return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
         if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
-            return f"; a header of CUDA: {headers.INSTALL}"
+            return f"; a header of CUDA{_where_headers_are()}"
         return f"; add its folder to the stage's `include`; if only host code needs it, put it under `#ifndef {MACRO}`"
     text = next((file.text for file in files if file.path.name == name), "")
     host = host_code(text, line)

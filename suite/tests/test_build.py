@@ -181,8 +181,16 @@ def test_a_missing_file_is_one_line_with_its_place(tmp_path, cache):
     ("header", "install"),
     [("crt/mma.h", "nvidia-cuda-crt"), ("curand_kernel.h", "nvidia-curand"), ("cuda/barrier", "the extra nvrtc")],
 )
-def test_a_header_of_cuda_that_is_missing_says_what_to_install(header, install):
+def test_a_header_of_cuda_that_is_missing_says_what_to_install(header, install, monkeypatch):
+    monkeypatch.setattr(headers, "cuda_folders", lambda major: ())
     assert f"a header of CUDA: install {install}, or" in advice((), "k.cu", 1, f'cannot open source file "{header}"')
+
+
+def test_what_is_installed_is_not_offered_for_installation(monkeypatch):
+    monkeypatch.setattr(headers, "cuda_folders", lambda major: (Path("include"),))
+    said = advice((), "k.cu", 1, 'cannot open source file "cuda/new_in_14"')
+    assert "CUDA_HOME" in said
+    assert "extra" not in said
 
 
 def test_a_launch_in_the_way_is_named_with_its_line(tmp_path, cache):
