@@ -29,18 +29,15 @@ from peakgate.common.output import say
 from peakgate.common.processes import print_output, sigterm_interrupts
 from peakgate.project import config
 from peakgate.project.config import ProjectSettings
+from peakgate.reports import branch
 from peakgate.reports.ab.folders import worktree
+from peakgate.reports.branch import Refs
+from peakgate.reports.comment.render import MEANINGS
 from peakgate.reports.options import GATE_EXIT_CODES, verb_parser
 from peakgate.verdict import ExitCode
 
 GATE_FILE = "gate.json"
-MILDEST_FIRST = (ExitCode.OK, ExitCode.UNDECIDED, ExitCode.BAD_INPUT, ExitCode.REGRESSION)
-MEANINGS = {
-    ExitCode.OK: "pass",
-    ExitCode.UNDECIDED: "could not decide",
-    ExitCode.BAD_INPUT: "bad input",
-    ExitCode.REGRESSION: "regression",
-}
+MILDEST_FIRST = tuple(MEANINGS)
 STEP_LIMIT_S = 3 * 3600.0
 KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
@@ -53,16 +50,7 @@ EMULATED = "without a GPU nothing is timed: base and head were not compared"
 
 
 @dataclass(frozen=True, slots=True)
-class Refs:
-    """The commits of a gate: ``base`` is where ``head`` leaves the protected branch, whose newest is ``tip``."""
-
-    base: str
-    head: str
-    tip: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
+class GateStep:
     """One command of a gate: its exit code, why where it has no verdict, and the file of its verdict, if any."""
 
     exit_code: int
@@ -75,7 +63,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     options = _parser(verb).parse_args(arguments)
     repository = git.top_of(options.repository.absolute()).resolve()
     out = None if options.out is None else _outside(options.out, repository, "--out")
-    refs = _refs(options, repository)
+    refs = branch.refs(repository, options.base, options.head, options.branch)
     inside = options.repository.resolve().relative_to(repository)
     with sigterm_interrupts(), _home(options.home, repository) as home:
         with _trees(refs, repository, home) as (base, head):
@@ -87,7 +75,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         document["files"] = {str(path.relative_to(home / "out")): file_digest(path) for path in verdicts}
         code = max((ExitCode(step.exit_code) for step in steps.values()), key=MILDEST_FIRST.index)
         for name, step in steps.items():
-            say(f"{name}: {MEANINGS[ExitCode(step.exit_code)]}{step.reason and ': '}{step.reason}\n")
+            say(f"{name}: {MEANINGS[step.exit_code]}{step.reason and ': '}{step.reason}\n")
         found = leave_verdict(home / "out" / GATE_FILE, code, {"schema": 1, "command": "gate", **document})
         if out is not None:
             shutil.copytree(home / "out", out, symlinks=True)
@@ -130,50 +118,6 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _refs(options: argparse.Namespace, repository: Path) -> Refs:
-    """The commits; PeakgateError for a base that is not on the protected branch, and a head that is."""
-    branch = options.branch or _default_branch(repository)
-    tip = git.commit_of(branch, repository, "--branch")
-    given, head = (
-        git.commit_of(ref, repository, name) for ref, name in ((options.base, "BASE"), (options.head, "HEAD"))
-    )
-    if not _is_ancestor(repository, given, tip):
-        raise PeakgateError(
-            f"BASE {options.base}: {given[:12]} is not on the protected branch {branch}; only that judges a change"
-        )
-    if _is_ancestor(repository, head, tip):
-        raise PeakgateError(f"HEAD {options.head}: {head[:12]} is on {branch} already; name a commit that changes it")
-    try:
-        base = git.ask(repository, "merge-base", tip, head).decode().split()[0]
-    except PeakgateError:
-        raise PeakgateError(
-            f"HEAD {options.head}: has no commit in common with {branch}; fetch the whole history"
-        ) from None
-    return Refs(base, head, tip)
-
-
-def _default_branch(repository: Path) -> str:
-    """The default branch of the remote origin, as the clone or else the remote itself says."""
-    try:
-        return git.ask(repository, "symbolic-ref", "refs/remotes/origin/HEAD").decode().strip()
-    except PeakgateError:
-        pass
-    try:
-        answer = git.ask(repository, "ls-remote", "--symref", "origin", "HEAD").decode().split()
-        return answer[answer.index("HEAD") + 1] if answer[0] != "ref:" else answer[answer.index("HEAD", 2) - 1]
-    except (PeakgateError, ValueError, IndexError):
-        raise PeakgateError(
-            "which branch is protected is not known: the remote origin does not say; name it, --branch origin/main say"
-        ) from None
-
-
-def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
-    try:
-        return not git.ask(repository, "rev-list", "--max-count=1", older, f"^{newer}")
-    except PeakgateError:
-        return False
-
-
 @contextmanager
 def _home(wanted: Path | None, repository: Path) -> Iterator[Path]:
     """The judge's own folder, new, outside the repository; it goes at the end unless it was named."""
@@ -213,7 +157,7 @@ def _trees(refs: Refs, repository: Path, home: Path) -> Iterator[tuple[Path, Pat
 
 def _judged(
     options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]
-) -> tuple[dict[str, Step], dict[str, object]]:
+) -> tuple[dict[str, GateStep], dict[str, object]]:
     """Every step's end, and what gate.json says besides."""
     base, head = projects
     settings = config.settings_in(base)
@@ -233,7 +177,7 @@ def _judged(
     steps = {"protect": gate.protect()}
     if settings.build is not None:
         steps["build"] = gate.build(settings)
-    if steps.get("build", Step(ExitCode.OK)).exit_code == ExitCode.OK:
+    if steps.get("build", GateStep(ExitCode.OK)).exit_code == ExitCode.OK:
         steps |= gate.measured(settings)
     document: dict[str, object] = {
         "base": refs.base,
@@ -313,24 +257,24 @@ class _Gate:
         """Have what runs from now on take these settings, whatever a tree has."""
         write_whole(Path(self.environment[config.SETTINGS_VARIABLE]), settings)
 
-    def protect(self) -> Step:
+    def protect(self) -> GateStep:
         """What the change does to what judges it."""
         given = ["--base", self.refs.base, "--acknowledged-from-base"]
         return self._run("protect", self.head, self.home / "out", *given)
 
-    def build(self, settings: ProjectSettings) -> Step:
+    def build(self, settings: ProjectSettings) -> GateStep:
         """Build the project's own code: base's with the judge's rights, head's in the sandbox."""
         assert settings.build is not None
         command = ["sh", "-c", settings.build]
         base = subprocess.Popen(command, cwd=self.base, env=self.environment, start_new_session=True, **_PIPED)
         if print_output(base, settings.build_timeout_s):
-            return Step(ExitCode.BAD_INPUT, "the base does not build")
+            return GateStep(ExitCode.BAD_INPUT, "the base does not build")
         (scratch := self.home / "tmp" / "build").mkdir()
         head = sandbox.start(command, self.home / "head", scratch, inside=self.head, writable=True, **_PIPED)
         failed = print_output(head, settings.build_timeout_s)
-        return Step(ExitCode.REGRESSION, "the change does not build") if failed else Step(ExitCode.OK)
+        return GateStep(ExitCode.REGRESSION, "the change does not build") if failed else GateStep(ExitCode.OK)
 
-    def measured(self, settings: ProjectSettings) -> dict[str, Step]:
+    def measured(self, settings: ProjectSettings) -> dict[str, GateStep]:
         """Head against floors, and base and head alternately: kernels, then benchmark tests in processes of their own.
 
         A benchmark test's Python runs in the process that measures it, so that it gets no kernel in its process.
@@ -356,14 +300,14 @@ class _Gate:
     def _chosen(self) -> list[str]:
         return ["--device", self.options.device, "--tier", self.options.tier]
 
-    def _ab(self, out: Path, *given: str) -> Step:
+    def _ab(self, out: Path, *given: str) -> GateStep:
         if self.options.device == "cpu":
-            return Step(ExitCode.UNDECIDED, EMULATED)
+            return GateStep(ExitCode.UNDECIDED, EMULATED)
         sides = ["--base-dir", str(self.base), "--head-dir", str(self.head)]
         more = [f"--{name}" for name in ("strict-gate", "explain") if getattr(self.options, name.replace("-", "_"))]
         return self._run("ab", self.base, out, *sides, *self._chosen, *more, *given)
 
-    def _run(self, verb: str, folder: Path, out: Path, *given: str) -> Step:
+    def _run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its exit code, which its verdict has to confirm."""
         say(f"peakgate {verb}\n")
         command = [sys.executable, "-I", "-m", "peakgate", verb, *given, "--out", str(out)]
@@ -376,10 +320,10 @@ class _Gate:
             confirmed = json.loads(verdict.read_bytes())["exit_code"]
         except (OSError, ValueError, KeyError, TypeError):
             undecided = ExitCode.UNDECIDED if code == ExitCode.UNDECIDED else ExitCode.BAD_INPUT
-            return Step(undecided, f"it left no verdict and ended with {code}; its output says why")
+            return GateStep(undecided, f"it left no verdict and ended with {code}; its output says why")
         if confirmed != code or code not in MILDEST_FIRST:
-            return Step(ExitCode.BAD_INPUT, f"it ended with {code}, its verdict says {confirmed!r}", verdict)
-        return Step(code, verdict=verdict)
+            return GateStep(ExitCode.BAD_INPUT, f"it ended with {code}, its verdict says {confirmed!r}", verdict)
+        return GateStep(code, verdict=verdict)
 
 
 _PIPED: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -10,7 +10,7 @@ from peakgate.cli import main
 from peakgate.reports import gate
 
 
-def measured(self: gate._Gate, _settings: object) -> dict[str, gate.Step]:
+def measured(self: gate._Gate, _settings: object) -> dict[str, gate.GateStep]:
     """`ab` as an experiment that was saved, decided anew; `bench` of the emulator on one small case."""
     out = self.home / "out"
     bench = ["bench", "--device=cpu", "--strict-gate", f"--out={out}", "-k", os.environ.get("STAND_IN_K", "memcpy")]
@@ -22,7 +22,7 @@ def measured(self: gate._Gate, _settings: object) -> dict[str, gate.Step]:
         tool = [sys.executable, "-I", "-m", "peakgate"]
         code = subprocess.run([*tool, *command], cwd=self.head, env=self.environment, check=False).returncode
         verdict = out / f"{verb}.json"
-        found[verb] = gate.Step(code, verdict=verdict if verdict.is_file() else None)
+        found[verb] = gate.GateStep(code, verdict=verdict if verdict.is_file() else None)
     return found
 
 

@@ -253,6 +253,21 @@ def test_the_judges_folder_is_new_and_out_of_reach(clones: Clones, tmp_path: Pat
     assert main(["gate", "origin/main", head, *given]) == 2
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_neither_a_tag_nor_a_branch_of_its_own_passes_for_the_protected_branch(
+    clones: Clones, capsys: pytest.CaptureFixture[str], known: bool
+) -> None:
+    weak = clones.change({"baselines/nvidia-h200/floors.toml": None})
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    git(clones.runner, "tag", "origin/main", weak)
+    git(clones.runner, "branch", "--force", "main", weak)
+    if not known:
+        git(clones.runner, "remote", "set-head", "origin", "--delete")
+    for named in ([], ["--branch", "origin/main"]):
+        assert clones.gate(weak, head, *named) == 2
+        assert "not on the protected branch" in capsys.readouterr().err
+
+
 def test_a_base_without_a_project_judges_nothing(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     commit(clones.origin, {"peakgate.toml": None})
     git(clones.runner, "fetch", "--quiet", "origin")

@@ -93,7 +93,8 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     change, temporary = job.workspace / "change", tmp_path / "job" / "temp"
     (call,) = calls(tmp_path)
     assert call == (
-        f"-f judge/tool/noxfile.py -s gate -- origin/main {head} --repository {change} --branch origin/main "
+        f"-f judge/tool/noxfile.py -s gate -- refs/remotes/origin/main {head} "
+        f"--repository {change} --branch refs/remotes/origin/main "
         f"--out {temporary}/judge/out --device gpu:0 --strict-gate --explain"
     )
     assert job["Verdict"].exit_code == 1, said(job)

@@ -1,0 +1,68 @@
+"""Which commit judges a change: the newest that it shares with the protected branch, whatever its caller says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from peakgate.common import git
+from peakgate.common.errors import PeakgateError
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """The commits of a gate: ``base`` is where ``head`` leaves the protected branch, whose newest is ``tip``."""
+
+    base: str
+    head: str
+    tip: str
+
+
+def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
+    """The commits; PeakgateError for a base that is not on the protected branch, and a head that is."""
+    branch = _remotes_own(repository, branch) if branch else _default_branch(repository)
+    tip = git.commit_of(branch, repository, "--branch")
+    given, judged = git.commit_of(base, repository, "BASE"), git.commit_of(head, repository, "HEAD")
+    if not _is_ancestor(repository, given, tip):
+        raise PeakgateError(
+            f"BASE {base}: {given[:12]} is not on the protected branch {branch}; only that judges a change"
+        )
+    if _is_ancestor(repository, judged, tip):
+        raise PeakgateError(f"HEAD {head}: {judged[:12]} is on {branch} already; name a commit that changes it")
+    try:
+        common = git.ask(repository, "merge-base", tip, judged).decode().split()[0]
+    except PeakgateError:
+        raise PeakgateError(f"HEAD {head}: has no commit in common with {branch}; fetch the whole history") from None
+    return Refs(common, judged, tip)
+
+
+def _remotes_own(repository: Path, branch: str) -> str:
+    """The whole name of a remote's branch, ``origin/main`` say: who may push could give a tag that short name."""
+    whole = f"refs/remotes/{branch}"
+    try:
+        git.ask(repository, "show-ref", "--verify", whole)
+    except PeakgateError:
+        return branch
+    return whole
+
+
+def _default_branch(repository: Path) -> str:
+    """The default branch of the remote origin, as the clone or else the remote itself says."""
+    try:
+        return git.ask(repository, "symbolic-ref", "refs/remotes/origin/HEAD").decode().strip()
+    except PeakgateError:
+        pass
+    try:
+        answer = git.ask(repository, "ls-remote", "origin", "HEAD").decode().split()
+        return answer[0]  # its commit, not a branch of that name here
+    except (PeakgateError, IndexError):
+        raise PeakgateError(
+            "which branch is protected is not known: the remote origin does not say; name it, --branch origin/main say"
+        ) from None
+
+
+def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
+    try:
+        return not git.ask(repository, "rev-list", "--max-count=1", older, f"^{newer}")
+    except PeakgateError:
+        return False
