@@ -321,8 +321,8 @@ def test_the_test_that_shows_a_dodge_is_there(dodge: str) -> None:
 
 
 def _table() -> dict[str, str]:
-    """The table of the page: what a change does, and what becomes of it."""
-    rows = re.findall(r"^\| (.+?) \| (.+) \|$", PROMISES.read_text(), re.MULTILINE)
+    """The table of two columns: what a change does, and what becomes of it."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PROMISES.read_text(), re.MULTILINE)
     return {dodge: outcome for dodge, outcome in rows if dodge != "---" and not dodge.startswith("a change that")}
 
 
