@@ -33,7 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-determinism", action="store_true")
     group.addoption("--peakgate-baselines", type=Path)
     group.addoption("--peakgate-baselines-from")
-    group.addoption("--peakgate-base-tree", type=Path, help="the supervisor's: a copy of that commit's project")
     group.addoption("--peakgate-cases", type=Path)
     group.addoption("--peakgate-seed", type=int)
     group.addoption("--peakgate-commit")

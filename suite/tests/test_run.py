@@ -104,6 +104,8 @@ def test_wrong_kernels_fail_are_named_and_are_not_saved(tmp_path, run):
     assert "defects.unguarded-1024 on cpu-emulator: WRONG, " in done.stdout
     assert "unguarded.cu:4" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+    assert ": :error::printed" in done.stdout
+    assert "\x1b" not in done.stdout
     saved = json.loads(json_file.read_text())
     assert {entry["case"] for entry in saved["peakgate"]["not_measured"]} == {
         "defects.shifted-1024",
