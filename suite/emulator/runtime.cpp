@@ -210,13 +210,17 @@ void run_from(int thread) {
 
 } // namespace
 
+// The first shuffle has the warps in descending order, so that together with the ascending one each runs before each other.
 void set_order(uint32_t schedule) {
     const int count = state.thread_count;
-    for (int i = 0; i < count; ++i) order[i] = schedule == 1 ? count - 1 - i : i;
+    const bool warps_descend = schedule == 2;
+    for (int i = 0; i < count; ++i) order[i] = schedule == 1 || warps_descend ? count - 1 - i : i;
     uint32_t random = schedule * 2654435761u;
     for (int i = count - 1; i > 0 && schedule > 1; --i) {
         random = random * 1664525u + 1013904223u;
-        const int other = static_cast<int>((random >> 8) % static_cast<uint32_t>(i + 1));
+        int first = 0; // of those that change places with one another
+        if (warps_descend) first = i > (count - 1) % WARP ? i - (i - 1 - (count - 1) % WARP) % WARP : 0;
+        const int other = first + static_cast<int>((random >> 8) % static_cast<uint32_t>(i - first + 1));
         const int swapped = order[i];
         order[i] = order[other];
         order[other] = swapped;

@@ -120,6 +120,7 @@ struct Thread {
     int barrier_site;    // which barrier or point of convergence that is
     unsigned warp_mask;  // given to the warp primitive it waits in, or the lanes it converged with
     uint32_t stamp;      // how often it has met other threads in this block, or released what it did
+    uint32_t met_stamp;  // the stamp that it had when it last heard of others
     int stack;
     uintptr_t waits_at;     // code address of the call it waits in
     uint64_t seen_progress; // the launch's, when it last polled
@@ -250,6 +251,11 @@ bool has_fenced();
 // The current thread has seen a strong store to this word; what it or who meets it does there comes after it.
 void observe(const void* cell, const Access& store);
 bool has_observed(const void* cell, const Access& store);
+// Whether a volatile access comes after this store all the same: atomics before it in its thread need no fence then.
+bool awaited_orders(const Access& store);
+// Whether the program means the current thread to come after this store, though nothing orders the two: it has seen a later
+// strong store of the same thread, or of its block behind a barrier, to another word.
+bool meant_to_follow(const void* cell, const Access& store);
 
 // Sets the current thread aside until another has made it ready again.
 void wait_as(Status status, uintptr_t caller);

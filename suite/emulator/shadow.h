@@ -67,12 +67,23 @@ inline bool strong_together(bool other_of_block, bool other_volatile, bool fence
            earlier.thread / WARP != static_cast<unsigned>(state.current) / WARP;
 }
 
+// Whether a volatile access races with a strong store although both are in scope: two volatile stores do unless their values
+// are the same (that shows later), a volatile store and an atomic do unless a fence makes the store a release, and a volatile
+// load does where the program means it to come after the store.
+inline bool volatile_race(const void* cell, const Access& store, Manner manner, bool fenced) {
+    const bool other_volatile = store.details & VOLATILE;
+    if (!other_volatile && !is_volatile(manner)) return false;
+    if (awaited_orders(store) || has_observed(cell, store)) return false;
+    if (is_read(manner)) return meant_to_follow(cell, store);
+    return is_volatile(manner) && (other_volatile || !fenced);
+}
+
 // The same for reads that may be those of several threads, of which only the latest is remembered.
 inline bool reads_ordered(const Access& reads, Space space) {
     if (!(reads.details & BY_SEVERAL) || reads.epoch != state.epoch) return ordered(reads, space);
     if ((reads.details & SEVERAL_WARPS) && !state.crossed) return false;
     // The current thread may be the latest reader itself: it must have met somebody since.
-    return reads.thread == state.current ? current_thread().stamp > reads.stamp : met_since(reads);
+    return reads.thread == state.current ? current_thread().met_stamp > reads.stamp : met_since(reads);
 }
 
 // Bytes of a word that have been written since it counted as new.
@@ -87,7 +98,8 @@ inline long place(Space space, uintptr_t offset) {
 }
 
 // READ_BEFORE_WRITE: the word that was read had not been written, so a read after write happened in the wrong order.
-enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_WRITE };
+// VOLATILE_WRITES: a race unless the two values are the same.
+enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_WRITE, VOLATILE_WRITES };
 
 // The access that is being checked, where it is a write; of size 0 where its value is not known yet.
 extern uintptr_t written_at __attribute__((visibility("hidden")));
@@ -128,7 +140,8 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
     const Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) {
         if (is_strong(manner) && (write.details & STRONG) &&
-            strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space))
+            strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space) &&
+            !volatile_race(&cell, write, manner, false))
             observe(&cell, write);
         else if (!(write.details & STRONG) || !has_observed(&cell, write))
             race(write, READ_AFTER_WRITE, space, offset, caller);
@@ -165,10 +178,14 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) {
         const bool together = strong && (write.details & STRONG) &&
-                              strong_together(write.details & OF_BLOCK, write.details & VOLATILE,
-                                              is_volatile(manner) && has_fenced(), write, manner, space);
+                              (awaited_orders(write) || strong_together(write.details & OF_BLOCK, write.details & VOLATILE,
+                                              is_volatile(manner) && has_fenced(), write, manner, space));
         if (!together && !((write.details & STRONG) && !strong && has_observed(&cell, write)))
             race(write, WRITE_AFTER_WRITE, space, offset, caller);
+        else if (together && volatile_race(&cell, write, manner, has_fenced()))
+            race(write, VOLATILE_WRITES, space, offset, caller);
+        else if (manner == ATOMIC_UPDATE)
+            observe(&cell, write);
     }
     const Access& reads = cell.read;
     if (reads.bytes & bytes) {
