@@ -177,7 +177,7 @@ template <Manner manner> void volatile_access(uintptr_t address, size_t size, ui
     state.scope = PEAKGATE_DEVICE;
     access<manner>(address, size, caller);
     polled(address, size, loads, !loads);
-    strong_access(address, loads, !loads, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
+    strong_access(address, loads, !loads, false, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
 }
 
 } // namespace
@@ -343,7 +343,7 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
     if (expected) stores = memcmp(address, expected, size) == 0;
     if (stores) access<ATOMIC_UPDATE>(at, size, called_at);
     polled(at, size, loads, stores);
-    strong_access(at, loads, stores, order, scope);
+    strong_access(at, loads, stores, expected, order, scope);
 }
 
 void peakgate_access(const void* address, size_t size, int writes, const void* caller) {

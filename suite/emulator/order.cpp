@@ -88,6 +88,7 @@ struct Awaited {
     uintptr_t address;
     uint32_t begun;
     int scope;
+    bool compares; // by a compare-and-swap: a lock, whose data need the fence even where they are volatile
     Link* released[SCOPES];
 };
 
@@ -362,6 +363,7 @@ void await(Awaiting& awaiting, const Awaited& seen) {
     for (int i = 0; i < awaiting.count; ++i) {
         Awaited& known = awaiting.seen[i];
         if (known.address != seen.address || known.begun != seen.begun || known.scope != seen.scope) continue;
+        known.compares |= seen.compares;
         for (int which = 0; which < SCOPES; ++which) {
             if (known.released[which] == seen.released[which]) continue;
             drop(known.released[which]);
@@ -643,13 +645,13 @@ void forget_published(Published& published) {
 
 // ---- strong accesses ----
 
-void strong_access(uintptr_t address, bool loads, bool stores, int order, int scope) {
+void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope) {
     Locations& table = is_shared_word(address) ? here().locations : global_locations;
     const int self = state.current;
     Location* at = find(table, address);
     if (loads && at && (at->released[0] || at->released[1])) {
         for (int which = 0; which < SCOPES; ++which) shorten(*at, which);
-        Awaited seen = {address, at->begun, scope, {at->released[0], at->released[1]}};
+        Awaited seen = {address, at->begun, scope, compares, {at->released[0], at->released[1]}};
         if (order & PEAKGATE_ACQUIRE) {
             settle_block();
             const Clock* before = others_of(self);
@@ -692,7 +694,7 @@ bool awaited_orders(const Access& store) {
     const Awaiting& awaiting = here().threads[state.current].awaiting;
     for (int i = 0; i < awaiting.count; ++i) {
         const Awaited& seen = awaiting.seen[i];
-        for (int which = 0; which < SCOPES; ++which) {
+        for (int which = 0; which < SCOPES && !seen.compares; ++which) {
             for (const Link* link = seen.released[which]; link; link = link->previous) {
                 if (link->by >> 16 != state.block->number && !(which && seen.scope == PEAKGATE_DEVICE)) continue;
                 for (const Clock* clock = link->clock; clock; clock = clock->others) {

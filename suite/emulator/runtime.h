@@ -123,6 +123,7 @@ struct Thread {
     uint32_t met_stamp;  // the stamp that it had when it last heard of others
     int stack;
     uintptr_t waits_at;     // code address of the call it waits in
+    bool has_stored;        // strongly, since it was last interrupted
     uint64_t seen_progress; // the launch's, when it last polled
     int polls;              // since then
     int same_polls;         // polls running of one place that gave the same value
@@ -245,13 +246,13 @@ void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
 void forget_published(Published& published);
 // What an atomic, or a strong load or store, of the current thread orders.
-void strong_access(uintptr_t address, bool loads, bool stores, int order, int scope);
+void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // Whether the current thread has a fence behind it that its next strong store releases.
 bool has_fenced();
 // The current thread has seen a strong store to this word; what it or who meets it does there comes after it.
 void observe(const void* cell, const Access& store);
 bool has_observed(const void* cell, const Access& store);
-// Whether a volatile access comes after this store all the same: atomics before it in its thread need no fence then.
+// Whether a volatile access comes after this store all the same: flags that its thread has read before need no fence then.
 bool awaited_orders(const Access& store);
 // Whether the program means the current thread to come after this store, though nothing orders the two: it has seen a later
 // strong store of the same thread, or of its block behind a barrier, to another word.
