@@ -11,7 +11,8 @@ from peakgate import emulator
 from peakgate.common.errors import PeakgateError
 from peakgate.device.driver import gpu_count
 
-collect_ignore = ["lab/newcomer/projects"]  # projects of their own, with benchmark tests of their own
+# Projects of their own, with benchmark tests of their own.
+collect_ignore = ["lab/newcomer/projects", "lab/dodges/project"]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from peakgate.reports.ladder.markers import inside, read_document
 
 from lab.calibrated import page as calibrated
 from lab.correctness import page as correctness
+from lab.dodges import page as dodges
 from lab.downloads import downloads
 from lab.fleet.page import trials
 from lab.growth import growth
@@ -32,6 +33,7 @@ def read(name: str) -> Any:
         (newcomer.PAGE, newcomer.blocks),
         (correctness.PAGE, correctness.content),
         (calibrated.PAGE, calibrated.blocks),
+        (dodges.PAGE, dodges.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),

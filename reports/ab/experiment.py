@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,6 +160,7 @@ class _Experiment:
         self._record, self._sides, self._scratch = record, sides, scratch
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
         self._phases = means.phases
+        self._seeds: dict[tuple[Phase, int], int] = {}
 
     def prove(self) -> None:
         """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside.
@@ -316,6 +318,7 @@ class _Experiment:
             f"--benchmark-json={file}",
             f"--benchmark-storage=file://{self._scratch / 'saved'}",
             f"--out={verdicts}",
+            f"--seed={self._seeds.setdefault((stage, pair), secrets.randbits(32))}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
         kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from peakgate.reports.ab import process
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.process import SideBroken, last_words
 from peakgate.reports.ab.schedule import Side
+from peakgate.terms import Contract, changes, named
 
 NO_GPU = "no GPU answers"
 """How an identity's complaint begins when there is none: a fault of the machine, not of the side."""
@@ -31,45 +31,13 @@ NO_GPU_HERE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CaseIdentity:
-    """One case of a side. ``code``: the fingerprint of its machine code, None where it does not build.
-
-    ``operation`` names what the device or a library does instead, ``library`` which one and its version, None where
-    nothing says that; ``contract`` is a digest of the rest (launch, arguments, inputs, work, tolerance, the
-    reference's outputs on the edge-size problems), empty where the side does not describe the case.
-    """
-
-    code: str | None
-    contract: str
-    operation: str | None = None
-    library: str | None = None
-
-    @property
-    def described(self) -> bool:
-        """Whether the side describes it so that it could be run."""
-        return bool(self.contract)
-
-    @property
-    def builds(self) -> bool:
-        """Whether there is something to run."""
-        return self.code is not None or self.operation is not None
-
-    def surely_equals(self, other: CaseIdentity) -> bool:
-        """Whether the two cannot differ; False where neither machine code nor a library's version says what runs.
-
-        Both sides of an `ab` run on one driver and in one environment, and Peakgate makes the libraries' calls.
-        """
-        return (self.operation is None or self.library is not None) and self == other
-
-
-Identities = Mapping[str, CaseIdentity]
+Contracts = Mapping[str, Contract]
 """Every case of a side by its id."""
 
 
 def read_codes(
     folders: Sequence[SideFolder], tier: str, environments: Sequence[Mapping[str, str]], capability: str | None = None
-) -> tuple[Identities, Identities]:
+) -> tuple[Contracts, Contracts]:
     """Both sides' cases, compiled at the same time for the GPU that is there, or for ``capability`` (``9.0``).
 
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
@@ -81,7 +49,7 @@ def read_codes(
 
 def read_code(
     tier: str, capability: str | None, which: str, folder: SideFolder, environment: Mapping[str, str], *, case: str = ""
-) -> Identities:
+) -> Contracts:
     """One side's cases, or one case of it; a SideBroken names the side ``which``."""
     command = [sys.executable, "-P", "-m", f"{process.HARNESS}.run.identity", "--tier", tier]
     if capability is not None:
@@ -97,9 +65,9 @@ def read_code(
     return _parsed(which, done.stdout)
 
 
-def _parsed(which: str, output: str) -> Identities:
+def _parsed(which: str, output: str) -> Contracts:
     try:
-        return records.decode(output.encode(), dict[str, CaseIdentity], Path("its list of cases"), "see its families")
+        return records.decode(output.encode(), dict[str, Contract], Path("its list of cases"), "see its families")
     except records.RecordError:
         raise SideBroken(which, f"its cases cannot be listed: {last_words(output)}") from None
 
@@ -133,8 +101,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def plan(
-    base: Identities,
-    head: Identities,
+    base: Contracts,
+    head: Contracts,
     *,
     sentinels: int,
     durations_us: Mapping[str, float],
@@ -143,7 +111,7 @@ def plan(
 ) -> Plan:
     """Sort the cases of both sides; where ``chosen`` has ``-k`` expressions, those that one of them selects.
 
-    A case is unchanged when its contract is equal and its machine code too, or the library that does its work. Where
+    A case is unchanged when its contract is equal, with its machine code or the library that does its work. Where
     nothing says that, as of a benchmark test, it is always measured. Libraries are no sentinels: some scatter much.
     """
     before, after = _chosen(base, chosen), _chosen(head, chosen)
@@ -167,7 +135,7 @@ def plan(
     )
 
 
-def reasons(planned: Plan, base: Identities, head: Identities) -> dict[str, str]:
+def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
     """Why each case is measured or listed, in words; the unchanged are left out."""
     reported = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
     reported |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
@@ -184,12 +152,7 @@ def reasons(planned: Plan, base: Identities, head: Identities) -> dict[str, str]
         elif before == after:
             reported[case] = "nothing says whether it changed: always measured"
         else:
-            what = [
-                ("machine code", before.code != after.code),
-                ("library", before.library != after.library),
-                ("contract", before.contract != after.contract),
-            ]
-            reported[case] = f"{' and '.join(name for name, differs in what if differs)} changed"
+            reported[case] = f"{', '.join(map(named, changes(before, after)))} changed"
     return reported
 
 
@@ -207,6 +170,6 @@ def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, floa
     return [case for _, _, case in sorted(turns)[:count]]
 
 
-def _chosen(cases: Identities, parts: Sequence[str]) -> Identities:
+def _chosen(cases: Contracts, parts: Sequence[str]) -> Contracts:
     chosen = [selector(part) for part in parts] or [selector("")]
     return {case: code for case, code in cases.items() if any(selects(case) for selects in chosen)}

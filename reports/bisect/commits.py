@@ -20,8 +20,9 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.git import commit_of
 from peakgate.reports.ab.folders import Wanted, build_side, git, placed
-from peakgate.reports.ab.plan import CaseIdentity, read_code
+from peakgate.reports.ab.plan import read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.terms import Contract
 
 STATE_FILE = "state.json"
 
@@ -32,7 +33,7 @@ class BuiltCommit:
 
     commit: str
     subject: str
-    cases: Mapping[str, CaseIdentity]
+    cases: Mapping[str, Contract]
     problem: str | None = None
 
     def problem_of(self, case: str) -> str | None:
@@ -54,7 +55,7 @@ class Group:
 
     places: tuple[int, ...]
     since: int
-    identity: CaseIdentity
+    identity: Contract
 
     @property
     def first(self) -> int:

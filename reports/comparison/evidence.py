@@ -18,6 +18,7 @@ from peakgate.reports.result import Shift, percent, probability
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
 from peakgate.reports.runs.sessions import SavedSession, in_short
+from peakgate.terms import TERMS, Contract, summary
 from peakgate.verdict import FAULTY, Verdict
 
 FEWEST_HISTORY_SESSIONS = 3
@@ -27,7 +28,9 @@ NO_COMMIT = frozenset({"unknown", "unversioned"})
 
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
-TERMS = ("bytes", "flops", "tolerance", "sampling", "timer")
+RECORDED = tuple(term for term in TERMS if term in CaseResult.__struct_fields__)
+"""The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code."""
+
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
 
 
@@ -252,18 +255,13 @@ def _clock(base: CaseResult, new: CaseResult) -> list[str]:
 def changed_terms(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
     before, after = ({case: result for run in runs for case, result in run.cases.items()} for runs in (base, new))
-    lines = []
-    for term in TERMS:
-        alike = [case for case in before if case in after and _same_meaning(term, before[case], after[case])]
-        both = [(case, getattr(before[case], term), getattr(after[case], term)) for case in alike]
-        changes = [each for each in both if None not in each and each[1] != each[2]]
-        if changes:
-            case, *values = changes[0]
-            old, now = (f"{each:.12g}" if isinstance(each, float) else str(each) for each in values)
-            lines.append(f"{term} differ in {counted(len(changes), 'case')} ({case} first: {old} to {now})")
-    return lines
+    return summary({case: _contracts(before[case], after[case]) for case in before if case in after})
 
 
-def _same_meaning(term: str, before: CaseResult, after: CaseResult) -> bool:
-    """Whether both runs mean the same by a term: a tolerance is of an element's bound since 0.3."""
-    return term != "tolerance" or (before.error_over_bound is None) == (after.error_over_bound is None)
+def _contracts(before: CaseResult, after: CaseResult) -> tuple[Contract, Contract]:
+    """The terms that both results record with one meaning: a tolerance is of an element's bound since 0.3."""
+    known = [term for term in RECORDED if None not in (getattr(before, term), getattr(after, term))]
+    if "tolerance" in known and (before.error_over_bound is None) != (after.error_over_bound is None):
+        known.remove("tolerance")
+    old, now = (Contract(**{term: getattr(result, term) for term in known}) for result in (before, after))
+    return old, now

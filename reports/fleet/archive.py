@@ -17,10 +17,11 @@ from pathlib import Path
 
 from peakgate.common import git
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import file_digest
 from peakgate.project.config import Project
 from peakgate.reports.ab.folders import build_side
 from peakgate.reports.ab.process import SideBroken
-from peakgate.run.inputs import ARCHIVE, file_digest, tree
+from peakgate.run.inputs import ARCHIVE, tree
 
 LARGEST_ARCHIVE_BYTES = 512_000_000
 """An archive is sent to every node; what is larger was hardly meant to be in it."""

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatch
-from typing import Any
+
+from peakgate.terms import PROMISED, Contract, changes
 
 NONE = "none"
 FLOOR, RUN = "floor", "run"
@@ -159,20 +160,16 @@ def repository_changes(files: Iterable[FileChange], kernels: Collection[str]) ->
     ]
 
 
-def contract_changes(
-    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
-) -> list[ProtectedChange]:
-    """Terms of a known case that differ, and cases that are gone; by case id the terms as ``run.identity`` has them."""
+def contract_changes(before: Mapping[str, Contract], after: Mapping[str, Contract]) -> list[ProtectedChange]:
+    """Terms that a known case promises and that differ, and cases that are gone; by case id."""
     found = []
     for case, old in sorted(before.items()):
         if case not in after:
             found.append(ProtectedChange("", ChangeKind.CASE_DROPPED, "case", case, "present", NONE))
             continue
-        terms = sorted(old.keys() | after[case].keys())
-        pairs = [(term, str(old.get(term, NONE)), str(after[case].get(term, NONE))) for term in terms]
-        found += [
-            ProtectedChange("", ChangeKind.CONTRACT, term, case, was, now) for term, was, now in pairs if was != now
-        ]
+        for term, values in sorted(changes(old, after[case], PROMISED).items()):
+            was, now = (NONE if value is None else str(value) for value in values)
+            found.append(ProtectedChange("", ChangeKind.CONTRACT, term, case, was, now))
     return found
 
 

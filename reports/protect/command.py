@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
@@ -30,6 +29,7 @@ from peakgate.reports.protect.changes import NONE, FileChange
 from peakgate.reports.render.phrases import one_line
 from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import load_run
+from peakgate.terms import Contract
 from peakgate.verdict import ExitCode
 
 FLOORS_FILE = "floors.toml"
@@ -37,7 +37,6 @@ FLOORS_FILE = "floors.toml"
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
 IDENTITY_TIMEOUT_S = 300.0
-Contracts = Mapping[str, Mapping[str, Any]]
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -264,7 +263,7 @@ def text_then(commit: str, folder: Path, name: str) -> str:
     return _text(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
 
 
-def contracts(tree: Path, name: str) -> Contracts:
+def contracts(tree: Path, name: str) -> dict[str, Contract]:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
     command = [sys.executable, "-m", "peakgate.run.identity", "--terms"]
     try:
@@ -276,7 +275,7 @@ def contracts(tree: Path, name: str) -> Contracts:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
-    return records.decode(done.stdout, dict[str, dict[str, Any]], Path(name), "see whether a family file prints")
+    return records.decode(done.stdout, dict[str, Contract], Path(name), "see whether a family file prints")
 
 
 def _bytes_then(commit: str, folder: Path, name: str) -> bytes:

@@ -67,7 +67,7 @@ HARNESS = "fake_peakgate"
 class FakeSide:
     """What one side says: machine code and times by case, what it refuses, and how it misbehaves.
 
-    Cases in ``contracts`` are launched otherwise than the same case of another side.
+    Cases in ``launches`` are launched otherwise than the same case of another side, None: not described.
     """
 
     fingerprints: Mapping[str, str | None] = field(default_factory=lambda: dict.fromkeys(LADDER, "same"))
@@ -78,7 +78,7 @@ class FakeSide:
     fail_at: int = 0
     interrupt_at: int = 0
     fingerprints_fail: str = ""
-    contracts: Mapping[str, str] = field(default_factory=dict)
+    launches: Mapping[str, str | None] = field(default_factory=dict)
     operations: tuple[str, ...] = ()
 
     def write(self, folder: Path, name: str, log: Path) -> Path:
@@ -94,7 +94,7 @@ class FakeSide:
         script: dict[str, Any] = {"name": name, "log": str(log)}
         identities = {
             case: ({"code": None, "operation": case} if case in self.operations else {"code": code})
-            | {"contract": self.contracts.get(case, "as usual")}
+            | {"launch": self.launches.get(case, "as usual")}
             for case, code in self.fingerprints.items()
         }
         script |= {"identities": identities, "refused": dict(self.refused)}

@@ -1,23 +1,23 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
+from peakgate.reports.ab.plan import plan, reasons, spread_out
+from peakgate.terms import Contract
 
-from peakgate.reports.ab.plan import CaseIdentity, plan, reasons, spread_out
-
-BASE = {f"{family}.stage-{size}": CaseIdentity(f"{family}{size}", "1") for family in "abc" for size in range(4)}
+BASE = {f"{family}.stage-{size}": Contract(code=f"{family}{size}", launch="1") for family in "abc" for size in range(4)}
 
 
-def head(codes: dict[str, str | None] | None = None, **contracts: str) -> dict[str, CaseIdentity]:
-    """BASE with other machine code by case, and other contracts by family."""
-    changed = {case: replace(BASE[case], code=code) for case, code in (codes or {}).items()}
+def head(codes: dict[str, str | None] | None = None, **launches: str) -> dict[str, Contract]:
+    """BASE with other machine code by case, and other launches by family."""
+    changed = {case: structs.replace(BASE[case], code=code) for case, code in (codes or {}).items()}
     return {
-        case: replace(identity, contract=contracts.get(case[0], identity.contract))
-        for case, identity in (BASE | changed).items()
+        case: structs.replace(contract, launch=launches.get(case[0], contract.launch))
+        for case, contract in (BASE | changed).items()
     }
 
 
-def coded(codes: dict[str, str | None]) -> dict[str, CaseIdentity]:
-    return {case: CaseIdentity(code, "1") for case, code in codes.items()}
+def coded(codes: dict[str, str | None]) -> dict[str, Contract]:
+    return {case: Contract(code=code, launch="1") for case, code in codes.items()}
 
 
 def test_equal_code_is_not_measured_but_for_sentinels_of_every_family() -> None:
@@ -40,7 +40,7 @@ def test_a_family_that_launches_otherwise_is_measured_whole() -> None:
 
 
 def test_what_has_neither_machine_code_nor_a_version_is_always_measured() -> None:
-    called = {"x.called-8": CaseIdentity(None, "1", "callable")}
+    called = {"x.called-8": Contract(operation="callable")}
     planned = plan(called, called, sentinels=0, durations_us={})
     assert planned.measured == ("x.called-8",)
     assert reasons(planned, called, called) == {"x.called-8": "nothing says whether it changed: always measured"}
@@ -48,11 +48,11 @@ def test_what_has_neither_machine_code_nor_a_version_is_always_measured() -> Non
 
 def test_a_library_is_measured_only_where_its_version_or_its_call_differs() -> None:
     before, newer, otherwise = (
-        {"x.cublas-8": CaseIdentity(None, contract, "cublas_sgemm", version)}
-        for contract, version in (("1", "cuBLAS 13.1"), ("1", "cuBLAS 13.2"), ("2", "cuBLAS 13.1"))
+        {"x.cublas-8": Contract(operation="cublas_sgemm", library=version, bytes=size)}
+        for size, version in ((1, "cuBLAS 13.1"), (1, "cuBLAS 13.2"), (2, "cuBLAS 13.1"))
     )
     assert plan(before, before, sentinels=5, durations_us={}).unchanged == {"x.cublas-8": "cuBLAS 13.1"}
-    for after, why in ((newer, "library changed"), (otherwise, "contract changed")):
+    for after, why in ((newer, "library changed"), (otherwise, "bytes changed")):
         planned = plan(before, after, sentinels=0, durations_us={})
         assert reasons(planned, before, after) == {"x.cublas-8": why}
     asked = plan(before, before, sentinels=0, durations_us={}, measure_unchanged=True)
@@ -63,7 +63,7 @@ def test_a_plan_says_why_each_case_is_measured() -> None:
     after = head({"a.stage-0": "other"}, b="2")
     reported = reasons(plan(BASE, after, sentinels=0, durations_us={}), BASE, after)
     assert reported["a.stage-0"] == "machine code changed"
-    assert reported["b.stage-1"] == "contract changed"
+    assert reported["b.stage-1"] == "launch changed"
     assert "c.stage-0" not in reported
 
 

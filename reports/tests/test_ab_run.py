@@ -113,12 +113,12 @@ def test_what_builds_on_neither_side_is_undecided_and_proven_no_second_time(tmp_
 
 
 def test_a_family_that_only_head_describes_is_new_and_one_that_only_base_describes_is_missing(tmp_path: Path) -> None:
-    """A side that does not describe a family has one case with neither code nor contract in place of all of its."""
+    """A side that does not describe a family has one case with no term in place of all of its."""
     rest = [case for case in LADDER if case != SMEM]
     undescribed = "transpose.family.py"
     without = FakeSide(
         {**dict.fromkeys(rest, "same"), undescribed: None},
-        contracts={undescribed: ""},
+        launches={undescribed: None},
         refused={undescribed: ("INCONCLUSIVE", "transpose/family.py:3: NameError: name 'x' is not defined")},
     )
     assert ab(tmp_path, without, FakeSide()) == 0
@@ -132,7 +132,7 @@ def test_a_family_that_only_head_describes_is_new_and_one_that_only_base_describ
 
 def test_equal_machine_code_under_another_contract_is_measured(tmp_path: Path) -> None:
     """The same machine code launched in another shape is another case."""
-    assert ab(tmp_path, FakeSide(), FakeSide(contracts={PAD: "another grid"}), "--sentinels", "0") == 0
+    assert ab(tmp_path, FakeSide(), FakeSide(launches={PAD: "another grid"}), "--sentinels", "0") == 0
     assert all(cases == [PAD] for _, _, *cases in ran(tmp_path))
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
-from peakgate.reports.ab.plan import CaseIdentity
 from peakgate.reports.bisect import report
-from peakgate.reports.bisect.commits import BuiltCommit, groups, narrowed
+from peakgate.reports.bisect.commits import STATE_FILE, BuiltCommit, Question, groups, narrowed, resumed
 from peakgate.reports.bisect.search import Effort, End, SearchOutcome, Unusable, halving, posterior, search
+from peakgate.terms import Contract
 
 CASE = "family.kernel-1"
 
 
 def commit(name: str, code: str | None = "a", **more: str) -> BuiltCommit:
-    return BuiltCommit(name, f"subject of {name}", {CASE: CaseIdentity(code, "as usual")}, more.get("problem"))
+    return BuiltCommit(name, f"subject of {name}", {CASE: Contract(code=code, launch="as usual")}, more.get("problem"))
 
 
 def history(codes: str) -> list[BuiltCommit]:
@@ -44,8 +47,23 @@ def test_a_group_begins_with_commits_before_it_that_had_nothing_to_measure() -> 
 
 
 def test_an_operation_of_the_device_is_never_surely_equal() -> None:
-    made = [BuiltCommit(str(at), "", {CASE: CaseIdentity(None, "as usual", "memcpy")}) for at in range(3)]
+    made = [BuiltCommit(str(at), "", {CASE: Contract(operation="memcpy", launch="as usual")}) for at in range(3)]
     assert len(groups(made, CASE)) == 3
+
+
+def test_a_state_saved_with_a_digest_of_the_contract_is_read_and_grouped_as_before(tmp_path: Path) -> None:
+    question = Question("a", "b", "", "gate", "auto", None, "13.0", 0.05)
+    digests = ("1", "1", "2")
+    commits = [
+        {"commit": str(at), "subject": "", "cases": {CASE: {"code": "c", "contract": each, "operation": None}}}
+        for at, each in enumerate(digests)
+    ]
+    saved = {"schema": 1, "question": asdict(question), "case": CASE, "commits": commits}
+    (tmp_path / STATE_FILE).write_text(json.dumps(saved))
+    state = resumed(tmp_path, question)
+    assert [group.places for group in groups(list(state.commits.values()), CASE)] == [(0, 1), (2,)]
+    state.save(tmp_path)
+    assert resumed(tmp_path, question) == state
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,8 @@ def test_one_sides_word_that_a_case_is_the_hosts_or_beyond_the_gate_hides_nothin
 def test_changed_work_sampling_and_timer_are_reported(saved: Saved) -> None:
     reported = {PAD: {"bytes": 2 * 536_870_912, "sampling": "once", "tolerance": 1e9, "timer": "host clock"}}
     notes = compare(saved.side(), saved.side(extra=reported)).notes
-    assert f"bytes differ in 1 case ({PAD} first: 536870912 to 1073741824)" in notes
-    assert f"sampling differ in 1 case ({PAD} first: flush, hold, event to once)" in notes
+    assert f"bytes changed in 1 case ({PAD}: 536870912 to 1073741824)" in notes
+    assert f"sampling changed in 1 case ({PAD}: flush, hold, event to once)" in notes
     assert not any(note.startswith("tolerance") for note in notes)  # base does not say
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.protect import acknowledged
 from peakgate.reports.protect.changes import (
@@ -21,6 +22,7 @@ from peakgate.reports.protect.changes import (
     rule,
     run_changes,
 )
+from peakgate.terms import Contract
 
 TODAY = date(2026, 11, 20)
 FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
@@ -145,17 +147,16 @@ def test_only_files_in_a_runs_folder_are_runs_and_links_are_none() -> None:
 
 
 def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_that_is_gone() -> None:
-    before: dict[str, dict[str, object]] = {
-        "a": {"bytes": 8, "tolerance": 1e-6, "host_bound": False},
-        "b": {"bytes": 1},
-    }
-    after: dict[str, dict[str, object]] = {
-        "a": {"bytes": 16, "tolerance": 1e9, "host_bound": False},
-        "new": {"bytes": 2},
+    of_a = Contract(bytes=8, tolerance=1e-6, host_bound=False, launch="a", code="a")
+    before = {"a": of_a, "b": Contract(bytes=1)}
+    after = {
+        "a": structs.replace(of_a, bytes=16, tolerance=1e9, saved="x.npy:1", launch="b", code="b"),
+        "new": Contract(bytes=2),
     }
     found = contract_changes(before, after)
     assert [str(change) for change in found] == [
         "contract changed: bytes of a: 8 to 16",
+        "contract changed: saved of a: none to x.npy:1",
         "contract changed: tolerance of a: 1e-06 to 1000000000.0",
         "case dropped: b: present to none",
     ]

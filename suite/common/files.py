@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -104,6 +105,15 @@ def _sync_folder(folder: Path) -> None:
 def _remove(scratch: Path | None) -> None:
     if scratch is not None:
         scratch.unlink(missing_ok=True)
+
+
+def file_digest(path: Path) -> str | None:
+    """A file's sha256; None where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def cache_folder() -> Path:

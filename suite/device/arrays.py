@@ -21,6 +21,7 @@ from peakgate.measure.data import random_array
 
 _NUMBA = ("numba", "numba_cuda")
 _UINT32_BITS = 32
+_REAL = ("float16", "float32", "float64", "complex64", "complex128", *BITS)
 
 
 def framework(value: object) -> str | None:
@@ -153,7 +154,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     unique; with ``redraw`` they are drawn with replacement.
     """
     name = dtype_name(value)
-    scaled = name in ("float16", "float32", "float64", "complex64", "complex128", *BITS)
+    scaled = name in _REAL
     if not scaled and not name.startswith(("int", "uint", "bool")):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
@@ -176,6 +177,28 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     drawn = flat[order]
     plain[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(plain.shape)
     return True
+
+
+def as_words(value: Any) -> Array | None:
+    """The elements of a real array on a GPU as words of their size, a view of CuPy's; None for every other array.
+
+    None too where the elements are not neighbours in memory.
+    """
+    if not on_gpu(value) or dtype_name(value) not in _REAL:
+        return None
+    if not (value.is_contiguous() if framework(value) == "torch" else _plain(value).flags.c_contiguous):
+        return None
+    cupy, (start, end) = importlib.import_module("cupy"), _span(value)
+    if start == end:
+        return None
+    itemsize = int(value.element_size() if framework(value) == "torch" else _plain(value).itemsize)
+    memory = cupy.cuda.UnownedMemory(start, end - start, value, gpu_of(value))
+    words: Array = cupy.ndarray(
+        ((end - start) // itemsize,),
+        "complex128" if itemsize == np.dtype("complex128").itemsize else f"u{itemsize}",
+        cupy.cuda.MemoryPointer(memory, 0),
+    )
+    return words
 
 
 def move(value: Any, share: float, seed: int) -> bool:

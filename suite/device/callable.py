@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 from peakgate.case import Case
+from peakgate.device import elements
+from peakgate.device.arrays import as_words, copy_of, framework, restore
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
-from peakgate.device.interface import CallableLaunchable, DeviceLost, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
 from peakgate.device.stream import SampleStream, Trial
+from peakgate.measure.refill import SEEDS
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 
 TRIAL_LIMIT_NS = 200_000_000
@@ -112,9 +115,27 @@ def _refuse_other_streams(trials: Sequence[Trial], idle: Sequence[Trial]) -> Non
 class GpuCall(CallableLaunchable):
     """One callable as a case on the GPU; its arrays stay where the user put them."""
 
-    def __init__(self, device: GpuDevice, case: Case, call: Call, stream: SampleStream, behaviour: Behaviour) -> None:
+    def __init__(
+        self,
+        device: GpuDevice,
+        case: Case,
+        call: Call,
+        stream: SampleStream,
+        behaviour: Behaviour,
+        *,
+        outputs: Callable[[], Sequence[Any]] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        """``outputs`` gives the arrays of the newest call; with ``fresh`` the elements of arrays may change."""
         self.case = case
         self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
+        self._outputs = outputs
+        self._seeds: list[int] = []
+        self._words = [
+            (words, kept)
+            for array, saved in zip(call.arrays, call.saved, strict=True)
+            if fresh and (words := as_words(array)) is not None and (kept := as_words(saved)) is not None
+        ]
 
     def run(self) -> None:
         """Run the call once from where it starts and wait for all of the GPU."""
@@ -124,21 +145,46 @@ class GpuCall(CallableLaunchable):
         self._call.run()
         cupy.cuda.runtime.deviceSynchronize()
 
-    def sample(self, plan: SamplingPlan) -> Samples:
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
-        What a call changes is put back before each sample, which is not timed. Where the process reserves L2 for
-        persisting lines, they are reset before each sample, one at a time.
+        What a call changes is put back before each sample, which is not timed, and a word in every 4 KiB of real arrays
+        changes. The witness is given one call of each batch, with the arrays as that call found them. Where the process
+        reserves L2 for persisting lines, they are reset before each sample, one at a time.
         """
         hold = not self._behaviour.waits_for_host
-        before = self._call.rewind if self._call.changed else None
-        notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if before else [])
+        call, watched = self._call, witness or Witness(self._device.draw)
+        before = self._before(watched.draw) if call.changed or self._words else None
+        notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
+        notes.append(
+            "contents of arrays change with every call" if self._words else "a replayed answer is not excluded"
+        )
         if not hold:
             notes.append("the stream is not blocked, because the callable waits for the host")
 
-        def batch(_: int) -> Sequence[tuple[float, float | None]]:
+        def batch(index: int) -> Sequence[tuple[float, float | None]]:
             count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
-            return self._stream.batch(self._call.run, count, hold=hold, before=before)
+            if self._outputs is None or not watched.wanted():
+                return self._stream.batch(call.run, count, hold=hold, before=before)
+            chosen, outputs = watched.draw(count), self._outputs
+            copies = [
+                copy_of(each) if framework(each) else each for each in outputs()
+            ]  # their memory: no call finds it
+
+            def after(at: int) -> None:
+                if at == chosen:
+                    _copy_all(outputs(), copies)
+
+            self._seeds.clear()
+            times = self._stream.batch(call.run, count, hold=hold, before=before, after=after)
+            result = call.result
+            call.rewind_all()
+            for seed in self._seeds[: chosen + 1]:
+                self._change(seed)
+            watched.judge(TimedLaunch(self.case, f"timed call {chosen + 1} of batch {index + 1}", call.arrays, copies))
+            call.rewind_all()
+            call.result = result
+            return times
 
         taken = gather(
             plan,
@@ -152,4 +198,30 @@ class GpuCall(CallableLaunchable):
                 f"works on other streams: {taken.median_us:.1f} µs on the measured stream, "
                 f"{self._behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
             )
+        if hold:
+            taken = self._stream.with_second_clock(taken, call.run, self._behaviour.batch, before)
+        call.rewind_all()
         return taken
+
+    def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
+        """What precedes each sample: arrays as at the start, but for some words."""
+
+        def before() -> None:
+            self._call.rewind()
+            self._seeds.append(draw(SEEDS))
+            self._change(self._seeds[-1])
+
+        return before
+
+    def _change(self, seed: int) -> None:
+        elements.change([(words, kept, seed + 2 * at) for at, (words, kept) in enumerate(self._words)])
+
+
+def _copy_all(found: Sequence[Any], copies: list[Any]) -> None:
+    """Keep the outputs of a call, in stream order, in memory that is there; numbers as they are."""
+    for at, output in enumerate(found):
+        if framework(output) and at < len(copies) and framework(copies[at]) and copies[at].shape == output.shape:
+            restore(copies[at], output)
+        else:
+            copies[at : at + 1] = [copy_of(output) if framework(output) else output]
+    del copies[len(found) :]

@@ -8,6 +8,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,18 @@ from peakgate import emulator
 from peakgate.build.cubin import Resources
 from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.common.errors import PeakgateError
-from peakgate.device.interface import POISON, Device, DeviceKind, KernelCrash, KernelFault, KernelTimeout
+from peakgate.device.interface import (
+    Device,
+    DeviceKind,
+    KernelCrash,
+    KernelFault,
+    KernelTimeout,
+    TimedLaunch,
+    Witness,
+)
 from peakgate.emulator.defects import DefectKind
 from peakgate.judge.metrics import Peaks
+from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.texels import TexelBuffer
@@ -73,6 +83,11 @@ _FAILURES: dict[DefectKind, type[KernelFault]] = {
 """Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong."""
 
 
+@cache
+def _noise(dtype: str) -> Array:
+    return refill.noise(np, dtype, int(np.random.default_rng().integers(refill.SEEDS)))
+
+
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
@@ -91,6 +106,8 @@ class CpuLaunchable:
         access_budget: int = emulator.ACCESS_BUDGET,
         seed: int = 0,
         *,
+        draw: Callable[[int], int] | None = None,
+        secret: int = 0,
         nonfinite: bool = False,
         load: Callable[..., emulator.EmulatedKernel] = emulator.load,
     ) -> None:
@@ -98,7 +115,8 @@ class CpuLaunchable:
         self._nonfinite = nonfinite
         self.trace: emulator.Trace | None = None
         self._access_budget = access_budget
-        self.poison = POISON
+        self._secret = secret
+        self._seed, self._draw = seed, draw or (lambda end: int(np.random.default_rng().integers(end)))
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
@@ -134,10 +152,13 @@ class CpuLaunchable:
         """As every device's; ``schedule`` is the order in which the emulator runs the threads of a block."""
         for position, buffer in self._buffers():
             if buffer.role in (Role.OUT, Role.TEMP):
-                self._values[position].view(np.uint8).fill(self.poison)
-            elif buffer.role is Role.INOUT:
+                refill.fill(self._values[position], _noise(buffer.dtype), self._draw(refill.SEEDS))
+            elif position in self._pristine:
                 np.copyto(self._values[position], self._pristine[position])
         self.launch(schedule)
+
+    def give(self, inputs: Sequence[Array]) -> None:
+        self._pristine = dict(zip(self._pristine, inputs, strict=False))
 
     def launch(self, schedule: int = 0) -> None:
         """The case's launches on the arguments as they are.
@@ -179,14 +200,36 @@ class CpuLaunchable:
         argument, value = self.case.arguments[position], self._values[position]
         return emulator.TexelArray(value, argument) if isinstance(argument, TexelBuffer) else value
 
-    def sample(self, plan: SamplingPlan) -> Samples:
-        """A few wall times for the record; ``plan`` is for devices whose speed is judged."""
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+        """A few wall times for the record; ``plan`` is for devices whose speed is judged.
+
+        Each launch finds contents of its own, as on a GPU, and is shown to the witness.
+        """
+        draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
+        arrays = {at: self._values[at] for at in buffers}
+        pools = {at: pool for at, buffer in buffers.items() if (pool := self._pool(at, buffer)) is not None}
+        contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
+        contents.begin(arrays)
+        count = min(_SAMPLES, plan.min_samples)
         times_us: list[float] = []
-        for _ in range(min(_SAMPLES, plan.min_samples)):
+        for index in range(count):
+            contents.next()
             start = time.perf_counter()
             self.launch()
             times_us.append((time.perf_counter() - start) * 1e6)
-        return Samples(tuple(times_us), (None,) * len(times_us), 0, METHOD)
+            if witness and witness.wanted():
+                given = [*contents.given(index), *self._constants.values()]
+                copies = [output.copy() for output in self.outputs]
+                witness.judge(TimedLaunch(self.case, f"timed launch {index + 1}", given, copies))
+        return Samples(tuple(times_us), (None,) * count, 0, f"{METHOD}, {refill.replayed(contents)}")
+
+    def _pool(self, at: int, buffer: Buffer) -> Array | None:
+        """What a buffer's contents are drawn from; None for what stays as it is."""
+        if buffer.role in (Role.OUT, Role.TEMP):
+            return _noise(buffer.dtype)
+        if buffer.role is Role.SCRATCH or not refill.renewable(buffer) or isinstance(self.case.reference, tuple):
+            return None
+        return input_array(np, refill.pool_of(buffer), at + self._seed + self._secret)
 
 
 class CpuDevice(Device):
@@ -201,6 +244,7 @@ class CpuDevice(Device):
     lost: str | None = None
 
     def __init__(self) -> None:
+        super().__init__()
         self.compiler = emulator.find_compiler()
 
     def describe(self) -> dict[str, Any]:
@@ -239,4 +283,4 @@ class CpuDevice(Device):
             )
 
     def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
-        return CpuLaunchable(case, seed=seed)
+        return CpuLaunchable(case, seed=seed, draw=self.draw, secret=self.secret)

@@ -1,25 +1,78 @@
 // What a run does to whole arrays besides the kernels it measures: one pass each, compiled in a twentieth of the time
 // that each of the ten small kernels takes which the same expressions of CuPy need.
 
-#ifdef VALUE
-
 // The finaliser of peakgate.measure.data: equal bits on every device.
+static __device__ __forceinline__ unsigned int mixed(unsigned int bits)
+{
+    bits ^= bits >> 16;
+    bits *= 0x7FEB352Du;
+    bits ^= bits >> 15;
+    bits *= 0x846CA68Bu;
+    return bits ^ bits >> 16;
+}
+
+#if defined VALUE
+
 extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigned int offset)
 {
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        unsigned int bits = (unsigned int)i + offset;
-        bits ^= bits >> 16;
-        bits *= 0x7FEB352Du;
-        bits ^= bits >> 15;
-        bits *= 0x846CA68Bu;
-        bits ^= bits >> 16;
+        const unsigned int bits = mixed((unsigned int)i + offset);
 #ifdef UNUSED_BITS
         // The product is exact, so one fused operation rounds as two do.
         values[i] = (VALUE)(bits >> UNUSED_BITS) * (VALUE)UNIT - (VALUE)1;
 #else
         values[i] = (VALUE)bits;
 #endif
+    }
+}
+
+#elif defined WORD
+
+// peakgate.measure.refill.fill: `target` in chunks of 2^shift words, each one of the pool's `chunks`.
+extern "C" __global__ void refill(WORD* target, unsigned long long words, const WORD* pool, unsigned int chunks,
+                                  unsigned int shift, unsigned int offset)
+{
+    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x, mask = (1ull << shift) - 1;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) {
+        const unsigned long long from = __umulhi(mixed((unsigned int)(i >> shift) + offset), chunks);
+        target[i] = pool[(from << shift) + (i & mask)];
+    }
+}
+
+#elif defined MOST_CHANGED
+
+struct Changed {
+    unsigned char* target;
+    const unsigned char* pool;
+    unsigned long long words;
+    unsigned int pool_words, word_bytes, place_offset, pool_offset;
+};
+
+struct AllChanged {
+    Changed buffers[MOST_CHANGED];
+};
+
+// peakgate.measure.refill.change of several buffers, blockIdx.y of them each: in every page one word becomes one of the
+// pool. One launch for all, since each kernel queued between two samples adds some 50 ns to the second.
+extern "C" __global__ void change(const AllChanged all, unsigned int page_bytes)
+{
+    const Changed& at = all.buffers[blockIdx.y];
+    const unsigned int per_page = page_bytes / at.word_bytes;
+    const unsigned long long pages = (at.words + per_page - 1) / per_page, step = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long page = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; page < pages; page += step) {
+        const unsigned long long first = page * per_page;
+        const unsigned int within = (unsigned int)min(at.words - first, (unsigned long long)per_page);
+        const unsigned long long place = first + __umulhi(mixed((unsigned int)page + at.place_offset), within);
+        const unsigned long long from = __umulhi(mixed((unsigned int)page + at.pool_offset), at.pool_words);
+#define MOVE(WORD) ((WORD*)at.target)[place] = ((const WORD*)at.pool)[from]
+        switch (at.word_bytes) {
+        case 1: MOVE(unsigned char); break;
+        case 2: MOVE(unsigned short); break;
+        case 4: MOVE(unsigned int); break;
+        case 8: MOVE(uint2); break;
+        default: MOVE(uint4);
+        }
     }
 }
 

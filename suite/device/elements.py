@@ -1,6 +1,7 @@
-"""Input data and comparisons on the GPU, in one pass each instead of CuPy's ten small kernels.
+"""Input data, refills and comparisons on the GPU, in one pass each instead of CuPy's ten small kernels.
 
-Only for the types below; the general ways, ``measure.data`` and ``judge.correctness``, say what must come out.
+Data and comparisons only of the types below. The general ways say what must come out: ``measure.data``,
+``measure.refill`` and ``judge.correctness``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from peakgate.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.data import kept_bits, seed_offset
+from peakgate.measure.refill import PAGE_BYTES, chunk_bytes
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
@@ -42,6 +44,45 @@ def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
     if values.size:
         fill(_grid(values.size), (_THREADS,), (values, np.uint64(values.size), np.uint32(seed_offset(seed))))
     return values
+
+
+_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
+"""Types in C++ by their size in bytes."""
+
+
+_MOST_CHANGED = 8
+_CHANGED = np.dtype(
+    [("target", "u8"), ("pool", "u8"), ("words", "u8")]
+    + [(name, "u4") for name in ("pool_words", "word_bytes", "place_offset", "pool_offset")]
+)
+_ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,))])
+"""The structs of elements.cu."""
+
+
+def refill(target: Array, pool: Array, seed: int) -> None:
+    """What ``measure.refill.fill`` does, bit for bit, in stream order."""
+    if not target.size:
+        return
+    chunk = chunk_bytes(target.nbytes, target.itemsize)
+    word = math.gcd(chunk, target.nbytes, target.data.ptr, 16)
+    words, shift = target.nbytes // word, (chunk // word).bit_length() - 1
+    kernel = _function("refill", (("WORD", _WORDS[word]),))
+    chunks, offset = np.uint32(pool.nbytes // chunk), np.uint32(seed_offset(seed))
+    kernel(_grid(words), (_THREADS,), (target, np.uint64(words), pool, chunks, np.uint32(shift), offset))
+
+
+def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+    """What ``measure.refill.change`` does to each array with its pool and seed, bit for bit, in stream order."""
+    for first in range(0, len(arrays), _MOST_CHANGED):
+        some = [each for each in arrays[first : first + _MOST_CHANGED] if each[0].size]
+        given = np.zeros(_MOST_CHANGED, _CHANGED)
+        for at, (target, pool, seed) in enumerate(some):
+            places = seed_offset(seed), seed_offset(seed + 1)
+            given[at] = (target.data.ptr, pool.data.ptr, target.size, pool.size, target.itemsize, *places)
+        pages = max((math.ceil(target.nbytes / PAGE_BYTES) for target, _, _ in some), default=0)
+        if pages:
+            kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED),))
+            kernel((*_grid(pages), len(some)), (_THREADS,), (given.view(_ALL_CHANGED)[0], np.uint32(PAGE_BYTES)))
 
 
 def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:

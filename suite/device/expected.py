@@ -11,15 +11,11 @@ from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Reference
 from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.text import counted
-from peakgate.device.interface import POISON, KernelFault, KernelLaunchable, Launchable
+from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
 from peakgate.edges import RefusedSize
 from peakgate.judge.correctness import ExpectedOutputs, unit_of_sums
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
 from peakgate.measure.data import saved_array
-
-OTHER_POISON = 0xA5
-"""Of a reference kernel's outputs where bits are compared: what neither kernel writes must not look equal."""
-
 
 _WIDE = {"f": "float64", "c": "complex128"}
 
@@ -28,13 +24,15 @@ class ReferenceFault(KernelFault):
     """A reference kernel that did not end well; its cause is that kernel's own fault."""
 
 
-def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLaunchable]) -> ExpectedOutputs:
-    """The OUT and INOUT buffers as they must be after a run, and the magnitudes that their bounds need.
+def expected(
+    xp: Any, launchable: Launchable | TimedLaunch, prepare: Callable[[Case], KernelLaunchable]
+) -> ExpectedOutputs:
+    """The OUT and INOUT buffers as they must be after a launch, and the magnitudes that their bounds need.
 
     A reference function gets its inputs in float64 (complex128), where the case allows rounding; where it asks for
-    equal values, as they are. ``prepare`` puts a reference kernel's arguments in place, with the same data as the
-    launchable's. Raises ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved
-    array does not fit, or the function fails or gives anything but one array of the right shape for each output.
+    equal values, as they are. ``prepare`` puts a reference kernel's arguments in place; it is given the same inputs.
+    Raises ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not
+    fit, or the function fails or gives anything but one array of the right shape for each output.
     """
     case = launchable.case
     if case.reference is None:
@@ -45,7 +43,7 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
         saved = [xp.asarray(array) for array in _saved(case, case.reference)]
         return ExpectedOutputs(saved, _of_rows(xp, saved))
     other = prepare(case.reference)
-    other.poison = OTHER_POISON if case.exact else POISON
+    other.give(launchable.inputs)
     try:
         other.run()
     except KernelFault as fault:
@@ -54,8 +52,8 @@ def expected(xp: Any, launchable: Launchable, prepare: Callable[[Case], KernelLa
     return ExpectedOutputs(outputs, _of_rows(xp, outputs))
 
 
-def computed(xp: Any, launchable: Launchable) -> list[Array]:
-    """The values of the OUT and INOUT buffers as the last run left them, in argument order."""
+def computed(xp: Any, launchable: Launchable | TimedLaunch) -> list[Array]:
+    """The values of the OUT and INOUT buffers as the launch left them, in argument order."""
     return _values(xp, launchable.outputs, launchable.case.outputs)
 
 

@@ -14,13 +14,14 @@ import cupy
 import numpy as np
 from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
-from peakgate.case import Array, Buffer, Case, Scale, Stage
+from peakgate.case import Array, Buffer, Case, Role, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
+from peakgate.measure import refill
 from peakgate.measure.data import input_array, random_offsets
 from peakgate.measure.sampling import SamplingPlan
 
@@ -61,6 +62,7 @@ class GpuDevice(Device):
     xp: Any = cupy
 
     def __init__(self, index: int, *, guarded: bool = True, later: bool = False) -> None:
+        super().__init__()
         self.guarded = guarded
         self._before: warmup.Before | None = None
         self.facts, self.peaks = facts.read(index)
@@ -74,8 +76,8 @@ class GpuDevice(Device):
         self._built: dict[tuple[Stage, Defines], Cubin] = {}
         self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
+        self._noise: dict[str, Array] = {}
         self._room: Array | None = None
-        self._rng = np.random.default_rng()
         self._own: frozenset[int] = frozenset()
         if not later:
             self.open()
@@ -203,7 +205,8 @@ class GpuDevice(Device):
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
             filled = elements.random_array(buffer.shape, buffer.dtype, seed) if buffer.data is None else None
-            self._inputs[key] = input_array(cupy, buffer, seed) if filled is None else filled
+            made = input_array(cupy, buffer, seed) if filled is None else filled
+            self._inputs[key] = cupy.ascontiguousarray(made)
             held = sum(array.nbytes for array in self._inputs.values())
             while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
                 held -= self._inputs.popitem(last=False)[1].nbytes
@@ -215,21 +218,36 @@ class GpuDevice(Device):
         first = len(case.arguments)
         return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
 
-    def places(self, buffers: Sequence[Buffer]) -> list[Array] | None:
-        """Uninitialized arrays for the buffers somewhere in memory, elsewhere at each call; the last call's are void.
+    def noise(self, dtype: str) -> Array:
+        """What outputs of a type are filled with: drawn once per process."""
+        if dtype not in self._noise:
+            self._noise[dtype] = refill.noise(cupy, dtype, self.draw(refill.SEEDS))
+        return self._noise[dtype]
 
-        None for buffers too large to be moved about.
+    def pools(self, case: Case, seed: int) -> dict[int, Array]:
+        """What the contents of a case's buffers are drawn from, by argument position; without what stays as it is."""
+        found = {}
+        for at, buffer in enumerate(case.arguments):
+            if not isinstance(buffer, Buffer) or buffer.role is Role.SCRATCH:
+                continue
+            if buffer.role in (Role.OUT, Role.TEMP):
+                found[at] = self.noise(buffer.dtype)
+            elif refill.renewable(buffer) and not isinstance(case.reference, tuple):
+                found[at] = self.input(refill.pool_of(buffer), at + seed + self.secret)
+        return found
+
+    def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
+        """Uninitialized memory for arrays of these sizes, elsewhere at each call; what the last call gave is void.
+
+        None for arrays too large to be moved about.
         """
         room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self.facts.memory_bytes))
-        offsets = random_offsets([buffer.nbytes for buffer in buffers], room_bytes, self._rng)
+        offsets = random_offsets(sizes_bytes, room_bytes, np.random.default_rng(draw(refill.SEEDS)))
         if offsets is None:
             return None
         if self._room is None:
             self._room = cupy.empty(room_bytes, np.uint8)
-        return [
-            self._room[offset : offset + buffer.nbytes].view(buffer.storage[1]).reshape(buffer.storage[0])
-            for offset, buffer in zip(offsets, buffers, strict=True)
-        ]
+        return [self._room[offset : offset + size] for offset, size in zip(offsets, sizes_bytes, strict=True)]
 
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""

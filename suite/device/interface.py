@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
 from peakgate.build.cubin import Resources
 from peakgate.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
@@ -14,10 +17,6 @@ from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]
-
-
-POISON = 0xFF
-"""Every byte of an output before a launch: NaN in every float type."""
 
 
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
@@ -62,15 +61,42 @@ class Launchable(Protocol):
         ...
 
     def run(self) -> None:
-        """Poison the outputs, restore what the kernel changes in place, launch once, wait.
+        """Fill the outputs with noise, restore all inputs, launch once, wait.
 
         Raises KernelFault when the launch fails, DeviceLost when an earlier one took the device with it.
         """
         ...
 
-    def sample(self, plan: SamplingPlan) -> Samples:
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time launches until the plan is satisfied; only undisturbed samples are kept."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLaunch:
+    """A launch that was timed: IN and INOUT buffers as it found them, OUT and INOUT buffers copied right after it.
+
+    ``where`` says which launch it was, in words. What it was given was drawn again, in memory that the kernel never
+    saw.
+    """
+
+    case: Case
+    where: str
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+
+
+@dataclass
+class Witness:
+    """Who draws what timed launches find in their buffers, and judges their outputs.
+
+    ``draw`` gives a whole number below its argument, which device code cannot know. ``judge`` is given a launch, on a
+    GPU one of each batch, and raises what ends the sampling; ``wanted`` says beforehand whether it is to be asked.
+    """
+
+    draw: Callable[[int], int]
+    wanted: Callable[[], bool] = lambda: False
+    judge: Callable[[TimedLaunch], None] = lambda _launch: None
 
 
 class CallableLaunchable(Launchable, Protocol):
@@ -85,8 +111,9 @@ class CallableLaunchable(Launchable, Protocol):
 class KernelLaunchable(Launchable, Protocol):
     """A case of a kernel."""
 
-    poison: int
-    """Every byte of its outputs before a ``run``."""
+    def give(self, inputs: Sequence[Array]) -> None:
+        """Let later runs start from these IN and INOUT buffers, in argument order; what follows is left alone."""
+        ...
 
     def run(self, schedule: int = 0) -> None:
         """As every launchable's; ``schedule`` is the order of threads, where the device runs them in a chosen one."""
@@ -104,6 +131,21 @@ class Device(ABC):
     capability: tuple[int, int] | None
     lost: str | None
     """Why it takes no more launches; None while it does."""
+    rng: np.random.Generator
+    """Draws what kernels cannot know: noise in their outputs, places in memory."""
+
+    def __init__(self) -> None:
+        self.draw_from(secrets.randbits(32))
+
+    def draw_from(self, seed: int) -> None:
+        """Let what is drawn follow from this seed."""
+        self.rng = np.random.default_rng(seed)
+        self.secret = self.draw(1 << 31)
+        """Added to the seeds of what inputs are drawn from: no kernel can have been written for them."""
+
+    def draw(self, end: int) -> int:
+        """A whole number from 0 up and below ``end``, that no kernel can know."""
+        return int(self.rng.integers(end))
 
     def open(self) -> None:  # noqa: B027  (the emulator has nothing to do here and in the others)
         """Take hold of the device; all but its facts and ``refusal`` needs it. RuntimeError where it cannot be had."""

@@ -10,21 +10,31 @@ import cupy
 import numpy as np
 from peakgate.build.cubin import Cubin, Resources
 from peakgate.case import Array, Buffer, Case, Role, value_of
-from peakgate.device import operations
+from peakgate.device import elements, operations
 from peakgate.device.facts import NvmlFacts
-from peakgate.device.interface import POISON, DeviceLost, KernelFault
+from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
+from peakgate.judge.metrics import Peaks
+from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 from peakgate.texels import TexelBuffer
 
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""
 
+Draw = Callable[[int], int]
+"""A whole number below its argument."""
+
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""
 
-_FILL = 0xA5
+WHOLE_SHARE = 4
+"""Inputs are drawn whole for each launch where a kernel takes so many times as long as writing them does. A kernel that
+looks up what it kept reads its input, what it was and the result, and writes that: no faster one gains by it."""
+
+_LEAST_PEAK_GBS = 100.0
+"""Of a GPU whose peak is not known."""
 
 
 class LaunchDevice(Protocol):
@@ -32,7 +42,10 @@ class LaunchDevice(Protocol):
 
     guarded: bool
     lost: str | None
+    peaks: Peaks | None
     facts: NvmlFacts
+
+    def draw(self, end: int) -> int: ...
 
     def build(self, case: Case) -> Cubin: ...
 
@@ -42,41 +55,49 @@ class LaunchDevice(Protocol):
 
     def constants(self, case: Case) -> list[Array]: ...
 
-    def places(self, buffers: Sequence[Buffer]) -> list[Array] | None: ...
+    def noise(self, dtype: str) -> Array: ...
+
+    def pools(self, case: Case, seed: int) -> dict[int, Array]: ...
+
+    def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None: ...
 
     def sample_stream(self, batch: int) -> SampleStream: ...
 
     def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError: ...
 
 
+class GpuRefiller:
+    """How arrays on a GPU are filled anew, in stream order."""
+
+    fill = staticmethod(elements.refill)
+    change = staticmethod(elements.change)
+    empty_like = staticmethod(cupy.empty_like)
+
+    @staticmethod
+    def copy(target: Array, origin: Array) -> None:
+        """Copy on the device."""
+        target.data.copy_from_device_async(origin.data, target.nbytes, cupy.cuda.get_current_stream())
+
+
 @dataclass(frozen=True, slots=True)
-class GuardedArray:
-    """A buffer's array and a guard behind it, so that a write just past the end is seen even where it hits free memory.
+class Guard:
+    """Noise behind an array, so that a write just past its end is seen even where it hits free memory.
 
     CUDA reports an access outside of its allocations only where nothing is mapped, and CuPy's pool maps more than it
     hands out. There is no guard in front: it would move the array off the boundary that an allocation begins on.
-    ``position`` is the argument's, for the message.
+    ``position`` is the argument's, for the message; ``noise`` is what ``memory`` held.
     """
 
     position: int
-    array: Array
-    guard: Array
+    memory: Array
+    noise: Array
 
     def damage(self) -> str | None:
         """What a kernel wrote past the end, in words; None when it kept to the array. Waits for the device."""
-        hit = np.flatnonzero(cupy.asnumpy(self.guard) != _FILL)
+        hit = np.flatnonzero(cupy.asnumpy(self.memory) != self.noise)
         if not hit.size:
             return None
         return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} behind it"
-
-
-def _guarded_array(position: int, buffer: Buffer) -> GuardedArray:
-    """An uninitialized array for the buffer with an untouched guard behind it."""
-    memory = cupy.empty(buffer.nbytes + GUARD_BYTES, np.uint8)
-    inside, guard = memory[: buffer.nbytes], memory[buffer.nbytes :]
-    guard.fill(_FILL)
-    shape, dtype = buffer.storage
-    return GuardedArray(position, inside.view(dtype).reshape(shape), guard)
 
 
 class GpuLaunchable:
@@ -90,18 +111,25 @@ class GpuLaunchable:
         self.fingerprint: str | None = None
         self.waits_for_host = False
         self._collect: Callable[[], None] | None = None
-        self._pristine: dict[int, Array] = {}
-        self._arrays: dict[int, Array] = {}
-        self._guarded: list[GuardedArray] = []
-        self._objects: dict[int, TexelObject] = {}
-        for position, argument in enumerate(case.arguments):
-            if isinstance(argument, Buffer):
-                self._place(position, argument)
-            if isinstance(argument, TexelBuffer):
-                self._objects[position] = TexelObject(argument, self._arrays[position])
+        self._buffers = {at: argument for at, argument in enumerate(case.arguments) if isinstance(argument, Buffer)}
+        self._pristine = {
+            at: device.input(buffer, at + seed)
+            for at, buffer in self._buffers.items()
+            if buffer.role in (Role.IN, Role.INOUT)
+        }
+        rooms = {at: cupy.empty(size, np.uint8) for at, size in self._sizes_bytes().items()}
+        self._arrays, self._guards = self._placed(rooms, device.draw)
+        for at, buffer in self._buffers.items():
+            if buffer.role is Role.SCRATCH:
+                self._arrays[at].fill(0)
+        self._restore_inputs()
+        self._objects = {
+            at: TexelObject(buffer, self._arrays[at])
+            for at, buffer in self._buffers.items()
+            if isinstance(buffer, TexelBuffer)
+        }
         self._movable = True
         self._functions: list[Any] = []
-        self.poison = POISON
         if case.stage.operation is not None:
             operation = operations.bind(case.stage.operation, list(self._arrays.values()))
             self.launch, self._collect = operation.launch, operation.collect
@@ -112,25 +140,26 @@ class GpuLaunchable:
             self._functions = device.functions(built, case)
             self.launch = self._bind(self._arrays)
 
-    def _place(self, position: int, buffer: Buffer) -> None:
-        match buffer.role:
-            case Role.IN:
-                self._arrays[position] = self._device.input(buffer, position + self._seed)
-            case Role.INOUT:
-                self._pristine[position] = self._device.input(buffer, position + self._seed)
-                self._arrays[position] = self._writable(position, buffer)
-                cupy.copyto(self._arrays[position], self._pristine[position])
-            case Role.OUT | Role.TEMP:
-                self._arrays[position] = self._writable(position, buffer)
-            case Role.SCRATCH:
-                self._arrays[position] = self._writable(position, buffer)
-                self._arrays[position].fill(0)
+    def _sizes_bytes(self) -> dict[int, int]:
+        """Memory that each buffer takes, with the guard behind what a kernel may write."""
+        guarded = self._device.guarded
+        return {
+            at: buffer.nbytes + (GUARD_BYTES if guarded and buffer.role is not Role.IN else 0)
+            for at, buffer in self._buffers.items()
+        }
 
-    def _writable(self, position: int, buffer: Buffer) -> Array:
-        if not self._device.guarded:
-            return cupy.empty(*buffer.storage)
-        self._guarded.append(_guarded_array(position, buffer))
-        return self._guarded[-1].array
+    def _placed(self, rooms: Mapping[int, Array], draw: Draw) -> tuple[dict[int, Array], list[Guard]]:
+        """The arrays of some buffers in memory that is given, by argument position, and fresh guards behind them."""
+        arrays, guards = {}, []
+        for at, room in rooms.items():
+            nbytes, (shape, dtype) = self._buffers[at].nbytes, self._buffers[at].storage
+            arrays[at] = room[:nbytes].view(dtype).reshape(shape)
+            behind = room[nbytes:]
+            if behind.size:
+                noise = np.random.default_rng(draw(SEEDS)).integers(256, size=behind.size, dtype=np.uint8)
+                behind.set(noise)
+                guards.append(Guard(at, behind, noise))
+        return arrays, guards
 
     def _bind(self, arrays: Mapping[int, Array]) -> Callable[[], None]:
         """A launch on these arrays, by argument position."""
@@ -161,86 +190,129 @@ class GpuLaunchable:
 
     @property
     def inputs(self) -> Sequence[Array]:
-        return [
-            self._pristine.get(position, self._arrays[position])
-            for position, buffer in self._buffers()
-            if buffer.role in (Role.IN, Role.INOUT)
-        ] + self._device.constants(self.case)
+        return [*self._pristine.values(), *self._device.constants(self.case)]
 
     @property
     def outputs(self) -> Sequence[Array]:
-        return [self._arrays[position] for position, buffer in self._buffers() if buffer.role in (Role.OUT, Role.INOUT)]
+        return outputs_of(self._buffers, self._arrays)
 
-    def _buffers(self) -> list[tuple[int, Buffer]]:
-        return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
+    def give(self, inputs: Sequence[Array]) -> None:
+        self._pristine = dict(zip(self._pristine, inputs, strict=False))
 
     def run(self, schedule: int = 0) -> None:  # noqa: ARG002  (a GPU has an order of its own)
         if self._device.lost:
             raise DeviceLost(self._device.lost)
         try:
-            self._poison()
-            for texels in self._objects.values():
-                texels.fill()
+            self._restore_inputs()
+            for at, buffer in self._buffers.items():
+                if buffer.role in (Role.OUT, Role.TEMP):
+                    elements.refill(self._arrays[at], self._device.noise(buffer.dtype), self._device.draw(SEEDS))
+            self._fill_texels()
             self.launch()
-            for texels in self._objects.values():
-                texels.read_back()
+            self._read_texels()
             cupy.cuda.get_current_stream().synchronize()
             if self._collect:
                 self._collect()
-            outside = next((found for guarded in self._guarded if (found := guarded.damage())), None)
+            self._refuse_damage(self._guards)
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
-        if outside is not None:
+
+    def _restore_inputs(self) -> None:
+        for at, pristine in self._pristine.items():
+            GpuRefiller.copy(self._arrays[at], pristine)
+
+    @staticmethod
+    def _refuse_damage(guards: Sequence[Guard]) -> None:
+        if outside := next((found for guard in guards if (found := guard.damage())), None):
             raise KernelFault(outside)
 
-    def _poison(self) -> None:
-        for position, buffer in self._buffers():
-            if buffer.role in (Role.OUT, Role.TEMP):
-                self._arrays[position].view(np.uint8).fill(self.poison)
-            elif buffer.role is Role.INOUT:
-                cupy.copyto(self._arrays[position], self._pristine[position])
-
-    def sample(self, plan: SamplingPlan) -> Samples:
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+        """Time launches, each on contents of its own; the witness is given one of each batch that it wants."""
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
-        launch = self.launch
-        unmoved = ", textures and surfaces where they are" if self._objects else ""
+        watched = witness or Witness(self._device.draw)
+        draw = watched.draw
+        refilled = self._movable
+        contents = self._contents(draw)
+        launch, moved, whole = self.launch, False, True
+        notes = [", textures and surfaces where they are"] if self._objects else []
+        notes += [f", {replayed(contents)}"] if refilled else []
+
+        def before() -> None:
+            contents.next(whole=whole)
+            self._fill_texels()
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal launch
-            moved = self._moved()
-            if moved or index == 0:
-                launch = moved or self.launch
-                for _ in range(plan.warmup if index == 0 else 1):
-                    launch()  # loads the code, and fills the page tables' caches for the new place
-            return stream.batch(launch, plan.batch, hold=hold)
+            nonlocal launch, moved, whole
+            places = self._elsewhere(draw) if refilled else None
+            arrays, guards = places or (self._arrays, self._guards)
+            if places:
+                launch, moved = self._bind(arrays), True
+            if refilled:
+                contents.begin(arrays)
+            warmups = plan.warmup if index == 0 else int(places is not None)
+            for _ in range(warmups):  # they load the code, and fill the page tables' caches for the new place
+                if refilled:
+                    before()
+                launch()
+            if not refilled:
+                return stream.batch(launch, plan.batch, hold=hold)
+            chosen = draw(plan.batch) if watched.wanted() else None
+            copies: list[Array] = []
+
+            def after(at: int) -> None:
+                if at == chosen:
+                    self._read_texels()
+                    for kept, output in zip(copies, outputs_of(self._buffers, arrays), strict=True):
+                        GpuRefiller.copy(kept, output)
+
+            if chosen is not None:
+                copies += [cupy.empty_like(output) for output in outputs_of(self._buffers, arrays)]
+            taken = stream.batch(launch, plan.batch, hold=hold, before=before, after=after)
+            whole = whole and contents.input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
+            self._refuse_damage(guards)
+            if chosen is not None:
+                given = [*contents.given(warmups + chosen), *self._device.constants(self.case)]
+                where = f"timed launch {chosen + 1} of batch {index + 1}"
+                watched.judge(TimedLaunch(self.case, where, given, copies))
+            return taken
 
         try:
-            return gather(
+            samples = gather(
                 plan,
                 highest_mhz,
                 batch,
-                lambda: stream.method(held=hold, moved=launch is not self.launch) + unmoved,
+                lambda: "".join([stream.method(held=hold, moved=moved), *notes]),
                 stream.control if hold else None,
             )
+            return stream.with_second_clock(samples, launch, plan.batch) if hold and witness else samples
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
-    def _moved(self) -> Callable[[], None] | None:
-        """The same launch on the same data elsewhere in memory; None where it stays where it is.
+    def _bytes_in(self, time_us: float) -> float:
+        """What the memory's peak moves in that time."""
+        return time_us * 1e3 * (self._device.peaks.memory_gbs if self._device.peaks else _LEAST_PEAK_GBS)
+
+    def _contents(self, draw: Draw) -> Contents:
+        pools = self._device.pools(self.case, self._seed)
+        return Contents(GpuRefiller(), self._buffers, pools, self._pristine, draw)
+
+    def _fill_texels(self) -> None:
+        for texels in self._objects.values():
+            texels.fill()
+
+    def _read_texels(self) -> None:
+        for texels in self._objects.values():
+            texels.read_back()
+
+    def _elsewhere(self, draw: Draw) -> tuple[dict[int, Array], list[Guard]] | None:
+        """The arrays somewhere else in memory, with their guards; None where they stay where they are.
 
         Textures and surfaces stay.
         """
-        moving = [(position, buffer) for position, buffer in self._buffers() if position not in self._objects]
-        places = self._device.places([buffer for _, buffer in moving]) if self._movable and moving else None
+        sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self._objects}
+        places = self._device.places(list(sizes.values()), draw) if sizes else None
         if places is None:
             return None
-        arrays = dict(self._arrays)
-        for (position, buffer), array in zip(moving, places, strict=True):
-            arrays[position] = array
-            if buffer.role in (Role.IN, Role.INOUT):
-                origin: Array = self._pristine.get(position, self._arrays[position])
-                array.data.copy_from_device_async(origin.data, array.nbytes, cupy.cuda.get_current_stream())
-            elif buffer.role is Role.SCRATCH:
-                array.fill(0)
-        return self._bind(arrays)
+        arrays, guards = self._placed(dict(zip(sizes, places, strict=True)), draw)
+        return self._arrays | arrays, [guard for guard in self._guards if guard.position not in arrays] + guards

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cupy
 import numpy as np
 import numpy.typing as npt
-from peakgate.device import driver
+from peakgate.device import activity, driver
+from peakgate.judge.activity import second_clock
+from peakgate.measure.sampling import Samples
 
 Stamp = npt.NDArray[np.uint64]
 
@@ -68,12 +70,19 @@ class SampleStream:
         )
 
     def batch(
-        self, launch: Callable[[], None], count: int, *, hold: bool, before: Callable[[], None] | None = None
+        self,
+        launch: Callable[[], None],
+        count: int,
+        *,
+        hold: bool,
+        before: Callable[[], None] | None = None,
+        after: Callable[[int], None] | None = None,
     ) -> list[tuple[float, float | None]]:
         """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
 
         ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
-        queued ahead of each launch and is not timed.
+        queued ahead of each launch and of the flush, ``after``, which is given the launch's number from 0 up, right
+        behind it; neither is timed.
         """
         self._stream.synchronize()
         driver.reset_persisting_l2()
@@ -89,6 +98,8 @@ class SampleStream:
                 self._starts[index].record(self._stream)
                 launch()
                 self._stops[index].record(self._stream)
+                if after is not None:
+                    after(index)
             self._stamp((1,), (1,), (self._stamps[count],))
         finally:
             self._flag[0] = 1
@@ -107,6 +118,24 @@ class SampleStream:
 
         launch()  # loads the code, which a stream that is held might wait for
         return self.batch(launch, self.largest_batch, hold=True)
+
+    def with_second_clock(
+        self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
+    ) -> Samples:
+        """The samples with what a second clock says of one more batch, where there is one."""
+
+        def end_of_sample(_: int) -> None:
+            self._stamp((1,), (1,), (self._stamps[count],))
+
+        def batch() -> list[float]:
+            taken = self.batch(launch, count, hold=True, before=before, after=end_of_sample)
+            return [time_us for time_us, _ in taken]
+
+        found = activity.recorded(batch)
+        if found is None:
+            return samples
+        other = second_clock(*found)
+        return replace(samples, activity_us=other.median_us, doubt=other.doubt)
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
         """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.

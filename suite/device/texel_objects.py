@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from cupy.cuda import runtime, texture
+from cupy.cuda import get_current_stream, runtime, texture
 from peakgate.case import Array
 from peakgate.texels import Surface, TexelBuffer, Texture
 
@@ -59,12 +59,12 @@ class TexelObject:
     def fill(self) -> None:
         """Copy the array to the object's texels, in stream order."""
         if self._texels is not None:
-            self._texels.copy_from(self._rows)
+            self._texels.copy_from(self._rows, stream=get_current_stream())
 
     def read_back(self) -> None:
         """Copy a surface's texels to the array, in stream order."""
         if isinstance(self._seen_as, Surface):
-            self._texels.copy_to(self._rows)
+            self._texels.copy_to(self._rows, stream=get_current_stream())
 
 
 def _description(how: Texture, dimensions: int) -> Any:

@@ -39,6 +39,7 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
             f"{fraction:.3g} of peak, and nothing exceeds the peak: the case claims more bytes or floating-point "
             "operations than its launch needs; see its work in family.py",
         )
+    disturbance = samples.doubt or disturbance
     if disturbance is not None:
         return Judgement(Verdict.INCONCLUSIVE, disturbance)
     if fraction is None:

@@ -141,6 +141,19 @@ def seed_offset(seed: int) -> int:
     return (seed * 0x9E3779B9) & 0xFFFFFFFF
 
 
+def mixed(bits: Array) -> Array:
+    """The same array with each uint32 replaced by a hash of it, in place: a bijection.
+
+    A 32-bit finaliser (two multiply-xorshift rounds, constants by Chris Wellons' "lowbias32" search).
+    """
+    bits ^= bits >> np.uint32(16)
+    bits *= np.uint32(0x7FEB352D)
+    bits ^= bits >> np.uint32(15)
+    bits *= np.uint32(0x846CA68B)
+    bits ^= bits >> np.uint32(16)
+    return bits
+
+
 def kept_bits(dtype: str) -> int | None:
     """How many bits of the hash become a value of a real type; None for a type that takes them whole."""
     return _MANTISSA_BITS.get(dtype)
@@ -149,9 +162,8 @@ def kept_bits(dtype: str) -> int | None:
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers, as stored.
 
-    The bits come from a 32-bit finaliser (two multiply-xorshift rounds, constants by Chris Wellons' "lowbias32"
-    search) over the element's index, a bijection: no two elements of a uint32 array are equal. Of bfloat16 and the
-    8-bit floats there are at most 256 different values.
+    The bits are ``mixed`` element indices: no two elements of a uint32 array are equal. Of bfloat16 and the 8-bit
+    floats there are at most 256 different values.
     """
     if dtype in dtypes.PACKED:
         return random_array(xp, dtypes.storage_shape(shape, dtype), "uint8", seed)
@@ -162,11 +174,7 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
     count = math.prod(shape)
     bits = xp.arange(count, dtype=np.uint32)
     bits += np.uint32(seed_offset(seed))
-    bits ^= bits >> np.uint32(16)
-    bits *= np.uint32(0x7FEB352D)
-    bits ^= bits >> np.uint32(15)
-    bits *= np.uint32(0x846CA68B)
-    bits ^= bits >> np.uint32(16)
+    mixed(bits)
     if dtype in dtypes.BITS:
         return xp.take(xp.asarray(_choices(dtype)), bits >> np.uint32(24)).reshape(shape)
     if stored.kind in "iu":

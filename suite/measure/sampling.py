@@ -79,6 +79,7 @@ class Samples:
     """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
 
     ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
+    ``activity_us`` is what the second clock measured of some of them, None without one; ``doubt`` why it contradicts.
     """
 
     times_us: tuple[float, ...]
@@ -86,6 +87,8 @@ class Samples:
     discarded: int
     method: str
     control_us: float | None = None
+    activity_us: float | None = None
+    doubt: str | None = None
 
     @property
     def median_us(self) -> float:

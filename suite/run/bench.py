@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
 
 FLAGS = ("strict", "nonfinite", "determinism")
-PASSED_ON = ("device", "tier", "baselines", "baselines_from", "cases", "commit", "out", "launch_limit")
+PASSED_ON = ("device", "tier", "baselines", "baselines_from", "cases", "seed", "commit", "out", "launch_limit")
 INSPECTING = frozenset({"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures"})
 """Options of pytest under which nothing is measured, or a person stops the clock."""
 
@@ -25,6 +26,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     mode = Mode.of_environment()
     if mode is not Mode.WHOLE or INSPECTING & set(theirs):
         return _unsupervised(ours, [f"--peakgate-mode={mode}", *theirs], project)
+    if ours.seed is None:
+        ours.seed = secrets.randbits(32)  # of every process of the run
     from peakgate.run import supervise  # noqa: PLC0415  (an A/B's processes do not need it)
 
     return supervise.run(ours, [*_own(ours), *theirs], project)
@@ -70,6 +73,12 @@ def _parser() -> argparse.ArgumentParser:
         "tolerance, reference and edge-size problems",
     )
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="draw what launches find in their buffers, and places in memory, as the run did whose file has this seed",
+    )
     parser.add_argument("--nonfinite", action="store_true", help="a kernel whose outputs hold NaN or infinity is wrong")
     parser.add_argument(
         "--determinism",

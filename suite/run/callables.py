@@ -20,7 +20,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
-from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable
+from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable, Witness
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -89,7 +89,7 @@ class CpuCall(CallableLaunchable):
         self.wall_us = (time.perf_counter() - start) * 1e6
         self._call.learn()
 
-    def sample(self, plan: SamplingPlan) -> Samples:  # noqa: ARG002  (for devices whose speed is judged)
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
         """The time of the run."""
         return Samples((self.wall_us,), (None,), 0, ON_CPU)
 
@@ -200,7 +200,7 @@ class GpuBenchmark:
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
-            samples = session.sample(launchable)
+            samples, _ = session.sample(launchable)
             if proving:
                 launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
@@ -234,13 +234,14 @@ class GpuBenchmark:
                 proof = proving.first() if proving else None
                 behaviour = find_out(stream, call, session.plan)
                 case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
-                launchable = GpuCall(device, case, call, stream, behaviour)
+                outputs = proving.outputs if proving else None
+                launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=self._given.fresh)
                 start = time.perf_counter()
                 launchable.run()
-                samples = session.sample(launchable, time.perf_counter() - start)
+                launch_s, compare = time.perf_counter() - start, proving.timed if proving else None
+                samples, proof = session.sample(launchable, proof, launch_s, compare)
                 session.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if proving:
-                    proving.check("when it was timed: ")
                     fresh = proving.on_fresh_inputs(launchable.run)
                     samples = replace(samples, method=f"{samples.method}, {fresh}")
                 launchable.run()

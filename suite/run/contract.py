@@ -10,36 +10,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from peakgate.case import REFUSED, Argument, Buffer, Case, RefusedCase, Role, Scale, Tier
-from peakgate.common.text import counted
+from peakgate.common.errors import PeakgateError
 from peakgate.project import catalogue, config
 from peakgate.project.catalogue import Described
 from peakgate.project.config import Project
 from peakgate.run import listing
-from peakgate.run.inputs import file_digest
 from peakgate.run.listing import Listed
+from peakgate.terms import KEPT, Contract, stated, summary
 from peakgate.texels import seen_as
 from peakgate.verdict import Judgement, Verdict
-
-COMPARED: tuple[tuple[str, Callable[[Case], object]], ...] = (
-    ("bytes", lambda case: case.work.bytes),
-    ("flops", lambda case: case.work.flops),
-    ("peak_tflops", lambda case: case.work.peak_tflops),
-    ("tolerance", lambda case: case.tolerance),
-    ("atol and rtol", lambda case: (case.atol, case.rtol)),
-    ("roof", lambda case: case.roof),
-    ("tier", lambda case: case.tier.value),
-    ("min_capability", lambda case: case.stage.min_capability),
-    ("host_bound", lambda case: case.stage.host_bound),
-    ("input data", lambda case: [_recipe(buffer) for buffer in case.inputs]),
-)
-"""What is the base's whatever the change says, by the name under which a difference is reported."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +147,7 @@ def _merged(
             objections[head.case.id] = not_described
     stand_ins = [each for each in (*refused_after, *refused_before) if each.case.id not in cases]
     cases |= {each.case.id: each.case for each in reversed(stand_ins)}
-    notes = [f"judged by {name}: {line}" for line in differences(known, heads)]
+    notes = [f"judged by {name}, without effect: {line}" for line in differences(known, heads)]
     ids = frozenset(head.case.id for head in new)
     return AgainstBase(scale, ids, notes, cases, problems, objections, stand_ins)
 
@@ -201,15 +188,16 @@ def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
 
 def differences(known: Sequence[Listed], heads: Mapping[str, Listed]) -> list[str]:
     """One line per term in which head's cases differ from base's, with how many and the first of them."""
-    lines = []
-    pairs = [(base.case, heads[base.case.id].case) for base in known if base.case.id in heads]
-    for term, value in COMPARED:
-        found = [(base.id, value(base), value(head)) for base, head in pairs if value(base) != value(head)]
-        if found:
-            case, was, now = found[0]
-            count = counted(len(found), "case")
-            lines.append(f"the change's {term} of {count} without effect ({case}: {was} stays, not {now})")
-    return lines
+    contracts = {}
+    for base in known:
+        with suppress(PeakgateError):  # a reference kernel that cannot be read: its case is undecided
+            if head := heads.get(base.case.id):
+                contracts[base.case.id] = _stated(base), _stated(head)
+    return summary(contracts, KEPT)
+
+
+def _stated(listed: Listed) -> Contract:
+    return structs.replace(stated(listed.case), edge_problems=len(listed.probes))
 
 
 def _with_launch_of(base: Case, head: Case) -> Case | None:
@@ -252,12 +240,6 @@ def _arrays(case: Case) -> str:
 
 def _launched(case: Case) -> tuple[object, ...]:
     return case.launch, case.sequence, case.defines, tuple(case.arguments)
-
-
-def _recipe(buffer: Buffer) -> object:
-    if isinstance(buffer.data, Path):
-        return f"{buffer.data.name} {file_digest(buffer.data)}"
-    return listing.FUNCTION if callable(buffer.data) else buffer.data
 
 
 def _of_head(project: Project, scale: Scale, case_id: str, probe: int | None) -> Case:

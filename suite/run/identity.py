@@ -2,16 +2,11 @@
 
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
-- ``{"code": ..., "contract": ...}``. ``code`` is the fingerprint of the machine code, null where the kernel does not
-  compile and where there is none: a case of the device's own operations has ``operation`` besides, its name, and
-  ``library``, what does its work and the version of that; a benchmark test has ``operation`` alone: nothing says
-  whether it changed. ``contract`` is a digest of the rest: launch, macros, argument values, input recipe, work,
-  tolerance, and the reference's output on the edge-size problems. A case whose code, or library, and contract are
-  equal on two commits cannot differ. Of a case that its family does not describe ``code`` is null and ``contract``
-  empty; all that a family does not describe, and whose ids are not known, is ``family.family.py``.
-- with ``--terms``, what it promises, without compiling: the work it claims, its tolerance, who is asked to run it, its
-  arguments, their input data and what its reference expects. A change of any of them can turn a failing kernel into a
-  passing one; a change of the kernel itself touches none.
+- the case's contract (``peakgate.terms``), without the terms that are not known: ``code`` is missing where the kernel
+  does not compile and where there is none. A case of the device's own operations has ``operation`` and ``library``, a
+  benchmark test ``operation`` alone: nothing says whether it changed. A case that its family does not describe has no
+  term; all that a family does not describe, and whose ids are not known, is ``family.family.py``.
+- with ``--terms``, the same of the cases of all tiers, without compiling.
 - with ``--built FILE``, what the compiler makes of the cases that the file lists, one id per line: cubin, entry,
   resources.
 """
@@ -30,81 +25,69 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
-from peakgate.build.sources import read_sources
-from peakgate.case import Buffer, Case, Family, Scale, Tier
+from peakgate.case import Case, Family, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import inputs_of
 from peakgate.project import catalogue, config
-from peakgate.run.inputs import file_digest
+from peakgate.terms import DIGITS, UNKNOWN, Contract, digest, kernel_text, saved_files, stated
 from peakgate.verdict import ExitCode
-
-Identity = dict[str, Any]
-UNKNOWN: Identity = {"code": None, "contract": ""}
-"""Of a case that is not described: a run says why."""
-
-DIGITS = 12
 
 
 def identities(
     cases: Sequence[Case], capability: tuple[int, int], families: Sequence[Family] | None = None
-) -> dict[str, Identity]:
-    """Case id to identity, of the cases of these families (default: the project's) that an architecture can run.
+) -> dict[str, Contract]:
+    """Case id to contract, of the cases of these families (default: the project's) that an architecture can run.
 
-    One whose edge-size problems or reference fail has neither code nor contract: nothing can show what it is.
+    One whose edge-size problems or reference fail is not described: nothing can show what it is.
     """
     runnable = [case for case in cases if case.stage.min_capability <= capability]
 
-    def code(case: Case) -> Identity:
+    def code(case: Case) -> dict[str, str | None]:
         if case.stage.operation is not None:
-            return {
-                "code": None,
-                "operation": case.stage.operation,
-                "library": driver.library_behind(case.stage.operation),
-            }
+            return {"library": driver.library_behind(case.stage.operation)}
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
         except BuildError:
-            return {"code": None}
+            return {}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         codes = pool.map(code, runnable)
         edges = _EdgeProblems(catalogue.families() if families is None else families)
-        contracts = [_contract_of(case, edges) for case in runnable]  # while other processes compile
+        contracts = [_contract_or_none(case, edges) for case in runnable]  # while other processes compile
         return {
-            case.id: UNKNOWN if agreed is None else made | {"contract": agreed}
-            for case, made, agreed in zip(runnable, codes, contracts, strict=True)
+            case.id: UNKNOWN if found is None else structs.replace(found, **made)
+            for case, made, found in zip(runnable, codes, contracts, strict=True)
         }
 
 
-def _contract_of(case: Case, edges: _EdgeProblems) -> str | None:
-    """The contract of a case; None where the family's own functions fail."""
+def terms(cases: Iterable[Case], families: Sequence[Family]) -> dict[str, Contract]:
+    """Case id to contract, without machine code and library, of cases of these families."""
+    edges = _EdgeProblems(families)
+    return {case.id: _contract(case, edges) for case in cases}
+
+
+def _contract(case: Case, edges: _EdgeProblems) -> Contract:
+    """All terms but the machine code and the library."""
+    problems, expected = edges.of(case)
+    constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
+    launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
+    return structs.replace(
+        stated(case),
+        launch=digest(repr((launched, constants, case.stage.cooperative))),
+        edge_problems=len(problems),
+        reference=expected,
+    )
+
+
+def _contract_or_none(case: Case, edges: _EdgeProblems) -> Contract | None:
+    """The contract; None where the family's own functions fail."""
     try:
-        probes, digest = edges.of(case)
+        return _contract(case, edges)
     except Exception:  # a run reports it, with its place
         return None
-    launched = [(probe.launch, probe.sequence, probe.arguments) for probe in probes]
-    return contract(case, repr(launched) + digest)
-
-
-def contract(case: Case, expected: str) -> str:
-    """A digest of all that decides a case's figures and verdict besides its machine code.
-
-    ``expected`` stands for its reference's output on the edge-size problems, and for how these are launched.
-    """
-    bound = (case.tolerance, case.atol, case.rtol)
-    reported = (case.launch, case.defines, case.arguments, case.work, bound, case.dtype, case.roof, case.tier)
-    flags = (case.stage.operation, case.stage.min_capability, case.stage.host_bound)
-    # Edge-size problems may be none: then only these say what is expected.
-    own = (case.sequence, saved_files(case), kernel_text(case))
-    return hashlib.sha256(repr((reported, flags, expected, own)).encode()).hexdigest()[:16]
-
-
-def terms() -> dict[str, dict[str, Any]]:
-    """Case id to terms, of every case of the project, whatever its tier."""
-    edges = _EdgeProblems(catalogue.families())
-    return {case.id: _terms_of(case, *edges.of(case)) for case in catalogue.cases(Scale.BENCH)}
 
 
 class _EdgeProblems:
@@ -128,29 +111,14 @@ def _digest_of(problems: Iterable[Case]) -> str:
     Of a reference function that is its output, of saved arrays the files, of a reference kernel its source and
     launches.
     """
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     for problem in problems:
-        digest.update(repr((problem.size, problem.tolerance, problem.atol, problem.rtol)).encode())
-        digest.update(saved_files(problem).encode() + kernel_text(problem).encode())
+        found.update(repr((problem.size, problem.tolerance, problem.atol, problem.rtol)).encode())
+        found.update(saved_files(problem).encode() + kernel_text(problem).encode())
         for output in (*_outputs(problem), *_magnitudes(problem)):
             array = np.ascontiguousarray(output)
-            digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
-    return digest.hexdigest()
-
-
-def saved_files(case: Case) -> str:
-    """The saved arrays of a case and their contents, as one text; empty where it has none."""
-    return " ".join(f"{path.name}:{file_digest(path)}" for path in case.saved)
-
-
-def kernel_text(case: Case) -> str:
-    """The source, options and launches of a case's reference kernel; empty where it has none."""
-    if not isinstance(case.reference, Case) or case.reference.stage.source is None:
-        return ""
-    stage = case.reference.stage
-    files = read_sources(case.reference.stage.source, stage.include)
-    texts = [(file.path.name, file.text) for file in files]
-    return repr((texts, stage.kernel, stage.options, case.reference.defines, case.reference.launches))
+            found.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+    return found.hexdigest()[:DIGITS]
 
 
 def _outputs(problem: Case) -> Sequence[Any]:
@@ -161,45 +129,6 @@ def _magnitudes(problem: Case) -> Sequence[Any]:
     """What the family's ``scale`` gives, where it has one."""
     given = problem.scale(np, inputs_of(np, problem)) if problem.scale else ()
     return [each for each in given if each is not None]
-
-
-def _terms_of(case: Case, edge_problems: Sequence[Case], expected: str) -> dict[str, Any]:
-    text = kernel_text(case)
-    arguments = repr([argument for argument in case.arguments if isinstance(argument, Buffer)])
-    return {
-        "bytes": case.work.bytes,
-        "flops": case.work.flops,
-        "peak_tflops": "default" if case.work.peak_tflops is None else case.work.peak_tflops,
-        "tolerance": _tolerance(case),
-        "dtype": case.dtype,
-        "roof": case.roof,
-        "tier": case.tier.value,
-        "min_capability": ".".join(map(str, case.stage.min_capability)),
-        "host_bound": case.stage.host_bound,
-        "operation": case.stage.operation or "none",
-        "buffers": hashlib.sha256(arguments.encode()).hexdigest()[:DIGITS],
-        "input_data": ", ".join(map(_recipe, case.inputs)) or "none",
-        "edge_problems": len(edge_problems),
-        "reference": expected[:DIGITS],
-        "saved": saved_files(case) or "none",
-        "reference_kernel": hashlib.sha256(text.encode()).hexdigest()[:DIGITS] if text else "none",
-    }
-
-
-def _tolerance(case: Case) -> float | str:
-    """How far an output may be off, in one value."""
-    parts = case.tolerance if isinstance(case.tolerance, tuple) else (case.tolerance,)
-    bounds = [*(f"{name}={value:g}" for name, value in (("atol", case.atol), ("rtol", case.rtol)) if value)]
-    return parts[0] if len(parts) == 1 and not bounds else " ".join([*(f"{part:g}" for part in parts), *bounds])
-
-
-def _recipe(buffer: Buffer) -> str:
-    """How an input is filled; what a function makes shows in the reference's outputs only."""
-    if buffer.data is None:
-        return "random"
-    if isinstance(buffer.data, Path):
-        return buffer.data.name
-    return "a function" if callable(buffer.data) else repr(buffer.data)
 
 
 def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
@@ -236,10 +165,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
     try:
-        found = terms() if options.terms else _asked_for(options)
+        found = terms(catalogue.cases(Scale.BENCH), catalogue.families()) if options.terms else _asked_for(options)
     except PeakgateError as error:
         return refused(error)
-    print(json.dumps(found, indent=1))
+    print(json.dumps(to_builtins(found, enc_hook=_number), indent=1))
     return ExitCode.OK
 
 
@@ -256,15 +185,18 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Identity]:
+def _number(value: Any) -> Any:
+    """A number of NumPy's as Python's."""
+    return value.item()
+
+
+def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Contract]:
     """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
     from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
     from peakgate.run.marker import OPERATION  # noqa: PLC0415
 
     called = collected(config.current(), kernels)
-    return {
-        case: {"code": None, "operation": OPERATION, "contract": OPERATION} for case in called if wanted in ("", case)
-    }
+    return {case: Contract(operation=OPERATION) for case in called if wanted in ("", case)}
 
 
 def parse_capability(text: str | None) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import file_digest
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.project.config import Project
 
@@ -72,15 +73,6 @@ def harness() -> str:
 def floors(baselines: Path) -> str:
     """A digest of every floor file of a folder of baselines."""
     return _digest(sorted(baselines.glob("*/floors.toml")))
-
-
-def file_digest(path: Path) -> str | None:
-    """A file's sha256; None where it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return None
 
 
 def _digest(paths: Iterable[Path]) -> str:

@@ -175,12 +175,12 @@ class Journal:
 class Finished:
     """What earlier processes of a run left: records by case, the roofs they measured, why there had to be another.
 
-    ``cases`` are those that need no more measuring; ``again`` those to be measured again, below their floor so far;
-    ``below`` those finished ones that several processes measured.
+    ``cases`` are those that need no more measuring; ``again`` those to be measured again, below their floor so far, and
+    how often they were measured; ``below`` those finished ones that several processes measured.
     """
 
     cases: Mapping[str, Any] = field(default_factory=dict)
-    again: Collection[str] = ()
+    again: Mapping[str, int] = field(default_factory=dict)
     below: Collection[str] = ()
     roofs: Mapping[str, float] | None = None
     restarts: Sequence[str] = ()
@@ -190,7 +190,7 @@ def finished(path: Path) -> Finished:
     """Read a journal for the process that takes its cases over."""
     records = _read(path).records
     found = _by_case(records)
-    to_do = {case for case, each in found.items() if remeasure.wanted(each)}
+    to_do = {case: len(each) for case, each in found.items() if remeasure.wanted(each)}
     return Finished(
         {case: remeasure.settled(each) for case, each in found.items() if case not in to_do},
         to_do,

@@ -17,8 +17,9 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted, nearest
 from peakgate.device.arrays import copy_of, restore
 from peakgate.device.call import Call, Typed, typed
+from peakgate.device.interface import TimedLaunch
 from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import bound_of, compare, unit_of_sums
+from peakgate.judge.correctness import Check, bound_of, compare, unit_of_sums
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.session import Proof, WrongResult
 
@@ -136,6 +137,21 @@ class Proving:
         """How right the newest run is; WrongResult, its message begun by ``when``."""
         return self._compare(self._expected, when)
 
+    def outputs(self) -> list[Any]:
+        """The arrays and numbers of the newest call that are to be compared."""
+        return self._call.outputs(self._given.outputs)
+
+    def timed(self, launch: TimedLaunch) -> Check:
+        """Compare a call that was timed with the reference for the arrays as they are, which are as it found them."""
+        original = self._call.saved
+        try:
+            expected = self._now()
+            self._call.remember()
+            proof = self._compare(expected, f"{launch.where}: ", launch.outputs)
+        finally:
+            self._call.saved = original
+        return Check(proof.error, proof.ratio or 0.0, None)
+
     def on_fresh_inputs(self, run: Callable[[], None]) -> str:
         """Check a run with other elements in its inputs, which get theirs back; how that went, for the record."""
         call = self._call
@@ -158,8 +174,8 @@ class Proving:
             call.rewind_all()
         return "checked on fresh inputs"
 
-    def _compare(self, expected: Sequence[Typed], when: str) -> Proof:
-        outputs = typed(self._call.outputs(self._given.outputs))
+    def _compare(self, expected: Sequence[Typed], when: str, given: Sequence[Any] | None = None) -> Proof:
+        outputs = typed(self.outputs() if given is None else given)
         if len(outputs) != len(expected):
             raise WrongResult(
                 f"{when}{counted(len(outputs), 'output')}, but the reference gives {len(expected)}; "

@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-baselines-from")
     group.addoption("--peakgate-base-tree", type=Path, help="the supervisor's: a copy of that commit's project")
     group.addoption("--peakgate-cases", type=Path)
+    group.addoption("--peakgate-seed", type=int)
     group.addoption("--peakgate-commit")
     group.addoption("--peakgate-out", type=Path)
     group.addoption("--peakgate-launch-limit", type=float)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -50,6 +51,7 @@ class Results:
         self.session.launch_limit_s = options.peakgate_launch_limit
         self.session.nonfinite = options.peakgate_nonfinite
         self.session.determinism = options.peakgate_determinism
+        self.session.attempts = self.before.again
         self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
         self.entries: list[run_file.Entry] = []
         self.skipped: dict[str, str] = {}
@@ -136,6 +138,7 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
         new=cases.new,
         plan=PLANS[mode],
         notes=notes,
+        seed=secrets.randbits(32) if options.peakgate_seed is None else options.peakgate_seed,
     )
     return session, cases
 

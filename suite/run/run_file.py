@@ -14,10 +14,9 @@ from typing import Any
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import unwritable, write_new, write_whole
+from peakgate.common.files import file_digest, unwritable, write_new, write_whole
 from peakgate.common.text import counted
 from peakgate.project.config import near
-from peakgate.run import inputs
 from peakgate.run.session import Outcome, Session
 from peakgate.verdict import Verdict, counts
 
@@ -45,6 +44,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "time_us": _rounded(figures.time_us if figures else None, 4),
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
         "control_us": _rounded(samples.control_us if samples else None, 5),
+        "activity_us": _rounded(samples.activity_us if samples else None, 4),
         "gbs": _rounded(figures.gbs if figures and claimed else None, 2),
         "tflops": _rounded(figures.tflops if figures and claimed else None, 4),
         "peak_fraction": _rounded(figures.peak_fraction if figures else None, 5),
@@ -71,6 +71,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),
         "varying_elements": outcome.proof.varying if outcome.proof else None,
         "probes": outcome.proof.probes if outcome.proof else 0,
+        "timed_launches_checked": outcome.proof.timed if outcome.proof else 0,
         "predicted": dict(case.predicted),
     }
 
@@ -90,6 +91,7 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
     return {
         "device": session.device.kind,
         "tier": session.tier.value,
+        "seed": session.seed,
         "whole": session.whole and partial is None,
         "partial": partial,
         "verdicts": dict(Counter(entry["verdict"] for entry in entries)),
@@ -208,7 +210,7 @@ def write_verdict(
     """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs."""
     slug = str(verdict["device"])
     files = [baselines / slug / "floors.toml", *([cases] if cases else []), *saved]
-    digests = {str(near(path.absolute())): inputs.file_digest(path) for path in files}
+    digests = {str(near(path.absolute())): file_digest(path) for path in files}
     write_whole(out / VERDICT_FILE, json.dumps({**verdict, "files": digests}, indent=1))
 
 

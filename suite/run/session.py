@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from peakgate.build.cubin import BuildError, Resources
 from peakgate.case import Array, Case, Tier
 from peakgate.common.errors import PeakgateError
@@ -23,6 +25,8 @@ from peakgate.device.interface import (
     KernelLaunchable,
     KernelTimeout,
     Launchable,
+    TimedLaunch,
+    Witness,
 )
 from peakgate.device.preflight import Preflight, concerns
 from peakgate.judge.correctness import Check, ExpectedOutputs, check
@@ -57,8 +61,8 @@ class LostEarly(Exception):
         self.case, self.error = case, error
 
 
-FRESH_SEED = 1009
-"""Of the input data after timing: a result kept from an earlier launch is wrong on it."""
+CHECKING_S = 1.0
+"""A case may take so long to compare a launch of every batch; where references take long, ever fewer follow then."""
 
 WARM_UP_LIMIT_S = 60.0
 
@@ -106,13 +110,15 @@ class Proof:
     """A case found right: its largest error, and on how many edge-size problems its build was right too.
 
     ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound, ``varying``
-    how many elements differ in a second launch on the same data: None where that is not known.
+    how many elements differ in a second launch on the same data: None where that is not known. ``timed`` launches among
+    those compared were samples.
     """
 
     error: float
     probes: int
     ratio: float | None = None
     varying: int | None = None
+    timed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,46 @@ class Outcome:
     occupancy: Occupancy | None = None
 
 
+def compared_when_timed(case: Case) -> bool:
+    """Whether launches that are timed are compared: those of kernels, not of operations of the device itself."""
+    return case.stage.source is not None and case.reference is not None
+
+
+class _TimedChecks:
+    """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing."""
+
+    def __init__(
+        self, session: Session, case: Case, proof: Proof | None, compare: Callable[[TimedLaunch], Check] | None
+    ) -> None:
+        self._session, self._case, self._compare = session, case, compare
+        attempt = session.attempts.get(case.id, 0)
+        self._rng = np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
+        self.proof, self.spent_s, self.limit_s = proof, 0.0, 0.0
+        self.witness = Witness(self._draw, self._wanted, self._judge)
+
+    def _draw(self, end: int) -> int:
+        return int(self._rng.integers(end))
+
+    def _wanted(self) -> bool:
+        if self._compare is None:
+            return False
+        return self.spent_s <= CHECKING_S or self._rng.random() * self.spent_s <= CHECKING_S
+
+    def _judge(self, launch: TimedLaunch) -> None:
+        assert self._compare is not None
+        start = time.perf_counter()
+        self._session.expect("its reference and the comparison", HOST_LIMIT_S, self._case.id)
+        found = self._compare(launch)
+        if found.mismatch is not None:
+            before = "; it is right on its edge-size problems" if self.proof and self.proof.probes else ""
+            raise WrongResult(f"{launch.where}: {found.mismatch}{before}")
+        known = self.proof or Proof(0.0, 0, 0.0)
+        error, ratio = max(known.error, found.error), max(known.ratio or 0.0, found.ratio)
+        self.proof = replace(known, error=error, ratio=ratio, timed=known.timed + 1)
+        self.spent_s += time.perf_counter() - start
+        self._session.expect("sampling", self.limit_s, self._case.id)
+
+
 @dataclass
 class Session:
     """One device, one set of floors, one run.
@@ -141,8 +187,9 @@ class Session:
     ``alone`` is False where another process of ours is on the device: then no time counts, and none is doubted for it.
     With ``nonfinite`` an output with NaN or infinity is wrong; with ``determinism`` each case is launched once more on
     the same data, to see whether bits differ.
-    Without ``checks`` the run repeats one that proved its kernels, and only times them; without ``wants_roofs`` none
-    are measured.
+    Without ``checks`` the run repeats one that proved its kernels: only what is timed is compared. Without
+    ``wants_roofs`` none are measured. Contents of buffers, and places in memory, follow from ``seed`` and from how
+    often earlier processes of the run measured a case: ``attempts``.
     """
 
     device: Device
@@ -163,11 +210,15 @@ class Session:
     launch_limit_s: float | None = None
     nonfinite: bool = False
     determinism: bool = False
+    seed: int = field(default_factory=lambda: secrets.randbits(32))
+    attempts: Mapping[str, int] = field(default_factory=dict)
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
-    _proven_again: set[Any] = field(default_factory=set)
     _reference: tuple[Any, ExpectedOutputs] | None = None
+
+    def __post_init__(self) -> None:
+        self.device.draw_from(self.seed)
 
     def look(self) -> list[str]:
         """See whether the device is fit to be measured; what gives reason for doubt is noted and given."""
@@ -217,57 +268,51 @@ class Session:
             return self.device.prepare(case)
 
     def prove(self, launchable: KernelLaunchable) -> Proof | None:
-        """Check the case's ragged probes and the case itself; WrongResult or KernelFault when one is wrong.
+        """Check the case's edge-size problems and launch the case itself; WrongResult or KernelFault when one is wrong.
 
-        Without ``checks`` nothing is proven: None.
+        What is launched here of a kernel is compared when it is timed. Without ``checks`` nothing is proven: None.
         """
+        case = launchable.case
         if not self.checks:
             return None
         with self._timed("check"):
-            probes = self._prove_build(launchable.case)
-            result = self._check(launchable, launchable.case)
+            probes = self._prove_build(case)
+            if compared_when_timed(case):
+                self._launch(launchable, case)
+                result = Check(0.0, 0.0, None)
+            else:
+                result = self._check(launchable, case)
             if result.mismatch is not None:
                 raise WrongResult(result.mismatch)
-            varying = self._varying(launchable) if self.determinism and launchable.case.stage.source else None
+            varying = self._varying(launchable) if self.determinism and case.stage.source else None
         return Proof(result.error, probes, result.ratio, varying)
 
-    def sample(self, launchable: Launchable, launch_s: float | None = None) -> Samples:
-        """Time a case that was proven right; ``launch_s`` is what a launch took, by default the last checked one."""
-        case = launchable.case
-        with self._timed("sample"):
-            limit_s = sampling_limit_s(self._limit_s(case), self._launch_s if launch_s is None else launch_s, self.plan)
-            self.expect("sampling", limit_s, case.id)
-            return launchable.sample(self.plan)
+    def sample(
+        self,
+        launchable: Launchable,
+        proof: Proof | None = None,
+        launch_s: float | None = None,
+        compare: Callable[[TimedLaunch], Check] | None = None,
+    ) -> tuple[Samples, Proof | None]:
+        """Time a case, and compare one launch of each batch with the reference of what it was given.
 
-    def prove_again(self, launchable: KernelLaunchable) -> None:
-        """Check after timing that the kernel still does its work; WrongResult or KernelFault when it does not.
-
-        The case itself is launched once more on poisoned outputs; once per build, its smallest edge-size problem on
-        input data that no launch has seen. A kernel that keeps results, or counts its launches, is wrong on one of
-        them. Operations of the device itself are not repeated.
+        Where ``proof`` says how right the case was before, what is given back says how right it is over all launches.
+        ``launch_s`` is how long a launch took, by default the last checked one. WrongResult or KernelFault where a
+        timed launch is wrong. ``compare`` is how, by default with the case's own reference; operations of the device,
+        and callables without one, are not compared here.
         """
         case = launchable.case
-        if not self.checks or case.stage.source is None:
-            return
-        with self._timed("check again"):
-            result = self._check(launchable, case)
-            if result.mismatch is None:
-                result = self._check_on_fresh_data(case) or result
-        if result.mismatch is not None:
-            raise WrongResult(f"after timing: {result.mismatch}; the kernel was right before")
-
-    def _check_on_fresh_data(self, case: Case) -> Check | None:
-        key = case.build
-        if key in self._proven_again:
-            return None
-        self._proven_again.add(key)
-        smallest = min(self._probes_of(case), key=lambda probe: probe.buffer_bytes, default=None)
-        if smallest is None or isinstance(smallest.reference, tuple):
-            return None  # a saved result is that of the saved or usual data
-        fresh = self.device.prepare(smallest, seed=FRESH_SEED)
-        self._launch(fresh, case)
-        wanted = expected(self.device.xp, fresh, partial(self.device.prepare, seed=FRESH_SEED))
-        return check(self.device.xp, smallest, computed(self.device.xp, fresh), wanted, self.device.compared)
+        if compare is None and compared_when_timed(case):
+            compare = self._compare_timed
+        checks = _TimedChecks(self, case, proof, compare)
+        with self._timed("sample"):
+            limit_s = sampling_limit_s(self._limit_s(case), self._launch_s if launch_s is None else launch_s, self.plan)
+            checks.limit_s = limit_s
+            self.expect("sampling", limit_s, case.id)
+            samples = launchable.sample(self.plan, checks.witness)
+        self.wall_s["sample"] -= checks.spent_s
+        self.wall_s["check"] = self.wall_s.get("check", 0.0) + checks.spent_s
+        return samples, checks.proof
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured."""
@@ -304,12 +349,11 @@ class Session:
         return self.unmeasured(case, Judgement(verdict, said))
 
     def measured(self, case: Case) -> Outcome:
-        """What comes of one case: proven, timed, proven again and judged."""
+        """What comes of one case: proven, timed, the timed launches compared, and judged."""
         try:
             launchable = self.prepare(case)
             proof = self.prove(launchable)
-            samples = self.sample(launchable)
-            self.prove_again(launchable)
+            samples, proof = self.sample(launchable, proof)
         except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
             return self.failed(case, error)
         return self.gate(launchable, proof, samples)
@@ -363,11 +407,18 @@ class Session:
     def _check(self, launchable: KernelLaunchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""
         self._launch(launchable, owner)
+        return self._compare(launchable, self._expected(launchable))
+
+    def _compare(self, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Check:
         device = self.device
-        outputs = computed(device.xp, launchable)
+        outputs = computed(device.xp, launched)
         if self.nonfinite and (count := sum(_nonfinite(device.xp, output) for output in outputs)):
             return Check(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
-        return check(device.xp, launchable.case, outputs, self._expected(launchable), device.compared)
+        return check(device.xp, launched.case, outputs, wanted, device.compared)
+
+    def _compare_timed(self, launch: TimedLaunch) -> Check:
+        """Compare a launch that was timed with the reference of what it was given."""
+        return self._compare(launch, expected(self.device.xp, launch, self.device.prepare))
 
     def _varying(self, launchable: KernelLaunchable) -> int:
         """How many elements of its outputs differ in a second launch on the same data, bit by bit."""

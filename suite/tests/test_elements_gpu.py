@@ -7,7 +7,7 @@ import pytest
 from peakgate import dtypes
 from peakgate.case import Buffer, Role
 from peakgate.judge.correctness import ErrorBound, Largest, bound_of, compare
-from peakgate.measure import data
+from peakgate.measure import data, refill
 
 pytestmark = pytest.mark.gpu(here=True)
 
@@ -114,3 +114,33 @@ def test_a_check_on_the_gpu_reports_what_one_on_the_host_does(elements):
     )
     assert there.mismatch == here.mismatch
     assert there.ratio == pytest.approx(here.ratio, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128", "int4"])
+@pytest.mark.parametrize("shape", [(2,), (33, 62), (1023, 130), (3_000_002,)])
+def test_refills_are_numpys_bit_for_bit(elements, dtype, shape):
+    import cupy  # noqa: PLC0415
+
+    buffer = Buffer(Role.IN, shape, dtype)
+    pool = data.input_array(np, refill.pool_of(buffer), 3)
+    wanted = np.zeros(*buffer.storage)
+    arrays = [(cupy.asarray(wanted), cupy.asarray(pool)) for _ in range(9)]
+    refill.fill(wanted, pool, 5)
+    for there, its_pool in arrays:
+        elements.refill(there, its_pool, 5)
+    assert all(there.get().tobytes() == wanted.tobytes() for there, _ in arrays)
+    elements.change([(there, its_pool, 100 + at) for at, (there, its_pool) in enumerate(arrays)])
+    for at, (there, _) in enumerate(arrays):
+        changed = wanted.copy()
+        refill.change(changed, pool, 100 + at)
+        assert there.get().tobytes() == changed.tobytes()
+
+
+def test_a_refill_begins_on_any_byte(elements):
+    import cupy  # noqa: PLC0415
+
+    pool = np.arange(8192, dtype="uint32").view("uint8")
+    there, wanted = cupy.zeros(4099, "uint8")[3:], np.zeros(4096, "uint8")
+    elements.refill(there, cupy.asarray(pool), 9)
+    refill.fill(wanted, pool, 9)
+    assert (there.get() == wanted).all()

@@ -14,7 +14,8 @@ from peakgate.measure.patterns import PATTERNS
 from peakgate.project import catalogue
 from peakgate.project.catalogue import problems
 from peakgate.resources import survey
-from peakgate.run.identity import contract, identities
+from peakgate.run.identity import identities
+from peakgate.terms import changes, stated
 
 SOFTMAX = """
 template <typename T, int THREADS>
@@ -219,7 +220,7 @@ def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint
     before = identities([case], (9, 0))[case.id]
     (folder / "sum.cu").write_text(SUM.replace("*out = sum;", "*out = sum + 1;", 1))
     changed = identities([case], (9, 0))[case.id]
-    assert changed["code"] != before["code"]
+    assert changed.code != before.code
 
 
 def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(check, tmp_path):
@@ -235,9 +236,9 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
     code, verdict = check("histogram", HISTOGRAM, family)
     assert (code, verdict["kernels"][0]["launches"]) == (0, 2)
     (case,) = catalogue.cases(Scale.BENCH)
-    before = contract(case, "")
+    before = stated(case)
     np.save(folder / "bins-100.npy", bins + 1)
-    assert contract(case, "") != before
+    assert list(changes(before, stated(case))) == ["saved"]
     assert main(["check", "--jobs", "1"]) == 1
     np.save(folder / "bins-100.npy", bins[:9])
     with pytest.raises(PeakgateError, match=r"bins-100\.npy: holds int32 \(9,\), expected int32 \(64,\)"):

@@ -82,7 +82,7 @@ def test_a_resumed_run_measures_a_case_in_as_many_processes_as_any_other(tmp_pat
     assert resumed.again == ["mine.first"]
     found = finished(resumed.path)
     assert set(found.cases) == {"mine.other"}
-    assert found.again == {"mine.first"}
+    assert found.again == {"mine.first": 2}
     resumed.append(measured(0.8))
     assert finished(resumed.path).below == {"mine.first"}
     assert finished(resumed.path).cases["mine.first"]["extra_info"]["verdict"] == "PASS"

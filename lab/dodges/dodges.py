@@ -1,0 +1,221 @@
+"""Kernels and callables that cheat, each beside its honest twin (project/), benched in a repository of their own.
+
+    python -m lab.dodges.dodges OUT.json [--device cpu] [--only EXPRESSION] [--seconds 130]
+
+OUT.json holds, for each pair, what the cheat does, where it was published, and verdict, reason and time of both; the
+times of cases that are wrong are not kept by ``peakgate bench``. Where the time is up the run ends with the pairs that
+it has; the same command, or one with another ``--only``, then adds the missing ones.
+
+A cheat is ``caught`` where its case is WRONG, IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` where it
+waits for the host, which is recorded and held to no floor; ``without effect`` where it passes on a GPU and is no faster
+than its twin; otherwise it ``passes``. Exits 1 where a cheat passes that is not outside the promise, or a twin does not
+pass, 3 where a pair was not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).with_name("project")
+LAUNCH_LIMIT_S = 5
+NO_FASTER = 1.02
+"""A twin's time over its cheat's, up to which the cheat has gained nothing: more than the scatter between processes."""
+
+CAUGHT = frozenset({"WRONG", "IMPOSSIBLE", "CRASHED", "TIMEOUT", "INCONCLUSIVE", "REFUSED"})
+PASSED = frozenset({"PASS", "NO_FLOOR", "NEW"})
+_PUBLISHED = re.compile(r"\s*Published: (.*)")
+_OUTSIDE = "Outside the promise"
+
+
+@dataclass(frozen=True, slots=True)
+class Dodge:
+    """A cheat as its source describes it; ``published`` is None where it is our own.
+
+    ``promised``: what it does has to be caught.
+    """
+
+    name: str
+    kind: str
+    does: str
+    published: str | None
+    promised: bool
+
+    @classmethod
+    def described(cls, name: str, kind: str, comment: str) -> Dodge:
+        """From the comment or docstring of the cheat."""
+        does, *published = _PUBLISHED.split(" ".join(comment.split()))
+        return cls(name, kind, does, published[0] if published else None, _OUTSIDE not in comment)
+
+
+def kernels() -> Iterator[Dodge]:
+    """The pairs of kernels: each by the first comment of its cheat."""
+    for path in sorted(PROJECT.glob("kernels/*/cheat.cu")):
+        comment = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if not line.startswith("//"):
+                break
+            comment.append(line.removeprefix("//"))
+        yield Dodge.described(path.parent.name, "kernel", "\n".join(comment))
+
+
+def callables() -> Iterator[Dodge]:
+    """The pairs of callables: each by the docstring of its cheat."""
+    for path in sorted(PROJECT.glob("benchmarks/bench_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and (found := re.fullmatch(r"test_(\w+)_cheat", node.name)):
+                yield Dodge.described(found[1], "callable", ast.get_docstring(node) or "")
+
+
+def part(case: str) -> tuple[str, str] | None:
+    """The dodge that a case is of and which side: ``cheat`` or ``honest``; None for a case of no pair."""
+    kernel = re.fullmatch(r"(\w+)\.(cheat|honest)(?:-\w+)?", case)
+    callable_ = re.fullmatch(r"[\w-]+\.test_(\w+)_(cheat|honest)(?:-\w+)?", case)
+    found = callable_ or kernel
+    return (found[1], found[2]) if found else None
+
+
+def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) -> str:
+    """What became of a cheat; ``judged``: times are a GPU's."""
+    if cheat["verdict"] == "SKIPPED":
+        return "not run"
+    if cheat["verdict"] in CAUGHT:
+        return "caught"
+    if "recorded, not judged" in cheat["reason"]:
+        return "not judged"
+    slow = judged and cheat["time_us"] and twin["time_us"] and twin["time_us"] <= NO_FASTER * cheat["time_us"]
+    return "without effect" if slow else "passes"
+
+
+def bench(device: str, only: str | None, limit_s: float | None = None) -> dict[str, Any]:
+    """Bench the project in a repository of its own; the verdicts by case, and what they were measured on.
+
+    A run that takes longer than ``limit_s`` is interrupted, and gives what it has.
+    """
+    with tempfile.TemporaryDirectory(prefix="dodges-") as folder:
+        root = Path(folder, "project")
+        shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
+        (root / ".gitignore").write_text(".peakgate/\n.benchmarks/\n__pycache__/\n", encoding="utf-8")
+        author = ["-c", "user.name=Dodges", "-c", "user.email=dodges@example.org"]
+        steps = [["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "the project"]]
+        for step in steps:
+            subprocess.run(["git", *step], cwd=root, check=True)
+        command = [sys.executable, "-m", "peakgate", "bench", "--device", device, "--benchmark-json", "run.json"]
+        command += ["--launch-limit", str(LAUNCH_LIMIT_S), *(["-k", only] if only else [])]
+        cache = {"PEAKGATE_CACHE": os.environ.get("PEAKGATE_CACHE", str(Path(folder, "cache")))}
+        with subprocess.Popen(
+            command,
+            cwd=root,
+            env=os.environ | cache,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as running:
+            try:
+                said, _ = running.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                running.send_signal(signal.SIGINT)
+                said, _ = running.communicate()
+        sys.stderr.write(said)
+        report, run = root / ".peakgate" / "out" / "bench.json", root / "run.json"
+        if not report.exists() or not run.exists():
+            sys.exit(f"peakgate bench wrote no verdicts, exit code {running.returncode}; see above")
+        verdicts, measured = json.loads(report.read_text()), json.loads(run.read_text())
+        skipped = re.findall(r"SKIPPED \[\d+\] ([^\n]+)", said)
+        return {"verdicts": verdicts, "run": measured, "skipped": skipped}
+
+
+def rows(found: Mapping[str, Any], dodges: list[Dodge], *, judged: bool) -> list[dict[str, Any]]:
+    """A row of the record for each pair."""
+    times = {entry["extra_info"]["case"]: entry["extra_info"]["time_us"] for entry in found["run"]["benchmarks"]}
+    sides: dict[tuple[str, str], dict[str, Any]] = {}
+    for case in found["verdicts"]["cases"]:
+        if (key := part(case["case"])) is not None:
+            sides[key] = {
+                "verdict": case["verdict"],
+                "reason": case["reason"],
+                "time_us": times.get(case["case"]),
+            }
+    reason = "; ".join(found["skipped"]) or "no case of that name was run"
+    missing = {"verdict": "SKIPPED", "reason": reason, "time_us": None}
+    made = []
+    for dodge in dodges:
+        cheat, twin = (sides.get((dodge.name, side), missing) for side in ("cheat", "honest"))
+        made.append(
+            asdict(dodge)
+            | {"outcome": outcome(cheat, twin, judged=judged), "twin_passes": twin["verdict"] in PASSED}
+            | {"cheat": cheat, "twin": twin}
+        )
+    return made
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """A record with the pairs that only an earlier one of the same commit, GPU and driver has."""
+    if earlier | record | {"rows": earlier["rows"]} != earlier:
+        return record
+    known = {row["name"]: row for row in earlier["rows"]}
+    rows = [known.get(row["name"], row) if row["outcome"] == "not run" else row for row in record["rows"]]
+    return record | {"rows": rows}
+
+
+def main() -> int:
+    """Bench all pairs and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"))
+    parser.add_argument("--only", metavar="EXPRESSION", help="pairs whose case ids contain this, as -k of bench")
+    parser.add_argument("--commit", help="the commit measured, where git cannot know it")
+    parser.add_argument("--seconds", type=float, help="how long the run may take")
+    chosen = parser.parse_args()
+    dodges = [*kernels(), *callables()]
+    found = bench(chosen.device, chosen.only, chosen.seconds)
+    measured = {"commit": chosen.commit or _commit(), **_machine(found["run"])}
+    made = rows(found, dodges, judged=chosen.device == "gpu")
+    record = measured | {"rows": made}
+    if chosen.out.exists():
+        record = completed(record, read(chosen.out))
+    chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for row in record["rows"]:
+        twin = row["twin"]
+        sys.stdout.write(f"{row['name']}: {row['outcome']}, {row['cheat']['verdict']}; twin {twin['verdict']}\n")
+    ran = [row for row in record["rows"] if row["outcome"] != "not run"]
+    if any((row["outcome"] == "passes" and row["promised"]) or not row["twin_passes"] for row in ran):
+        return 1
+    return 0 if ran == record["rows"] else 3
+
+
+def _commit() -> str:
+    """The commit of this tree, "unknown" where git does not say."""
+    asked = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    return asked.stdout.strip() or "unknown"
+
+
+def _machine(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The device and its driver as the run file names them."""
+    gpu = run["machine_info"].get("gpu", {})
+    return {"device": gpu.get("name"), "driver": gpu.get("driver")}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Fill the table of dodges in baselines/promises.md from this folder's one record: ``python -m lab.dodges.page``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from peakgate.reports.ladder.markers import table
+
+from lab.dodges.dodges import read
+from lab.pages import ROOT, fill_page
+
+HERE = Path(__file__).resolve().parent
+PAGE = ROOT / "baselines" / "promises.md"
+
+
+def dodges(record: Mapping[str, Any]) -> str:
+    """How many cheats were caught on which device, and a row for each pair."""
+    rows = record["rows"]
+    counted = Counter(row["outcome"] for row in rows)
+    passing = sum(row["twin_passes"] for row in rows)
+    driver = f", driver {record['driver']}" if record["driver"] else ""
+    summary = (
+        f"On {record['device']}{driver}, of {len(rows)} cheats: "
+        + ", ".join(f"{count} {outcome.replace('passes', 'pass')}" for outcome, count in counted.most_common())
+        + f"; {passing} of {len(rows) - counted['not run']} twins pass. {_published(rows)} were published."
+    )
+    head = [f"dodge ({record['device']})", "what it does", "from", "cheat", "twin"]
+    return summary + "\n\n" + table(head, [_row(row, timed=bool(record["driver"])) for row in rows])
+
+
+def _row(row: Mapping[str, Any], *, timed: bool) -> list[str]:
+    twin = row["twin"]
+    kind = "" if row["kind"] == "kernel" else " (callable)"
+    return [
+        f"{row['name']}{kind}",
+        row["does"],
+        (row["published"] or "").partition(",")[0].rstrip("."),
+        _verdict(row, timed=timed),
+        "" if twin["verdict"] == "SKIPPED" else twin["verdict"],
+    ]
+
+
+def _verdict(row: Mapping[str, Any], *, timed: bool) -> str:
+    cheat, twin = row["cheat"], row["twin"]
+    if row["outcome"] in ("not run", "caught"):
+        return "not run" if row["outcome"] == "not run" else str(cheat["verdict"])
+    gain = ""
+    if timed and cheat["time_us"] and twin["time_us"]:
+        gain = f", {twin['time_us'] / cheat['time_us']:.2f}x as fast as its twin"
+    outside = "" if row["promised"] else ", outside the promise"
+    return f"{cheat['verdict']}: {row['outcome']}{gain}{outside}"
+
+
+def _published(rows: list[Mapping[str, Any]]) -> int:
+    return sum(row["published"] is not None for row in rows)
+
+
+def blocks() -> dict[str, str]:
+    """The blocks of the page."""
+    (record,) = HERE.glob("dodges-*.json")
+    return {"dodges": dodges(read(record))}
+
+
+if __name__ == "__main__":
+    fill_page(PAGE, blocks())

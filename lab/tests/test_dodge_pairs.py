@@ -1,0 +1,91 @@
+"""The pairs of lab/dodges are whole, and the runner catches cheats in the emulator and passes their twins."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from lab.dodges import dodges
+
+ROOT = dodges.PROJECT.parents[2]
+PAIRS = [*dodges.kernels(), *dodges.callables()]
+
+
+def test_every_cheat_has_a_name_of_its_own_and_says_what_it_does() -> None:
+    assert len({pair.name for pair in PAIRS}) == len(PAIRS)
+    assert [pair.name for pair in PAIRS if not pair.does] == []
+
+
+def test_enough_cheats_are_kept_and_enough_of_them_were_published() -> None:
+    assert len(PAIRS) >= 40
+    assert sum(pair.published is not None for pair in PAIRS) >= 15
+
+
+def test_every_cheat_has_a_twin() -> None:
+    lone = [path.parent.name for path in dodges.PROJECT.glob("kernels/*/cheat.cu") if not _family(path.parent)]
+    assert lone == []
+    for path in dodges.PROJECT.glob("benchmarks/bench_*.py"):
+        tests = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+        cheats = {name for name in tests if name.endswith("_cheat")}
+        assert {name.removesuffix("_cheat") + "_honest" for name in cheats} <= tests
+
+
+def _family(folder) -> bool:
+    return "honest" in (folder / "family.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("sees_poison.cheat-16777216", ("sees_poison", "cheat")),
+        ("skips_slice_of_k.honest-768x768x768", ("skips_slice_of_k", "honest")),
+        ("benchmarks-bench_dodges.test_patches_the_timer_honest", ("patches_the_timer", "honest")),
+        ("sgemm.naive-256", None),
+    ],
+)
+def test_a_case_belongs_to_one_side_of_a_pair(case, found) -> None:
+    assert dodges.part(case) == found
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "times_us", "judged", "expected"),
+    [
+        ("WRONG", "", (None, 30.0), True, "caught"),
+        ("INCONCLUSIVE", "works on other streams", (None, 30.0), True, "caught"),
+        ("NO_FLOOR", "", (30.0, 30.1), True, "without effect"),
+        ("NO_FLOOR", "", (20.0, 30.0), True, "passes"),
+        ("NO_FLOOR", "", (30.0, 30.0), False, "passes"),
+        ("NO_FLOOR", "waits for the host, whose time is in it: recorded, not judged", (5.0, 30.0), True, "not judged"),
+        ("SKIPPED", "", (None, None), True, "not run"),
+    ],
+)
+def test_a_cheat_passes_only_where_it_is_faster_or_time_is_not_judged(
+    verdict, reason, times_us, judged, expected
+) -> None:
+    cheat = {"verdict": verdict, "reason": reason, "time_us": times_us[0]}
+    assert dodges.outcome(cheat, {"time_us": times_us[1]}, judged=judged) == expected
+
+
+@pytest.mark.usefixtures("compiler")
+def test_the_runner_catches_cheats_in_the_emulator_and_passes_their_twins(tmp_path) -> None:
+    out = tmp_path / "record.json"
+    command = [sys.executable, "-m", "lab.dodges.dodges", str(out), "--device=cpu", "--only=sees_poison or zeroes"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr  # the others were not run
+    rows = [row for row in dodges.read(out)["rows"] if row["outcome"] != "not run"]
+    assert [(row["name"], row["outcome"], row["twin_passes"]) for row in rows] == [
+        ("sees_poison", "caught", True),
+        ("zeroes_inputs", "caught", True),
+    ]
+
+
+def test_a_record_is_completed_by_an_earlier_one_of_the_same_commit_and_device_alone() -> None:
+    ran, missing = {"name": "one", "outcome": "caught"}, {"name": "one", "outcome": "not run"}
+    other = {"name": "two", "outcome": "passes"}
+    record = {"commit": "1234567", "device": "NVIDIA H200", "driver": "580", "rows": [missing, other]}
+    earlier = record | {"rows": [ran, other | {"outcome": "caught"}]}
+    assert dodges.completed(record, earlier)["rows"] == [ran, other]
+    assert dodges.completed(record, earlier | {"commit": "7654321"}) == record

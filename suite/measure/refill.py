@@ -1,0 +1,219 @@
+"""What a launch finds in its buffers: contents that the host draws after the kernel is built, others for each launch.
+
+So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. A buffer is drawn
+whole for each batch of samples, and a word in every 4 KiB of it before each launch: inputs from a pool of elements of
+the same distribution, outputs from noise. Where that takes little of a kernel's time inputs are drawn whole before each
+launch: else a kernel that keeps every element beside its result has little left to do. Contents follow from seeds
+alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's functions here say what must
+come out, ``device.elements`` does it in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from peakgate import dtypes
+from peakgate.case import Array, Buffer, Role
+from peakgate.measure.data import mixed, seed_offset
+
+PAGE_BYTES = 4096
+"""One word of each such part of a buffer changes before a launch."""
+
+CHUNK_BYTES = 32
+"""Contents of a large buffer are drawn in parts of this size. A GPU reads at least so much of its memory: a kernel that
+knows a part by one of its words has read all of it."""
+
+SEEDS = 1 << 32
+"""A seed is a whole number below."""
+
+_POOL_BYTES, _LEAST_POOL_ELEMENTS = 32 << 20, 4096
+_NOISE_BYTES = 4 << 20
+_LARGE = 0x7E
+
+
+def renewable(buffer: Buffer) -> bool:
+    """Whether an input has elements that others of the same kind may replace: random ones, and ones of a range.
+
+    What a function gives, a file holds or a number says may have an order that matters.
+    """
+    return buffer.data is None or isinstance(buffer.data, tuple)
+
+
+def pool_of(buffer: Buffer) -> Buffer:
+    """The elements, in one dimension, that contents of a renewable buffer are drawn from."""
+    per_byte = 2 if buffer.dtype in dtypes.PACKED else 1
+    itemsize = dtypes.storage(buffer.dtype).itemsize
+    stored = min(max(buffer.nbytes // itemsize, _LEAST_POOL_ELEMENTS), _POOL_BYTES // itemsize)
+    return replace(buffer, role=Role.IN, shape=(stored * per_byte,))
+
+
+def noise(xp: Any, dtype: str, seed: int) -> Array:
+    """Random bytes for outputs of a type, as its stored elements.
+
+    Those of real types are huge, infinite or NaN and never a result: an element that a kernel leaves is wrong.
+    """
+    stored = dtypes.storage(dtype)
+    drawn = np.random.default_rng(seed).integers(256, size=_NOISE_BYTES, dtype=np.uint8)
+    if dtypes.limits(dtype).kind in ("float", "complex", "bool"):
+        part = stored.itemsize // (2 if stored.kind == "c" else 1)
+        drawn.reshape(-1, part)[:, -1] |= np.uint8(_LARGE)
+    return xp.asarray(drawn.view(stored))
+
+
+def chunk_bytes(nbytes: int, itemsize: int) -> int:
+    """The size of the parts in which contents of a buffer are drawn: an element of a small one."""
+    return CHUNK_BYTES if nbytes >= PAGE_BYTES else itemsize
+
+
+def fill(target: Array, pool: Array, seed: int) -> None:
+    """Draw all of an array from the pool, with replacement, in place."""
+    data, source = target.reshape(-1), pool.reshape(-1)
+    chunk = chunk_bytes(target.nbytes, target.itemsize) // target.itemsize
+    chunks = -(-data.size // chunk)
+    drawn = _below(np.arange(chunks, dtype=np.uint32), seed, source.size // chunk)
+    data[...] = source[: source.size // chunk * chunk].reshape(-1, chunk)[drawn].reshape(-1)[: data.size]
+
+
+def change(target: Array, pool: Array, seed: int) -> None:
+    """Replace one element in every 4 KiB of an array by one of the pool, in place."""
+    data, source = target.reshape(-1), pool.reshape(-1)
+    per_page = PAGE_BYTES // target.itemsize
+    pages = np.arange(-(-data.size // per_page), dtype=np.uint32)
+    within = np.minimum(data.size - pages.astype(np.int64) * per_page, per_page)
+    data[pages.astype(np.int64) * per_page + _below(pages, seed, within)] = source[_below(pages, seed + 1, source.size)]
+
+
+def _below(indices: np.ndarray[Any, Any], seed: int, ends: Any) -> np.ndarray[Any, Any]:
+    """A whole number below an end for each index."""
+    bits = mixed(indices + np.uint32(seed_offset(seed)))
+    drawn: np.ndarray[Any, Any] = (bits.astype(np.uint64) * np.asarray(ends, np.uint64)) >> np.uint64(32)
+    return drawn.astype(np.int64)
+
+
+class Refiller(Protocol):
+    """A device's way to change its arrays, in the order of the launches."""
+
+    def fill(self, target: Array, pool: Array, seed: int) -> None:
+        """As ``refill.fill``."""
+        ...
+
+    def change(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """As ``refill.change`` each array with its pool and seed."""
+        ...
+
+    def copy(self, target: Array, origin: Array) -> None:
+        """Give an array the elements of another."""
+        ...
+
+    def empty_like(self, array: Array) -> Array:
+        """Memory for such an array."""
+        ...
+
+
+@dataclass
+class Contents:
+    """The contents of a case's buffers over the launches of its batches.
+
+    ``buffers``, ``pools`` and ``pristine`` are by argument position: ``pools`` holds what renewable inputs, outputs and
+    TEMP buffers are drawn from, ``pristine`` the elements of the other inputs. ``draw`` gives a whole number below its
+    argument.
+    """
+
+    refiller: Refiller
+    buffers: Mapping[int, Buffer]
+    pools: Mapping[int, Array]
+    pristine: Mapping[int, Array]
+    draw: Callable[[int], int]
+    _whole: int = 0
+    _changes: list[tuple[int, bool]] = field(default_factory=list)
+    _arrays: Mapping[int, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        inputs = {at for at, buffer in self.buffers.items() if buffer.role in (Role.IN, Role.INOUT)}
+        self.renewed = not inputs or bool(inputs & self.pools.keys())
+        """Whether an answer that was kept from an earlier launch is wrong: some input changes, or there is none."""
+        whole = (Role.INOUT,) if self.renewed else (Role.INOUT, Role.OUT, Role.TEMP)
+        self._filled = {at for at, buffer in self.buffers.items() if buffer.role in whole}
+
+    def begin(self, arrays: Mapping[int, Array]) -> None:
+        """Draw all contents of a batch anew, in these arrays."""
+        self._arrays, self._changes, self._whole = arrays, [], self.draw(SEEDS)
+        for at, array in arrays.items():
+            self._fill(at, array, self._whole)
+            if self.buffers[at].role is Role.SCRATCH:
+                array.fill(0)
+
+    def next(self, *, whole: bool = True) -> None:
+        """Draw contents for the next launch of the batch, ``whole`` inputs; SCRATCH stays as the last one left it."""
+        seed = self.draw(SEEDS)
+        self._changes.append((seed, whole))
+        changed = []
+        for at, array in self._arrays.items():
+            if at in self._filled or (whole and self.buffers[at].role is Role.IN and at in self.pools):
+                self._fill(at, array, seed)
+            elif at in self.pools:
+                changed.append((array, self.pools[at], _of(seed, at)))
+        self.refiller.change(changed)
+
+    def given(self, launch: int) -> list[Array]:
+        """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
+        found = []
+        for at, buffer in self.buffers.items():
+            if buffer.role not in (Role.IN, Role.INOUT):
+                continue
+            if at not in self.pools:
+                found.append(self.pristine[at])
+                continue
+            array = self.refiller.empty_like(self._arrays[at])
+            draws = [(self._whole, True), *self._changes[: launch + 1]]
+            last = max(index for index, (_, whole) in enumerate(draws) if whole or buffer.role is Role.INOUT)
+            self._fill(at, array, draws[last][0])
+            for seed, _ in draws[last + 1 :]:
+                self.refiller.change([(array, self.pools[at], _of(seed, at))])
+            found.append(array)
+        return found
+
+    @property
+    def input_bytes(self) -> int:
+        """What is drawn anew where inputs are drawn whole."""
+        return sum(buffer.nbytes for at, buffer in self.buffers.items() if buffer.role is Role.IN and at in self.pools)
+
+    def _fill(self, at: int, array: Array, seed: int) -> None:
+        if at in self.pools:
+            self.refiller.fill(array, self.pools[at], _of(seed, at))
+        elif at in self.pristine:
+            self.refiller.copy(array, self.pristine[at])
+
+
+def _of(seed: int, position: int) -> int:
+    """The seed of one buffer; ``change`` takes the next number too."""
+    return seed + 2 * position
+
+
+class HostRefiller:
+    """NumPy's way."""
+
+    fill = staticmethod(fill)
+    copy = staticmethod(np.copyto)
+    empty_like = staticmethod(np.empty_like)
+
+    @staticmethod
+    def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """One array after the other."""
+        for each in arrays:
+            change(*each)
+
+
+def replayed(contents: Contents) -> str:
+    """What the record says of answers that a kernel may have kept."""
+    if contents.renewed:
+        return "contents of buffers change with every launch"
+    return "a replayed answer is not excluded: its inputs are saved, or made by a function"
+
+
+def outputs_of(buffers: Mapping[int, Buffer], arrays: Mapping[int, Array]) -> Sequence[Array]:
+    """The OUT and INOUT arrays in argument order."""
+    return [arrays[at] for at, buffer in buffers.items() if buffer.role in (Role.OUT, Role.INOUT)]

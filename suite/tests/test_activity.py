@@ -1,0 +1,73 @@
+"""A second clock's records against the events of the same launches."""
+
+from dataclasses import replace
+
+import pytest
+from peakgate.judge.activity import Activity, second_clock
+
+FLUSH_US, WORK_US, GAP_US = 55, 100, 1
+TIMES_US = [WORK_US + 3.0] * 3
+
+
+def batch(launches=3):
+    """Stamp, flush, work, stamp of each launch, a copy between them, and the last stamp."""
+    found, now_ns = [], 1000
+
+    def add(name, duration_us, stream=7):
+        nonlocal now_ns
+        found.append(Activity(name, now_ns, now_ns + int(duration_us * 1e3), stream))
+        now_ns += int((duration_us + GAP_US) * 1e3)
+
+    for _ in range(launches):
+        add("", 20)  # what puts back changed arrays
+        add("stamp", 0.7)
+        add("", FLUSH_US)
+        add("work", WORK_US)
+        add("stamp", 0.7)
+    add("stamp", 0.7)
+    return found
+
+
+def changed(**fields):
+    found = batch()
+    at = next(index for index, each in enumerate(found) if each.name == "work")
+    found[at] = replace(found[at], **fields)
+    return found
+
+
+def test_clocks_that_agree_give_the_time_of_the_work():
+    found = second_clock(TIMES_US, batch())
+    assert found.doubt is None
+    assert found.median_us == pytest.approx(WORK_US)
+
+
+@pytest.mark.parametrize("times_us", [[40.0] * 3, [150.0] * 3])
+def test_clocks_that_differ_leave_a_doubt_with_both_figures(times_us):
+    found = second_clock(times_us, batch())
+    assert f"{times_us[0]:.2f}" in found.doubt
+    assert "100.00" in found.doubt
+
+
+def test_work_that_began_before_its_sample_on_another_stream_is_a_doubt():
+    early = [*batch(), Activity("other", 2000, 3000, 13), Activity("other", 200_000, 201_000, 13)]
+    begins_between = next(each for each in batch()[5:] if not each.name)
+    early.append(replace(begins_between, name="other", stream=13))
+    assert "other streams" in second_clock(TIMES_US, early).doubt
+
+
+def test_work_that_goes_on_after_its_sample_is_a_doubt():
+    work = next(each for each in batch() if each.name == "work")
+    assert "other streams" in second_clock(TIMES_US, changed(end_ns=work.end_ns + 50_000, stream=13)).doubt
+
+
+def test_work_on_a_stream_that_the_sample_waits_for_is_none():
+    assert second_clock(TIMES_US, changed(stream=13)).doubt is None
+
+
+def test_a_sample_without_work_is_a_doubt():
+    assert second_clock(TIMES_US, [each for each in batch() if each.name != "work"]).doubt is not None
+
+
+def test_records_that_are_not_whole_are_a_doubt():
+    assert second_clock(TIMES_US, batch()[:-1]).doubt is not None
+    assert second_clock(TIMES_US, []).doubt is not None

@@ -1,0 +1,113 @@
+"""Which terms of a case's contract a change of it touches, and what is compared of two contracts."""
+
+from dataclasses import replace
+
+import pytest
+from peakgate.case import Buffer, Case, Family, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.run.identity import terms
+from peakgate.terms import KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, stated, summary
+
+ONE = Launch((1, 1, 1), (32, 1, 1))
+
+
+@pytest.fixture
+def case(tmp_path):
+    (tmp_path / "twice.cu").write_text("")
+    stage = Stage("twice", "", tmp_path / "twice.cu", constants=(("factor", Buffer(Role.IN, (1,), data=2.0)),))
+    arguments = (Buffer(Role.OUT, (32,)), Buffer(Role.IN, (32,)), Scalar(32))
+    return Case("mine", stage, ONE, arguments, Work(256), lambda xp, inputs: [2 * inputs[0]], size="32")
+
+
+def contract(case, *, edges=(1, 31), **of_problems):
+    def probes(_):
+        for size in edges:
+            arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
+            yield replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems)
+
+    family = Family("mine", "", (case.stage,), lambda scale: iter([case]), probes)
+    return terms([case], [family])[case.id]
+
+
+def other_input(case, **changed):
+    out, given, count = case.arguments
+    return replace(case, arguments=(out, replace(given, **changed), count))
+
+
+def other_stage(case, **changed):
+    return replace(case, stage=replace(case.stage, **changed))
+
+
+CHANGES = {
+    "the grid": (lambda case: replace(case, launch=Launch((2, 1, 1), (32, 1, 1))), ["launch"]),
+    "a macro": (lambda case: replace(case, defines=(("TILE", "8"),)), ["launch"]),
+    "a value": (lambda case: replace(case, arguments=(*case.arguments[:2], Scalar(16))), ["launch"]),
+    "several launches": (lambda case: replace(case, sequence=(KernelLaunch("twice", ONE, (0, 1)),)), ["launch"]),
+    "a cooperative launch": (lambda case: other_stage(case, cooperative=True), ["launch"]),
+    "a constant's type": (
+        lambda case: other_stage(case, constants=(("factor", Buffer(Role.IN, (1,), "float64", data=2.0)),)),
+        ["launch"],
+    ),
+    "bytes": (lambda case: replace(case, work=Work(512)), ["bytes"]),
+    "flops": (lambda case: replace(case, work=Work(256, 1)), ["flops"]),
+    "the peak": (lambda case: replace(case, work=Work(256, 0, 100.0)), ["peak_tflops"]),
+    "the roof": (lambda case: replace(case, roof="read"), ["roof"]),
+    "the type in the id": (lambda case: replace(case, dtype="float16"), ["dtype"]),
+    "an array's type": (lambda case: other_input(case, dtype="float64"), ["launch", "buffers"]),
+    "data at the benchmark's size": (lambda case: other_input(case, data=0.0), ["input_data"]),
+    "scratch memory": (
+        lambda case: replace(case, arguments=(*case.arguments, Buffer(Role.SCRATCH, (1,)))),
+        ["launch", "buffers"],
+    ),
+    "a tolerance": (lambda case: replace(case, tolerance=1e-6), ["reference", "tolerance"]),
+    "a tolerance of one output": (lambda case: replace(case, tolerance=(1.00000001e-6,)), ["reference", "tolerance"]),
+    "atol": (lambda case: replace(case, atol=1e-6), ["reference", "tolerance"]),
+    "an rtol of 0": (lambda case: replace(case, rtol=0.0), ["reference", "tolerance"]),
+    "the tier": (lambda case: replace(case, tier=Tier.GATE), ["tier"]),
+    "the device": (lambda case: other_stage(case, min_capability=(9, 0)), ["min_capability"]),
+    "whose time it is": (lambda case: other_stage(case, host_bound=True), ["host_bound"]),
+    "an operation": (lambda case: other_stage(case, source=None, operation="memcpy"), ["operation"]),
+    "the reference": (lambda case: replace(case, reference=lambda xp, inputs: [3 * inputs[0]]), ["reference"]),
+    "the lesson": (lambda case: other_stage(case, lesson="more"), []),
+    "a model's prediction": (lambda case: replace(case, predicted=(("sectors", 4.0),)), []),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_a_case_changes_exactly_its_terms(case, change):
+    changed, expected = CHANGES[change]
+    assert list(changes(contract(case), contract(changed(case)))) == expected
+
+
+def test_edge_size_problems_are_part_of_the_contract(case):
+    before = contract(case)
+    assert list(changes(before, contract(case, edges=(1, 31, 33)))) == ["launch", "edge_problems", "reference"]
+    assert list(changes(before, contract(case, launch=Launch((2, 1, 1), (32, 1, 1))))) == ["launch"]
+    assert list(changes(before, contract(case, scale=lambda xp, inputs: [inputs[0]]))) == ["reference"]
+
+
+def test_a_reference_kernel_counts_with_its_source(case, tmp_path):
+    (tmp_path / "other.cu").write_text("")
+    kernel = replace(case, reference=None, stage=Stage("other", "", tmp_path / "other.cu"))
+    case = replace(case, reference=kernel)
+    before = stated(case)
+    (tmp_path / "other.cu").write_text("// changed")
+    assert list(changes(before, stated(case))) == ["reference_kernel"]
+
+
+def test_every_term_is_the_kernels_own_or_promised():
+    assert set(TERMS) - set(PROMISED) == {"code", "library", "launch"}
+    assert set(PROMISED) - set(KEPT) == {"operation", "buffers", "reference"}
+
+
+def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
+    kernel, called, library = Contract(code="1"), Contract(operation="callable"), Contract(operation="a", library="a 1")
+    assert [each.surely_equals(each) for each in (kernel, called, library)] == [True, False, True]
+    assert not kernel.surely_equals(Contract(code="1", launch="2"))
+    assert not library.surely_equals(Contract(operation="a"))
+    assert (UNKNOWN.described, Contract(launch="1").described, Contract(launch="1").builds) == (False, True, False)
+
+
+def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():
+    cases = {name: (Contract(bytes=8, tier="gate"), Contract(bytes=16, tier="gate")) for name in ("a.b", "a.c")}
+    assert summary(cases) == ["bytes changed in 2 cases (a.b: 8 to 16)"]
+    assert summary(cases, ["tier"]) == []
