@@ -56,13 +56,30 @@ def order() -> str:
     return table(["run", "sound", "flagged", "defective", "found", "precision", "recall"], rows)
 
 
+def scor() -> str:
+    """How the emulator judged ScoR's microbenchmarks."""
+    kernels = _read("scor.json")["kernels"].values()
+    rows = []
+    for label, means in (("norace", "sound"), ("race", "defective")):
+        of_label = [entry["reported"] for entry in kernels if entry["label"] == label]
+        rows.append(
+            [means, len(of_label), sum(not kinds for kinds in of_label), sum(bool(kinds) for kinds in of_label)]
+        )
+    return table(["ScoR's kernels", "in all", "clean", "reported"], rows)
+
+
 def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["label"], ", ".join(row["emulator"]) or "nothing", ", ".join(row["tools"]) or "nothing"
 
 
 def blocks() -> dict[str, str]:
     """The blocks of the page."""
-    return {"sanitizer-tools": tools(), "sanitizer-disagreements": disagreements(), "order-suite": order()}
+    return {
+        "sanitizer-tools": tools(),
+        "sanitizer-disagreements": disagreements(),
+        "order-suite": order(),
+        "order-scor": scor(),
+    }
 
 
 def _read(name: str) -> dict[str, Any]:

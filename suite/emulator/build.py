@@ -209,7 +209,9 @@ def prebuild(
 
 def _checked(text: str) -> str:
     """The source in words whose memory accesses are seen: no compiler instruments its own ``memcpy``."""
-    return translated(text).replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
+    return (
+        translated(text).replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
+    )
 
 
 def _directive(option: str) -> str:

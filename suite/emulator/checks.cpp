@@ -97,6 +97,12 @@ const Region* nearest_region(uintptr_t address) {
 // ---- accesses ----
 
 __attribute__((noinline)) void watched_write(const Region& region, uintptr_t address, size_t size, uintptr_t caller) {
+    for (int i = 0; i < state.constant_count && !region.buffer; ++i) {
+        if (address - state.constants[i].start >= state.constants[i].size) continue;
+        report(CONST_WRITE, caller, 0, "write to a __constant__ variable");
+        abandon_launch();
+    }
+    if (!region.buffer) return;
     const Buffer& buffer = *region.buffer;
     if (!buffer.writable) {
         report(CONST_WRITE, caller, 0, "write to argument %d, which the kernel takes as a pointer to const",
@@ -242,7 +248,7 @@ bool begin_checks() {
         if (buffer.writable) next += buffer.size / 4 + 1;
     }
     if (!reserve(variable_shadow, state.data_size / 4 + 1)) return false;
-    regions[region_count++] = {state.data, state.data_size, VARIABLES, false, GLOBAL, variable_shadow.cells, nullptr};
+    regions[region_count++] = {state.data, state.data_size, VARIABLES, state.constant_count > 0, GLOBAL, variable_shadow.cells, nullptr};
     return true;
 }
 

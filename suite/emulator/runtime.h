@@ -167,6 +167,13 @@ struct Block {
     bool crossed;
 };
 
+// A __constant__ variable.
+struct Constant {
+    uintptr_t start;
+    size_t size;
+};
+constexpr int MAX_CONSTANTS = 64;
+
 struct State {
     Launch launch;
     Block* block;    // the one that runs
@@ -193,6 +200,8 @@ struct State {
 
     int64_t budget_left;
     uintptr_t image, image_size;   // the kernel's shared object
+    Constant constants[MAX_CONSTANTS];
+    int constant_count;
     uintptr_t data, data_size;     // and what of it may be written: __device__ and __constant__ variables
     uintptr_t shared, shared_size; // its thread-local segment: every __shared__ variable
     uintptr_t dynamic_shared;      // within that segment
