@@ -684,7 +684,7 @@ HELD_OUT = (
     _single(
         "readers_and_writer",
         "if (t == 0 && blockIdx.x == 3) { while (atomicCAS(out + 900, 0, -100)) { } __threadfence(); out[0] = in[7]; "
-        "__threadfence(); atomicExch(out + 900, 0); }\n"
+        "__threadfence(); atomicAdd(out + 900, 100); }\n"
         "    if (t == 0 && blockIdx.x < 3) { for (;;) { if (atomicAdd(out + 900, 1) >= 0) break; "
         "atomicAdd(out + 900, -1); } "
         "__threadfence(); out[512 + blockIdx.x] = out[0]; $A }",
