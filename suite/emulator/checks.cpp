@@ -121,6 +121,8 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
     if (!launch.trace || offset >= state.shared_size || peakgate_block_x != launch.trace_block[0] ||
         peakgate_block_y != launch.trace_block[1] || peakgate_block_z != launch.trace_block[2])
         return;
+    for (int i = 0; i < launch.guard_count; ++i)
+        if (offset == launch.guards[i]) return;
     const uint64_t at = (*launch.traced)++;
     if (at >= launch.trace_room) return;
     constexpr uint32_t manners[] = {0, 1, 3, 5, 2, 0, 1}; // by `Manner`
@@ -202,6 +204,11 @@ void end_checks() {
             if (buffer.unwritten++ == 0) buffer.first_unwritten = byte;
         }
     }
+}
+
+void initialise_guards() {
+    for (int i = 0; i < state.launch.guard_count; ++i)
+        shared_cells[state.launch.guards[i] / 4].write = {state.epoch, 0, 0, 0, 0, INITIALISED};
 }
 
 bool use_shadow_of(Block& block) {
@@ -423,7 +430,18 @@ PEAKGATE_API void __ubsan_handle_out_of_bounds_abort(void*, uintptr_t index) {
            static_cast<long>(index));
     abandon_launch();
 }
-PEAKGATE_API void __ubsan_handle_type_mismatch_v1_abort(void*, uintptr_t pointer) {
+// What the compiler knows of an access through a pointer.
+struct TypeMismatch {
+    const char* file;
+    uint32_t line, column;
+    const void* type;
+    uint8_t log_alignment, kind;
+};
+
+// nvcc aligns a thread's own arrays as the accesses to them need it, the host's compilers those of 16 bytes and more:
+// of a smaller one, what it would be on a GPU cannot be known.
+PEAKGATE_API void __ubsan_handle_type_mismatch_v1(const TypeMismatch* access, uintptr_t pointer) {
+    if (pointer - state.stacks < state.stacks_size && access->log_alignment < 4) return;
     report(MISALIGNED, PEAKGATE_CALLER, 0, "access through a pointer not aligned to its type (%lu bytes past a multiple of 16)",
            static_cast<unsigned long>(pointer % 16));
     abandon_launch();

@@ -47,7 +47,8 @@ _KERNEL = (
     "-fno-math-errno",
     "-fno-optimize-sibling-calls",  # a return address must lie in the caller
 )
-_CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
+# After a misaligned access to a thread's own memory the launch may go on (checks.cpp).
+_CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
 _CHECKED_GCC = (
     "-fsanitize=bounds,alignment",
     "-fno-tree-dse",
@@ -79,7 +80,13 @@ _NOT_EMULATED = {
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
     r"\bCUtensorMap\b": "TMA",
+    r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
+
+_CUDA_HEADER = re.compile(
+    r"((?:cuda|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*)(?:: No such file|' file not found)"
+)
+"""A header of CUDA without a stand-in; installing CUDA's would not help."""
 
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
 """How the message about a kernel ends that needs what only a GPU has."""
@@ -179,7 +186,7 @@ def _zig(version: str) -> Compiler:
     # An explicit target makes zig use the C library headers it brings along; by default it looks for installed ones.
     # Linking goes straight to its lld: the driver would first build runtime libraries that nothing here needs.
     target = f"{platform.machine()}-linux-gnu"
-    zig = (sys.executable, "-m", "ziglang")
+    zig = (sys.executable, "-P", "-m", "ziglang")
     return Compiler("zig", (*zig, "c++", "-target", target), (*zig, "ld.lld"), version)
 
 
@@ -278,4 +285,6 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
+    if missing := _CUDA_HEADER.search(message):
+        return f"; {missing[1]}{NEEDS_TWIN}"
     return advice(files, name, line, message)

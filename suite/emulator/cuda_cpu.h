@@ -12,6 +12,11 @@
 // __CUDA_ARCH__ is given by the build.
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define __CUDA_ARCH_LIST__ __CUDA_ARCH__
+#define CUDART_VERSION 13000
 #define PEAKGATE_CALLER __builtin_return_address(0)
 #define PEAKGATE_HELPER [[maybe_unused]] static __attribute__((noinline, no_sanitize("thread")))
 
@@ -228,6 +233,11 @@ using ::peakgate_memset;
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
+#define __brkpt() ((void)0)
+// Of launches that depend on one another there is one here.
+#define cudaGridDependencySynchronize() ((void)0)
+#define cudaTriggerProgrammaticLaunchCompletion() ((void)0)
+#define __prof_trigger(counter) ((void)0)
 #define __trap() peakgate_assertion("__trap()")
 #define assert(...) ((__VA_ARGS__) ? (void)0 : peakgate_assertion(#__VA_ARGS__))
 
@@ -258,6 +268,8 @@ template <class T> struct Pointer<const T*> {
     static constexpr bool is = true, to_const = true;
     using Element = T;
 };
+template <class T> struct Pointer<volatile T*> : Pointer<T*> {};
+template <class T> struct Pointer<const volatile T*> : Pointer<const T*> {};
 template <class T> struct Element {
     static constexpr uint32_t size = sizeof(T);
     static constexpr bool is_scalar = !__is_class(T) && !__is_union(T);

@@ -109,11 +109,11 @@ template <class T, thread_scope S = thread_scope_system> struct atomic {
     T value;
     atomic() = default;
     constexpr atomic(T initial) : value(initial) {}
-#define PEAKGATE_FORWARD(name)                                                                                         \
-    template <class... A> __attribute__((always_inline)) auto name(A&&... arguments) {                                 \
-        return atomic_ref<T, S>(value).name(static_cast<A&&>(arguments)...);                                           \
+#define PEAKGATE_FORWARD(name, ...)                                                                                    \
+    template <class... A> __attribute__((always_inline)) auto name(A&&... arguments) __VA_ARGS__ volatile {            \
+        return atomic_ref<T, S>(const_cast<T&>(value)).name(static_cast<A&&>(arguments)...);                           \
     }
-    PEAKGATE_FORWARD(load)
+    PEAKGATE_FORWARD(load, const)
     PEAKGATE_FORWARD(store)
     PEAKGATE_FORWARD(exchange)
     PEAKGATE_FORWARD(compare_exchange_strong)
@@ -125,18 +125,18 @@ template <class T, thread_scope S = thread_scope_system> struct atomic {
     PEAKGATE_FORWARD(fetch_xor)
     PEAKGATE_FORWARD(fetch_min)
     PEAKGATE_FORWARD(fetch_max)
-    PEAKGATE_FORWARD(wait)
+    PEAKGATE_FORWARD(wait, const)
 #undef PEAKGATE_FORWARD
-    void notify_one() {}
-    void notify_all() {}
-    T operator++() { return fetch_add(T(1)) + 1; }
-    T operator++(int) { return fetch_add(T(1)); }
-    T operator--() { return fetch_sub(T(1)) - 1; }
-    T operator--(int) { return fetch_sub(T(1)); }
-    T operator+=(T operand) { return fetch_add(operand) + operand; }
-    T operator-=(T operand) { return fetch_sub(operand) - operand; }
-    T operator=(T operand) { return store(operand), operand; }
-    operator T() { return load(); }
+    void notify_one() volatile {}
+    void notify_all() volatile {}
+    T operator++() volatile { return fetch_add(T(1)) + 1; }
+    T operator++(int) volatile { return fetch_add(T(1)); }
+    T operator--() volatile { return fetch_sub(T(1)) - 1; }
+    T operator--(int) volatile { return fetch_sub(T(1)); }
+    T operator+=(T operand) volatile { return fetch_add(operand) + operand; }
+    T operator-=(T operand) volatile { return fetch_sub(operand) - operand; }
+    T operator=(T operand) volatile { return store(operand), operand; }
+    operator T() const volatile { return load(); }
 };
 inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
     peakgate_fence(details::order_of(order), details::scope_of(scope));

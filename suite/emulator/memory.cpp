@@ -192,6 +192,7 @@ Parts shared_parts() {
 void poison_shared() {
     const Parts parts = shared_parts();
     for (const Part& part : parts.part) memset(part.start, 0xff, part.size);
+    initialise_guards(); // as they are now, no constructor runs, and a GPU runs none either
 }
 
 bool save_shared(Block& block) {

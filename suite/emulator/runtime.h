@@ -97,6 +97,8 @@ struct Launch {
     Traced* trace;           // null: none
     uint64_t trace_room;
     uint64_t* traced; // out: how many there were, also those beyond the room
+    const uint64_t* guards; // offsets in shared memory of the guard variables that g++ gives objects with a constructor
+    int32_t guard_count;
 };
 
 enum Status : uint8_t {
@@ -329,6 +331,8 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller);
 bool begin_checks();
 // Counts what of the outputs was not written.
 void end_checks();
+// Counts the guard variables of shared objects as written: only the compiler's code reads them.
+void initialise_guards();
 // Shadow memory for a block's shared memory; false if the memory for it cannot be had.
 bool use_shadow_of(Block& block);
 

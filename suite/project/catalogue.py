@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from peakgate.case import Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.case import MOST_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.common.errors import PeakgateError, defined_at, raised_at
 from peakgate.common.errors import described as described_error
 from peakgate.common.selection import selector
@@ -111,14 +111,21 @@ def _problem(case: Case, seen: Collection[str]) -> str | None:
     if case.id in seen:
         return f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
     for stage in (case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])):
-        if stage.source is not None and not stage.source.is_file():
+        if stage.source is not None and not _is_file(stage.source):
             return (
                 f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of the family "
                 f"{case.family}"
             )
-    if missing := [path for path in case.saved if not path.is_file()]:
+    if missing := [path for path in case.saved if not _is_file(path)]:
         return f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes"
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name of more than 255 letters
+        return False
 
 
 def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
@@ -187,7 +194,9 @@ def _as_defined(case: Case, family: Family) -> Case:
 def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> Iterator[Any]:
     """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
     try:
-        for case in function(given):
+        for count, case in enumerate(function(given)):
+            if count == MOST_CASES:
+                raise ValueError(f"more than {MOST_CASES} cases or problems, expected fewer")  # noqa: TRY301
             if not isinstance(case, Case | RefusedCase):
                 raise TypeError(f"it yields {case!r}, expected a peakgate.case.Case")  # noqa: TRY301
             yield case
@@ -280,9 +289,24 @@ def described_problems(text: str = "", file: Path | None = None) -> Described:
             edges = []
             refused.append(refused_as(case, str(error)))
         for problem in (case, *edges):
-            key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
+            arguments = tuple(map(_known_by, problem.arguments))
+            key = (problem.family, problem.stage, problem.defines, problem.launch, arguments)
             distinct.setdefault(key, problem)
     return Described(found.families, list(distinct.values()), refused)
+
+
+def _known_by(argument: Any) -> Any:
+    """An argument, the function that fills it by its code: a lambda is another object in each call of a family."""
+    fill = argument.data if isinstance(argument, Buffer) else None
+    if not isinstance(fill, FunctionType):
+        return argument
+    cells = tuple(cell.cell_contents for cell in fill.__closure__ or ())
+    by_code = (fill.__code__, fill.__defaults__, cells)
+    try:
+        hash(by_code)
+    except TypeError:  # it keeps a list, say, which may be another one each time
+        return argument
+    return (replace(argument, data=None), by_code)
 
 
 def without_problems(small: Sequence[Case], measured: Sequence[Case]) -> list[str]:

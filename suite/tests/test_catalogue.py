@@ -85,6 +85,31 @@ def test_a_mistake_in_a_sibling_is_named_with_its_line(project):
         catalogue.families()
 
 
+KERNEL_FILE = """
+from peakgate.family import In, Out, Value, kernel
+FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=lambda n: n, block=32,
+                bytes=lambda n: 8 * n, reference=lambda xp, x: x, sizes={sizes}, small_sizes={small}, edges=[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"), [("range(1, 10**9)", "range(1, 10**9)"), ("[1]", "[1]")], ids=["endless", "one"]
+)
+def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
+    monkeypatch.setattr("peakgate.family.MOST_CASES", 10)
+    monkeypatch.setattr(catalogue, "MOST_CASES", 10)
+    project("scale", "", name="scale.cu")
+    project("scale", KERNEL_FILE.format(sizes=sizes, small=small))
+    for scale in Scale:
+        refused = catalogue.described(scale).refused
+        assert ["more than 10 cases" in each.reason for each in refused] == [True] * (sizes != "[1]")
+
+
+def test_a_source_whose_name_no_file_can_have_is_refused(project):
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]").replace("scale.cu", "x" * 300))
+    assert len(catalogue.described(Scale.BENCH).refused) == 1
+
+
 def test_the_gate_is_part_of_the_whole_and_covers_every_stage_that_has_cases():
     whole, gate = catalogue.cases(Scale.BENCH), catalogue.cases(Scale.BENCH, Tier.GATE)
     assert {case.id for case in gate} < {case.id for case in whole}
@@ -124,3 +149,34 @@ def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, pl
     for verb in ("check", "mutants", "sanitize", "resources"):
         assert main([verb, "-k", expression]) == 2
         assert f"-k '{expression}': not an expression {place}; expected parts of" in capsys.readouterr().err
+
+
+WITH_A_LAMBDA = """
+from pathlib import Path
+from peakgate.case import Buffer, Case, Family, Launch, Role, Stage, Work
+
+STAGE = Stage("twice", "", Path(__file__).with_name("twice.cu"))
+
+def cases(scale):
+    for size in (8, 16):
+        yield case_of(size, size // 8)
+
+def edges(case):
+    yield case_of(8, 1, "edge")
+    yield case_of(8, 2, "other")
+
+def case_of(size, value, variant=""):
+    filled = Buffer(Role.IN, (size,), data=lambda xp, shape: xp.full(shape, value))
+    launch = Launch((1, 1, 1), (size, 1, 1))
+    return Case("one", STAGE, launch, (filled, Buffer(Role.OUT, (size,))), Work(0), lambda xp, inputs: [inputs[0]],
+                size=str(size), variant=variant)
+
+FAMILY = Family("one", "synthetic", (STAGE,), cases, edges)
+"""
+
+
+def test_inputs_from_a_lambda_do_not_make_a_problem_of_its_own_each_time(project):
+    project("one", "__global__ void twice(float* in, float* out) {}", name="twice.cu")
+    project("one", WITH_A_LAMBDA)
+    problems = catalogue.problems()
+    assert sorted((problem.size, problem.variant) for problem in problems) == [("16", ""), ("8", ""), ("8", "other")]
