@@ -39,20 +39,25 @@ def disagreements() -> str:
 
 
 def order() -> str:
-    """How the emulator judged the kernels that order memory, in the first run and now."""
+    """How the emulator judged the kernels that order memory: in first runs, and now."""
     record = json.loads(ORDER.read_text(encoding="utf-8"))
-    kernels, first = record["kernels"], record["first_run"]
+    kernels = record["kernels"]
     now = {
+        "sound": sum(entry["label"] == "clean" for entry in kernels.values()),
+        "defective": sum(entry["label"] != "clean" for entry in kernels.values()),
         "missed": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] != "clean"],
         "flagged": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] == "clean"],
     }
-    wrong = sum(entry["label"] != "clean" for entry in kernels.values())
     rows = []
-    for run, outcome in (("first", first), ("now", now)):
-        found, flagged = wrong - len(outcome["missed"]), len(outcome["flagged"])
+    for run, outcome in (
+        ("first", record["first_run"]),
+        ("first, other shapes", record["other_shapes"]),
+        ("now, all", now),
+    ):
+        wrong, flagged = outcome["defective"], len(outcome["flagged"])
+        found = wrong - len(outcome["missed"])
         precision, recall = 100 * found / (found + flagged), 100 * found / wrong
-        sound = len(kernels) - wrong
-        rows.append([run, sound, flagged, wrong, found, f"{precision:.1f} %", f"{recall:.1f} %"])
+        rows.append([run, outcome["sound"], flagged, wrong, found, f"{precision:.1f} %", f"{recall:.1f} %"])
     return table(["run", "sound", "flagged", "defective", "found", "precision", "recall"], rows)
 
 

@@ -231,6 +231,7 @@ bool use_shadow_of(Block& block) {
 bool begin_checks() {
     region_count = 0;
     forget_writes();
+    forget_readers();
     last_region = 0;
     if (state.last_epoch > LAST_EPOCH) {
         ++shadows_since;

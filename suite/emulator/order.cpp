@@ -449,6 +449,7 @@ void append(Link*& released, Clock* clock, uint64_t by) {
     if (!clock || (released && released->clock == clock)) return;
     auto* link = static_cast<Link*>(malloc(sizeof(Link)));
     if (!link) abort();
+    state.released = true;
     // A thread's later clock has all that its earlier one had.
     Link* previous = released && released->by == by ? released->previous : released;
     *link = {1, previous ? previous->length + 1 : 1, by, keep(previous), keep(clock)};
@@ -526,6 +527,7 @@ void begin_block_of_order() {
 
 void begin_launch_of_order() {
     clear(global_locations);
+    state.released = false;
     run_count = 0;
     scratch_count = 0;
 }

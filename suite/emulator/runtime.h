@@ -195,7 +195,8 @@ struct State {
     // it did with a smaller stamp has happened before.
     uint32_t* known;
     bool crossed; // threads of different warps have met in this block other than at the block's barrier
-    int scope; // of the strong access that is being checked
+    int scope;     // of the strong access that is being checked
+    bool released; // some word has a clock: readers of several blocks may be ordered with a later writer one by one
     // How often a strong store has changed a value, a store has gone to an array, or a thread has ended: a thread that
     // polls is worth running again when this has changed.
     uint64_t progress;

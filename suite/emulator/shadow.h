@@ -29,6 +29,8 @@ constexpr uint8_t SHARED_READ = 0x0f;
 constexpr uint8_t SEVERAL_WARPS = 0x10;
 constexpr uint8_t BY_SEVERAL = SHARED_READ | SEVERAL_WARPS;
 constexpr uint8_t STRONG_READ = 0x20, READ_OF_BLOCK = 0x40, VOLATILE_READ = 0x80;
+// Beside the bytes of reads: threads of earlier blocks have read the word too (readers.cpp).
+constexpr uint8_t MORE_READERS = 0x80;
 
 enum Space { SHARED, GLOBAL, OUTPUT };
 enum Manner { PLAIN_READ, PLAIN_WRITE, ATOMIC_UPDATE, ASYNC_ISSUE, ATOMIC_READ, VOLATILE_LOAD, VOLATILE_STORE };
@@ -120,6 +122,12 @@ struct Write {
     uint64_t not_finite;
 };
 void look_at_later(const Write& write);
+
+// Readers of a word beside the one that its cell has: of several blocks that wait for one another by polling, a writer may be
+// ordered after some only.
+void forget_readers();
+void keep_reader(const Cell* cell, const Access& read);
+const Access* unordered_reader(const Cell* cell, uint8_t bytes, Space space);
 void forget_writes();
 
 // Of a write the value is known, and the defect reported, only after it.
@@ -158,12 +166,16 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
         is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
                           : 0);
     Access& reads = cell.read;
+    const int more = reads.bytes & MORE_READERS;
     if (reads.epoch == state.epoch && reads.thread == state.current && !(reads.details & BY_SEVERAL)) {
         reads = now(reads.bytes | bytes, how, caller);
     } else if (reads_ordered(reads, space)) {
-        reads = now(bytes, how, caller);
+        reads = now(bytes | more, how, caller);
     } else if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
-        if (!is_strong(manner)) reads = now(bytes, how, caller); // strong ones race with less
+        if (!is_strong(manner)) reads = now(bytes | more, how, caller); // strong ones race with less
+    } else if (reads.epoch != state.epoch && state.released) {
+        keep_reader(&cell, reads);
+        reads = now(bytes | MORE_READERS, how, caller);
     } else if ((reads.bytes & bytes) && reads.epoch == state.epoch) {
         reads.details |= reads.bytes & bytes;
         if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
@@ -198,6 +210,10 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
                                    (reads.bytes & bytes & ~initialised_bytes(write, space));
             race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
         }
+    }
+    if (reads.bytes & MORE_READERS) {
+        const Access* reader = strong ? nullptr : unordered_reader(&cell, bytes, space);
+        if (reader) race(*reader, WRITE_AFTER_READ, space, offset, caller);
     }
     uint8_t initialised = initialised_bytes(write, space);
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);

@@ -827,15 +827,19 @@ HELD_OUT = (
             "right",
             CLEAN,
             "",
-            "if (blockIdx.x == 0) { shared_by_all[t] = in[t]; __threadfence(); atomicExch(raised + t, 1); }\n"
-            "    else { while (!atomicAdd(raised + t, 0)) { } __threadfence(); out[t] = shared_by_all[t]; }",
+            (
+                "if (blockIdx.x == 0) { shared_by_all[t] = in[t]; __threadfence(); atomicExch(raised + t, 1); }\n"
+                "    else { while (!atomicExch(raised + t, 0)) { } __threadfence(); out[t] = shared_by_all[t]; }"
+            ),
         ),
         (
             "no_release",
             RACY,
             "no_release",
-            "if (blockIdx.x == 0) { shared_by_all[t] = in[t]; atomicExch(raised + t, 1); }\n"
-            "    else { while (!atomicAdd(raised + t, 0)) { } __threadfence(); out[t] = shared_by_all[t]; }",
+            (
+                "if (blockIdx.x == 0) { shared_by_all[t] = in[t]; atomicExch(raised + t, 1); }\n"
+                "    else { while (!atomicExch(raised + t, 0)) { } __threadfence(); out[t] = shared_by_all[t]; }"
+            ),
         ),
         head="__device__ int shared_by_all[64], raised[64];\n",
     ),
