@@ -173,7 +173,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
 bool address_is_private(uintptr_t address) { return address - state.stacks < state.stacks_size; }
 
 void check_aligned(uintptr_t address, size_t size, uintptr_t caller) {
-    if (address % size == 0) return;
+    if ((address & (size - 1)) == 0) return; // a power of two
     report(MISALIGNED, caller, 0, "atomic of %zu bytes at an address that is not a multiple of them", size);
     abandon_launch();
 }

@@ -520,7 +520,6 @@ void begin_block_of_order() {
         else // only its own warp's have been in use
             memset(&order.rows[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
     }
-    for (int i = 0; i < state.thread_count; ++i) order.threads[i].row_epoch = 0;
     state.crossed = false;
     order.used_rows = 0;
 }
@@ -670,6 +669,8 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
     }
     Order& all = here();
     if (!loads) ++current_thread().stamp; // what it does from here on is later, see meant_to_follow
+    // The block-wide fence is part of the wider one: without it there is none.
+    if (!at && !(order & PEAKGATE_RELEASE) && !all.threads[self].fenced[0] && !all.fenced[0]) return;
     Clock* clocks[SCOPES];
     for (int which = 0; which < SCOPES; ++which) {
         Clock* own = all.threads[self].fenced[which];

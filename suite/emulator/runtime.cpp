@@ -22,6 +22,7 @@ namespace {
 void* main_stack_pointer;
 int order[MAX_THREADS];    // threads in the order in which they run
 int position[MAX_THREADS]; // and where in it a thread stands
+uint3 indices[MAX_THREADS];
 int barrier_result[4];
 long long clock_ticks;
 bool abandoned;
@@ -225,7 +226,12 @@ void set_order(uint32_t schedule) {
         order[i] = order[other];
         order[other] = swapped;
     }
-    for (int i = 0; i < count; ++i) position[order[i]] = i;
+    const uint32_t* size = state.launch.block;
+    for (int i = 0; i < count; ++i) {
+        position[order[i]] = i;
+        const auto thread = static_cast<uint32_t>(i);
+        indices[i] = {thread % size[0], thread / size[0] % size[1], thread / (size[0] * size[1])};
+    }
 }
 
 void begin_threads() {
@@ -240,10 +246,8 @@ void begin_threads() {
     block.free_stack_count = 0;
     for (int i = count; i-- > 0;) block.free_stacks[block.free_stack_count++] = i;
     for (int i = 0; i < count; ++i) {
-        const auto thread = static_cast<uint32_t>(i);
-        const uint32_t *size = state.launch.block;
         block.threads[i] = {};
-        block.threads[i].index = {thread % size[0], thread / size[0] % size[1], thread / (size[0] * size[1])};
+        block.threads[i].index = indices[i];
     }
     begin_block_of_warps();
     begin_block_of_named_barriers();
