@@ -145,4 +145,4 @@ def test_no_gates_and_a_page_that_does_not_exist_are_bad_input(folder: Path, cap
         main([str(folder), "--gates", "0"])
     assert caught.value.code == 2
     assert main([str(folder), "--page", str(folder / "none.md")]) == 2
-    assert "none.md: cannot be read" in capsys.readouterr().err
+    assert "none.md: expected a document" in capsys.readouterr().err

@@ -173,8 +173,8 @@ def offer(keys: Iterable[DefectKey], file: Path) -> str:
 
 
 def listed_under(how: str, entries: Sequence[str]) -> str:
-    """Entries to copy under a line that says what to do with them; empty where there is none."""
-    return "\n\n".join((f"\n{how}", *entries)) + "\n" if entries else ""
+    """Entries to copy under a line that says what to do with them, and an empty line; empty where there is none."""
+    return "\n\n".join((f"\n{how}", *entries)) + "\n\n" if entries else ""
 
 
 def entry(key: DefectKey) -> str:
