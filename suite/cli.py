@@ -19,6 +19,7 @@ VERBS = {
     "init": ("project.init", "make the project at hand ready: settings, and an example of a kernel"),
     "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
     "fleet": ("reports.fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
+    "gate": ("reports.gate", "judge a change where it reaches nothing of its judge: protect, bench and ab in one"),
     "ab": ("reports.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
     "bisect": ("reports.bisect.command", "find the commit that changed a case's time, with few measurements"),
     "compare": ("reports.comparison.command", "compare two saved runs"),

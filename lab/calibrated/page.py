@@ -1,4 +1,4 @@
-"""Fill the tables of compute-sanitizer in suite/emulator/README.md: ``python -m lab.calibrated.page``."""
+"""Fill the tables of the calibrated suites in suite/emulator/README.md: ``python -m lab.calibrated.page``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from peakgate.reports.ladder.markers import table
 from lab.pages import ROOT, fill_page
 
 HERE = Path(__file__).resolve().parent
+ORDER = ROOT / "suite" / "tests" / "calibrated" / "record-order.json"
 PAGE = ROOT / "suite" / "emulator" / "README.md"
 
 
@@ -37,13 +38,31 @@ def disagreements() -> str:
     return table(["kernels are", "emulator", "tools, as errors", "kernels", "of these with a warning"], rows)
 
 
+def order() -> str:
+    """How the emulator judged the kernels that order memory, in the first run and now."""
+    record = json.loads(ORDER.read_text(encoding="utf-8"))
+    kernels, first = record["kernels"], record["first_run"]
+    now = {
+        "missed": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] != "clean"],
+        "flagged": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] == "clean"],
+    }
+    wrong = sum(entry["label"] != "clean" for entry in kernels.values())
+    rows = []
+    for run, outcome in (("first", first), ("now", now)):
+        found, flagged = wrong - len(outcome["missed"]), len(outcome["flagged"])
+        precision, recall = 100 * found / (found + flagged), 100 * found / wrong
+        sound = len(kernels) - wrong
+        rows.append([run, sound, flagged, wrong, found, f"{precision:.1f} %", f"{recall:.1f} %"])
+    return table(["run", "sound", "flagged", "defective", "found", "precision", "recall"], rows)
+
+
 def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["label"], ", ".join(row["emulator"]) or "nothing", ", ".join(row["tools"]) or "nothing"
 
 
 def blocks() -> dict[str, str]:
     """The blocks of the page."""
-    return {"sanitizer-tools": tools(), "sanitizer-disagreements": disagreements()}
+    return {"sanitizer-tools": tools(), "sanitizer-disagreements": disagreements(), "order-suite": order()}
 
 
 def _read(name: str) -> dict[str, Any]:

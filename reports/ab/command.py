@@ -68,6 +68,11 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
     parser.add_argument(
+        "--judged-by-base",
+        action="store_true",
+        help="judge HEAD by BASE's work, tolerance, reference and data, and import none of HEAD's families",
+    )
+    parser.add_argument(
         "--explain", action="store_true", help="say why each slower case is: machine code, and hardware counters by ncu"
     )
     add_verdict_options(parser)
@@ -117,7 +122,12 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     phases, budget = Phases(), Budget(options.budget)
     settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(
-        tuple(options.parts), options.sentinels, options.measure_unchanged, options.all_pairs, _durations_us()
+        tuple(options.parts),
+        options.sentinels,
+        options.measure_unchanged,
+        options.all_pairs,
+        options.judged_by_base,
+        _durations_us(),
     )
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict

@@ -39,6 +39,7 @@ MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED
 class Choice:
     """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
+    ``judged_by_base``: head's cases keep base's terms where base has them, and none of its families is imported.
     ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``durations_us`` of an earlier
     run spread the sentinels.
     """
@@ -47,6 +48,7 @@ class Choice:
     sentinels: int = 5
     measure_unchanged: bool = False
     all_pairs: bool = False
+    judged_by_base: bool = False
     durations_us: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -88,7 +90,7 @@ def run_experiment(
     with means.phases.timed(SIDES):
         for which, folder, environment in zip(Side, folders, environments, strict=True):
             build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
-    with _opened(folders, means) as (sides, scratch):
+    with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
         means.progress.show("building both sides")
         with means.phases.timed(CASES):
             codes = read_codes(folders, settings.tier, environments)
@@ -127,16 +129,22 @@ def add_pairs(record: AbRecord, count: int, means: Means) -> None:
 
 
 @contextmanager
-def _opened(folders: tuple[SideFolder, SideFolder], means: Means) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
+def _opened(
+    folders: tuple[SideFolder, SideFolder], means: Means, *, judged_by_base: bool = False
+) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
     """The processes of both sides, and a folder for what they need and nobody keeps."""
     with ExitStack() as stack:
         stack.callback(means.progress.clear)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
+        judges = (None, folders[0].path if judged_by_base else None)
+        temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
         sides = {
             which: stack.enter_context(
-                SideProcesses(which, folder.path, side_environment(folder.path), means.out / f"{which}.log")
+                SideProcesses(
+                    which, folder.path, side_environment(folder.path, judge) | temporary, means.out / f"{which}.log"
+                )
             )
-            for which, folder in zip(Side, folders, strict=True)
+            for which, folder, judge in zip(Side, folders, judges, strict=True)
         }
         yield sides, scratch
 

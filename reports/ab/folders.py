@@ -60,22 +60,26 @@ def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
     if isinstance(there, SideFolder):
         yield there
         return
-    with _pruned(), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
-        path = Path(scratch, side).resolve()
-        with _ONE_AT_A_TIME:
-            git("worktree", "add", "--detach", "--quiet", str(path), there)
-        _complete(path)
+    with (
+        tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch,
+        worktree(there, Path(scratch, side).resolve(), Path.cwd()) as path,
+    ):
         yield SideFolder(wanted.name, _there(path / _project_inside(), wanted.name), there)
 
 
 @contextmanager
-def _pruned() -> Iterator[None]:
-    """Take our worktrees off the repository's list in the end."""
+def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
+    """A commit of a repository as files in the new folder ``path``, which the repository forgets after the block."""
+    at = ("-C", str(repository))
     try:
-        yield
-    finally:
         with _ONE_AT_A_TIME:
-            git("worktree", "prune")
+            git(*at, "worktree", "add", "--detach", "--quiet", str(path), commit)
+        _complete(path)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        with _ONE_AT_A_TIME:
+            git(*at, "worktree", "prune")
 
 
 def _resolve(wanted: Wanted) -> SideFolder | str:

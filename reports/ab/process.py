@@ -175,15 +175,18 @@ class SideProcesses:
             self._waiting.append(BenchProcess(self.which, process, word, left, self._log))
 
 
-def side_environment(folder: Path) -> dict[str, str]:
+def side_environment(folder: Path, judge: Path | None = None) -> dict[str, str]:
     """Our environment for a side's processes; both sides share our cache of built kernels.
+
+    With ``judge``, the folder of the base's project, nothing of this side is imported: base's terms judge its cases.
 
     No other plug-ins of pytest take part. The driver's compile cache is off: NVRTC 13.0 answers from it without the
     compiler's log, and the resources in it would be missing. A side's own modules come first: its ``pythonpath``.
     """
-    project = config.find(folder)
+    project = config.find(folder) if judge is None else None
     search = [str(path) for path in (project.pythonpath if project else ())]
     if inherited := os.environ.get("PYTHONPATH"):
         search.append(inherited)
     ours = {"PEAKGATE_CACHE": str(cache_folder()), "CUDA_CACHE_DISABLE": "1", "NO_COLOR": "1"}
+    ours |= {config.BASE_VARIABLE: str(judge)} if judge is not None else {}
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
@@ -78,7 +78,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
         found += _contract_changes(options.base, commit, root, files)
-    found += changes.reviewed_changes(files, name, _benchmarks(root))
+    found += changes.reviewed_changes(files, name, *_with_python(root))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     ruling = changes.rule(found, words)
@@ -116,11 +116,17 @@ def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _benchmarks(root: Path) -> list[str]:
-    """The working tree's benchmark tests, as git names their files or folders."""
+def _with_python(root: Path) -> tuple[list[str], list[str]]:
+    """The working tree's benchmark tests, and its folder of kernels, as git names their files or folders."""
     project, top = config.find(root), root.resolve()
-    found = [path.resolve() for path in project.benchmarks] if project is not None else []
-    return [path.relative_to(top).as_posix() for path in found if path.is_relative_to(top)]
+    if project is None:
+        return [], []
+
+    def named(paths: Iterable[Path]) -> list[str]:
+        real = [path.resolve() for path in paths]
+        return [path.relative_to(top).as_posix() for path in real if path.is_relative_to(top)]
+
+    return named(project.benchmarks), named([project.kernels])
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:

@@ -22,15 +22,28 @@ FURTHER_WHEELS = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand"}
 
 PRELUDE = "peakgate_prelude.h"
 
-_SMALLEST = """#include <cuda/std/utility>
-namespace std {
-using namespace ::cuda::std;
-template <class T> __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
-template <class T> __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
-template <class T> __device__ constexpr const T& clamp(const T& v, const T& low, const T& high) {
+_CUB = "".join(
+    f"#if __has_include(<cub/{name}.cuh>)\n#include <cub/{name}.cuh>\n#endif\n"
+    for name in (
+        *(
+            f"block/block_{what}"
+            for what in ("reduce", "scan", "load", "store", "exchange", "radix_sort", "discontinuity")
+        ),
+        *(f"warp/warp_{what}" for what in ("reduce", "scan")),
+    )
+)
+"""The parts of <cub/cub.cuh> for blocks and warps: NVRTC refuses the whole, most of which is for the host."""
+
+_CLAMP = """template <class T> __device__ constexpr const T& clamp(const T& v, const T& low, const T& high) {
     return v < low ? low : high < v ? high : v;
 }
-} // namespace std
+"""
+_SMALLEST = f"""#include <cuda/std/utility>
+namespace std {{
+using namespace ::cuda::std;
+template <class T> __device__ constexpr const T& min(const T& a, const T& b) {{ return b < a ? b : a; }}
+template <class T> __device__ constexpr const T& max(const T& a, const T& b) {{ return a < b ? b : a; }}
+{_CLAMP}}} // namespace std
 """
 """What kernels use of <algorithm>, for CUDA 13.0, whose libcu++ has no such header of its own."""
 
@@ -159,6 +172,7 @@ def nvrtc_headers() -> dict[str, str]:
         "cstdlib": _using(("abs",)),
         "cstring": _using(("memcpy", "memset")),
         "pthread.h": _THREADS,
+        "cub/cub.cuh": _CUB,
     }
     return {
         **dict.fromkeys(_EMPTY, "\n"),
@@ -186,7 +200,8 @@ def emulator_headers() -> dict[str, str]:
     }
     own = {
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
-        **dict.fromkeys(("cstdlib", "algorithm"), "#include <utility>\n" + _using(("abs", "min", "max"))),
+        "cstdlib": "#include <utility>\n" + _using(("abs", "min", "max")),
+        "algorithm": "#include <utility>\n" + _using(("min", "max")) + f"namespace std {{\n{_CLAMP}}}\n",
         "cstring": "",
         "pthread.h": _THREADS,
         "sys/time.h": 'struct timeval { long tv_sec, tv_usec; };\nextern "C" int gettimeofday(timeval*, void*);\n',
@@ -200,7 +215,8 @@ def emulator_headers() -> dict[str, str]:
         "cuda_fp8.h": '#include "cuda_narrow.h"\n',
         **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
         **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
-        **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h", "cuda.h"), ""),
+        **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h"), ""),
+        "cuda.h": "#define CUDA_VERSION CUDART_VERSION\n",
     }
     in_cuda_std = ("limits", "type_traits", "utility", "cstdint", "array", "tuple", "algorithm", "cmath", "cstddef")
     return {

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, read_text, write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
 
 MACRO = "PEAKGATE"
 """Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
@@ -32,7 +33,7 @@ _KERNEL = re.compile(
     r"(?P<name>\w+)\s*\("
 )
 _HOST_WORDS = (
-    r"cu(?:da[A-Z]|blas|fft|solver|sparse|dnn)\w*|curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
+    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|blas|fft|solver|sparse|dnn)\w*|curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
     r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
@@ -68,7 +69,7 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
         path = waiting.pop(0)
         if path in found:
             continue
-        text = _read(path)
+        text = source_text(path)
         commentless = masked(text, literals=False)
         included: dict[str, Path] = {}
         foreign: list[tuple[int, str]] = []
@@ -123,12 +124,7 @@ def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[st
     mentions; lines stay where they are. Each text then goes through ``rewrite``, which keeps lines too. What is taken
     out and needed after all is an error of the compiler.
     """
-    parsed = [_Parsed(file) for file in files]
-    blanked = [file.text for file in files]
-    if any(_HOST.search(part.code) for part in parsed):
-        with suppress(_Unbalanced):
-            blanked = _without_host_code(parsed)
-    blanked = [rewrite(text) for text in blanked]
+    blanked = [rewrite(text) for text in device_texts(files)]
     if all(text == file.text for text, file in zip(blanked, files, strict=True)):
         return files[0].path
     key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]
@@ -137,6 +133,15 @@ def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[st
         if not copies[file.path].exists():
             write_whole(copies[file.path], f'#line 1 "{file.path.name}"\n' + _redirected(text, file, copies))
     return copies[files[0].path]
+
+
+def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
+    """The text of each file with blanks for its host code; of the kernels, where they are named, those alone remain."""
+    parsed = [_Parsed(file) for file in files]
+    if kernels is not None or any(_HOST.search(part.code) for part in parsed):
+        with suppress(_Unbalanced):
+            return _without_host_code(parsed, kernels)
+    return [file.text for file in files]
 
 
 def _redirected(text: str, file: SourceFile, copies: Mapping[Path, Path]) -> str:
@@ -172,7 +177,7 @@ class _Parsed:
         self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
 
 
-def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
+def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None) -> list[str]:
     macros = re.findall(
         rf"#\s*define\s+(\w+)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
     )
@@ -182,14 +187,11 @@ def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
     drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
     for part in parsed:
         for declaration in _declarations(part.code, 0, len(part.code)):
-            body = part.code[declaration.start : declaration.end]
-            is_host = _HOST.search(body) or re.search(r"\bmain\s*\($", declaration.head)
-            if annotated.search(declaration.head if declaration.is_function else body):
-                keep.append((part, declaration))
-            elif is_host:
+            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotated, kernels)
+            if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
             else:
-                (optional if declaration.is_function else keep).append((part, declaration))
+                (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
     gone = {_name(declaration.head) for part in parsed for declaration in drop[id(part)] if declaration.is_function}
     for part, declaration in [item for item in optional if item[0].code[item[1].end - 1] == ";"]:
         if _name(declaration.head) in gone:
@@ -214,6 +216,24 @@ def _without_host_code(parsed: Sequence[_Parsed]) -> list[str]:
     for part, declaration in optional:
         drop[id(part)].append(declaration)
     return [_blanked(part, drop[id(part)]) for part in parsed]
+
+
+class _Fate(Enum):
+    """What becomes of a declaration; ``BY_MENTION``: it stays where a kernel mentions it."""
+
+    KEPT = 0
+    DROPPED = 1
+    BY_MENTION = 2
+
+
+def _fate(body: str, declaration: _Declaration, annotated: re.Pattern[str], kernels: Collection[str] | None) -> _Fate:
+    if annotated.search(declaration.head if declaration.is_function else body):
+        is_kernel = declaration.is_function and "__global__" in declaration.head
+        is_other = kernels is not None and is_kernel and _name(declaration.head) not in kernels
+        return _Fate.DROPPED if is_other else _Fate.KEPT
+    if _HOST.search(body) or re.search(r"\bmain\s*\($", declaration.head):
+        return _Fate.DROPPED
+    return _Fate.BY_MENTION if declaration.is_function else _Fate.KEPT
 
 
 def _blanked(part: _Parsed, declarations: Sequence[_Declaration]) -> str:
@@ -252,9 +272,9 @@ def _declarations(code: str, start: int, end: int) -> Iterator[_Declaration]:
             raise _Unbalanced
         elif character == ";":
             head = code[begin:at]
-            # An explicit instantiation shares the fate of its function.
-            instantiates = re.match(r"\s*(?:extern\s+)?template\s+[^<]", head) and "(" in head
-            yield _Declaration(begin, at + 1, head[: head.index("(") + 1] if instantiates else head, bool(instantiates))
+            # An explicit instantiation, or a prototype, shares the fate of its function.
+            named = bool(re.match(r"\s*(?:extern\s+)?template\s+[^<]", head) and "(" in head) or _declares(head)
+            yield _Declaration(begin, at + 1, head[: _parameters(head) + 1] if named else head, named)
             begin = at + 1
         at += 1
 
@@ -273,6 +293,18 @@ def _opens_function(head: str) -> bool:
     """Whether a brace behind this opens a function's body, rather than a type's or an initialiser."""
     declared = _behind_template(head)
     return "(" in declared and not _TYPE.match(declared) and not re.search(r"(?<![=!<>])=(?!=)\s*$|=[^()]*$", declared)
+
+
+_PROTOTYPE = re.compile(
+    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<[^;{}]*>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
+)
+"""A type, a name and parameters."""
+
+
+def _declares(head: str) -> bool:
+    """Whether a declaration without a body is the prototype of a function."""
+    declared = _behind_template(head)
+    return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(declared) is not None
 
 
 def _behind_template(head: str) -> str:
@@ -312,8 +344,16 @@ def _blanks(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
-def _read(path: Path) -> str:
+def source_text(path: Path) -> str:
+    """The text of a source, UTF-8 or Latin-1. PeakgateError if it cannot be read or is no text."""
     try:
-        return read_text(path).replace("\r\n", "\n").replace("\r", "\n")
+        content = read_limited(path, LARGEST_FILE_BYTES)
     except UnreadableFile as error:
-        raise PeakgateError(f"{path}: expected the readable UTF-8 source of a kernel ({error.why})") from None
+        raise PeakgateError(f"{path}: expected the readable source of a kernel ({error.why})") from None
+    if b"\0" in content:
+        raise PeakgateError(f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.build.cubin import source_files
-from peakgate.case import Case
+from peakgate.build.sources import device_texts, read_sources, source_text
+from peakgate.case import Case, Stage
 from peakgate.check.emulate import DIED, LaunchFinding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, TaskProgress
@@ -44,17 +45,24 @@ class MutantResult:
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     """The mutants of all files of the stages that ``-k text`` selects; the kernels' files of no stage.
 
+    Host code, and kernels that no such stage launches, are left alone.
     PeakgateError where a family does not describe its cases: what they would catch is not known.
     """
     for each in refused(text):
         raise PeakgateError(each.reason)
-    used = {path for _, sources in _builds_and_sources(text, config.current().root) for path in sources}
+    run = _builds_and_sources(text, config.current().root)
+    used = {path for _, sources in run for path in sources}
+    ran: dict[Path, set[str]] = {}
+    for problems, _ in run:
+        for path, device_text in _device_texts(problems[0].stage).items():
+            ran.setdefault(path, set()).add(device_text)
     files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
     found = [
         mutant
         for path in files
         if path in used
-        for mutant in mutants(_relative(path), path.read_text(encoding="utf-8"))
+        for mutant in mutants(_relative(path), source_text(path))
+        if any(device_text[mutant.start : mutant.stop].strip() for device_text in ran[path])
     ]
     return found, [] if text else [_relative(path) for path in files if path not in used]
 
@@ -66,7 +74,7 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
     """
     own = config.current().kernels
     original = own / mutant.file
-    text = original.read_text(encoding="utf-8")
+    text = source_text(original)
     if mutant not in mutants(mutant.file, text):
         raise PeakgateError(f"{original} was changed while its mutants ran; run them again")
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
@@ -147,6 +155,14 @@ def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozens
             sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
             found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
     return found
+
+
+def _device_texts(stage: Stage) -> dict[Path, str]:
+    """Each file of a stage, with blanks for host code and the kernels that it does not launch."""
+    if stage.source is None:
+        return {}
+    files = read_sources(stage.source, stage.include)
+    return {file.path: text for file, text in zip(files, device_texts(files, stage.functions), strict=True)}
 
 
 def _within(kernels: Path, problem: Case) -> Case:

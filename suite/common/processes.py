@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
+
+from peakgate.common.output import say
 
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
@@ -41,6 +44,26 @@ def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int 
         return None
     finally:
         end_group(process)
+
+
+def print_output(process: subprocess.Popen[bytes], limit_s: float, *, but: str | None = None) -> int:
+    """Print what a process writes, as plain text line by line, but for lines that begin so; its exit code.
+
+    It is ended, with all it started, after ``limit_s``. It must have been started with ``start_new_session=True``.
+    """
+    assert process.stdout is not None
+    limit = threading.Timer(limit_s, end_group, (process,))
+    limit.start()
+    try:
+        while line := process.stdout.readline(1 << 16):
+            text = line.decode(errors="replace").rstrip()
+            if but is None or not text.startswith(but):
+                say(text)
+        return process.wait()
+    finally:
+        limit.cancel()
+        end_group(process)
+        process.stdout.close()
 
 
 MOST_OUTPUT_BYTES = 64 << 20

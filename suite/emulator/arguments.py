@@ -24,11 +24,11 @@ class TexelArray:
     described: texels.TexelBuffer
 
 
-GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray
-"""An array for a pointer, a NumPy scalar for a value; for a struct by value a structured one, or its bytes; for a
-texture or surface object an array and how it is seen."""
+GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | None
+"""An array for a pointer, None or an integer 0 of 8 bytes for a null one, a NumPy scalar for a value; for a struct by
+value a structured one, or its bytes; for a texture or surface object an array and how it is seen."""
 
-_OBJECT_BYTES = 8
+_OBJECT_BYTES = _POINTER_BYTES = 8
 _KINDS = {"u": 0, "i": 1, "f": 2}
 _ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 
@@ -55,6 +55,8 @@ class Arguments:
             where = f"{kernel}: argument {place}"
             if isinstance(value, TexelArray):
                 self.pointers[place] = self._object(where, place, value, parameter)
+            elif parameter.is_pointer and _is_null(value):
+                self.pointers[place] = self._kept(bytes(_POINTER_BYTES))
             elif parameter.is_pointer:
                 self.pointers[place] = self._buffer(where, place, value, parameter)
             else:
@@ -134,9 +136,18 @@ class Arguments:
             _check_dtype(where, value.dtype, parameter.size, parameter)
         elif value.nbytes != parameter.size:
             raise PeakgateError(f"{where}: {value.nbytes} bytes given, expected {parameter.size}")
-        stored = ctypes.create_string_buffer(value.tobytes(), value.nbytes)
+        return self._kept(value.tobytes())
+
+    def _kept(self, content: bytes) -> int:
+        """Where a value is kept for the launch."""
+        stored = ctypes.create_string_buffer(content, len(content))
         self._scalars.append(stored)
         return ctypes.addressof(stored)
+
+
+def _is_null(value: object) -> bool:
+    """Whether a null pointer is given: None, or 0 as an integer of a pointer's size, which a GPU takes too."""
+    return value is None or (isinstance(value, np.integer) and value.nbytes == _POINTER_BYTES and value == 0)
 
 
 def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStructure) -> int:

@@ -7,13 +7,13 @@
 #include <string.h>
 
 namespace peakgate {
-namespace {
 
 struct Copy {
     void* destination;
     const void* source;
     int bytes, source_bytes;
     int group;
+    const void* object; // the barrier object with whose phase it is there; null: its group's wait
     uintptr_t issued_at;
 };
 
@@ -23,7 +23,15 @@ struct Queue {
     int committed; // groups closed so far, which is also the number of the open one
 };
 
-Queue queues[MAX_THREADS];
+struct AsyncCopies {
+    Queue queues[MAX_THREADS];
+};
+
+AsyncCopies* new_async_copies() { return static_cast<AsyncCopies*>(calloc(1, sizeof(AsyncCopies))); }
+
+namespace {
+
+Queue& queue_of(int thread) { return state.block->async_copies->queues[thread]; }
 
 void append(Queue& queue, const Copy& copy) {
     if (queue.count == queue.capacity) {
@@ -47,9 +55,30 @@ void perform(const Copy& copy) {
 
 void drop_async_copies() {
     for (int thread = 0; thread < state.thread_count; ++thread) {
-        queues[thread].count = 0;
-        queues[thread].committed = 0;
+        queue_of(thread).count = 0;
+        queue_of(thread).committed = 0;
     }
+}
+
+void complete_async_copies(const void* object, Published& published) {
+    const int self = state.current;
+    for (int thread = 0; thread < state.thread_count; ++thread) {
+        Queue& queue = queue_of(thread);
+        int kept = 0;
+        for (int i = 0; i < queue.count; ++i) {
+            if (queue.copies[i].object != object) {
+                queue.copies[kept++] = queue.copies[i];
+                continue;
+            }
+            state.current = thread;
+            use_clock_of(thread);
+            perform(queue.copies[i]);
+        }
+        if (kept != queue.count) publish_to(published);
+        queue.count = kept;
+    }
+    state.current = self;
+    use_clock_of(self);
 }
 
 } // namespace peakgate
@@ -76,17 +105,24 @@ void peakgate_async_copy(void* destination, const void* source, int bytes, int s
     check_async_source(source, static_cast<size_t>(source_bytes), caller);
     check_async_destination(destination, static_cast<size_t>(bytes), caller);
     memset(destination, 0xff, static_cast<size_t>(bytes));
-    Queue& queue = queues[state.current];
-    append(queue, {destination, source, bytes, source_bytes, queue.committed, caller});
+    Queue& queue = queue_of(state.current);
+    append(queue, {destination, source, bytes, source_bytes, queue.committed, nullptr, caller});
 }
 
-void peakgate_async_commit() { ++queues[state.current].committed; }
+void peakgate_async_bind(const void* object) {
+    Queue& queue = queue_of(state.current);
+    for (int i = 0; i < queue.count; ++i) {
+        if (!queue.copies[i].object && queue.copies[i].group == queue.committed) queue.copies[i].object = object;
+    }
+}
+
+void peakgate_async_commit() { ++queue_of(state.current).committed; }
 
 void peakgate_async_wait(int groups_left) {
-    Queue& queue = queues[state.current];
+    Queue& queue = queue_of(state.current);
     int kept = 0;
     for (int i = 0; i < queue.count; ++i) {
-        if (queue.copies[i].group < queue.committed - groups_left)
+        if (!queue.copies[i].object && queue.copies[i].group < queue.committed - groups_left)
             perform(queue.copies[i]);
         else
             queue.copies[kept++] = queue.copies[i];

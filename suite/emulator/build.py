@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from peakgate.build import headers
+from peakgate.build.options import objection_to
 from peakgate.build.sources import device_only, read_sources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import CACHE_VARIABLE, cache_folder
@@ -34,11 +35,16 @@ from peakgate.emulator.ptx import translated
 from peakgate.emulator.symbols import symbols_of
 
 RUNTIME_FOLDER = Path(__file__).parent
-RUNTIME_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-_TEXTURES = re.compile(
-    r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
-)
-"""What only ``cuda_textures.h`` declares: few kernels need it, and it would cost each a hundredth of a second."""
+KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
+PTX_MODULES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")))
+_ON_DEMAND = {
+    "cuda_textures.h": re.compile(
+        r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
+    ),
+    "cuda_simd.h": re.compile(r"\b__v[a-z]+\w*[24su]\b"),
+    "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
+}
+"""What few kernels need without an include, and would cost each a hundredth of a second."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
@@ -87,6 +93,8 @@ def build_kernel(
             f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with "
             "template arguments as it needs"
         )
+    if objection := objection_to(options, source):
+        raise KernelBuildError(objection)
     compiler = compiler or find_compiler()
     source = source.resolve()
     folders = tuple(folder.resolve() for folder in include)
@@ -111,7 +119,7 @@ def build_kernel(
             flags,
             macros,
             runtime.name,
-            _own_digest((*RUNTIME_HEADERS, "ptx.py", "ptx_instructions.py")),
+            _own_digest((*KERNEL_HEADERS, *PTX_MODULES)),
             stand_ins.name,
             texts,
         )
@@ -123,8 +131,9 @@ def build_kernel(
         wrapper = Path(scratch, "kernel.cpp")
         compiled = device_only(files, cache_folder() / "sources", translated)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
-        if any(_TEXTURES.search(file.text) for file in files):
-            included.append(RUNTIME_FOLDER / "cuda_textures.h")
+        included += [
+            RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(f.text) for f in files)
+        ]
         wrapper.write_text(_wrapper(compiled, included, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
         # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.

@@ -19,7 +19,9 @@ struct Region {
     const Buffer* buffer;
 };
 
-Region regions[MAX_BUFFERS + 1]; // the arguments, and the heap that malloc() in a kernel takes from
+// The arguments, the variables of the kernel's image, and the heap that malloc() in a kernel takes from.
+Region regions[MAX_BUFFERS + 2];
+constexpr int VARIABLES = -2, HEAP = -1; // in place of an argument
 int region_count;
 int last_region;
 
@@ -31,7 +33,9 @@ struct Shadow {
     Cell* cells;
     size_t size;
 };
-Shadow shared_shadow, global_shadow, heap_shadow;
+Shadow global_shadow, variable_shadow, heap_shadow;
+Cell* shared_cells; // of the block that runs
+uint32_t shadows_since; // epochs have begun anew so often
 
 void release(Shadow& shadow) {
     if (shadow.cells) munmap(shadow.cells, shadow.size);
@@ -59,6 +63,7 @@ bool reserve(Shadow& shadow, size_t cells) {
 [[noreturn]] __attribute__((noinline)) void out_of_region(const char* what, size_t size, uintptr_t address,
                                                           const Region& region, uintptr_t caller) {
     char of[24] = "the kernel's heap";
+    if (region.argument == VARIABLES) snprintf(of, sizeof of, "its variables");
     if (region.buffer) snprintf(of, sizeof of, "argument %d", region.argument);
     out_of_bounds(what, size, static_cast<long>(address - region.start), of, region.size, caller);
 }
@@ -68,6 +73,7 @@ const Region* nearest_region(uintptr_t address) {
     uintptr_t least = uintptr_t{1} << 30; // farther than this from every array, the address is simply wild
     for (int i = 0; i < region_count; ++i) {
         const Region& region = regions[i];
+        if (region.argument == VARIABLES) continue;
         const uintptr_t distance = address < region.start ? region.start - address : address - region.start - region.size;
         if (distance < least) {
             least = distance;
@@ -109,9 +115,11 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
     if (!launch.trace || offset >= state.shared_size || peakgate_block_x != launch.trace_block[0] ||
         peakgate_block_y != launch.trace_block[1] || peakgate_block_z != launch.trace_block[2])
         return;
+    for (int i = 0; i < launch.guard_count; ++i)
+        if (offset == launch.guards[i]) return;
     const uint64_t at = (*launch.traced)++;
     if (at >= launch.trace_room) return;
-    constexpr uint32_t manners[] = {0, 1, 3, 5};
+    constexpr uint32_t manners[] = {0, 1, 3, 5, 2, 0, 1}; // by `Manner`
     const bool dynamic = address >= state.dynamic_shared;
     launch.trace[at] = {state.epoch,
                         static_cast<uint32_t>(state.current),
@@ -123,10 +131,10 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
 
 // One function for each manner, to which the hooks jump.
 template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
-    constexpr const char* what = manner == PLAIN_READ ? "read" : "write";
+    constexpr const char* what = is_read(manner) ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
     if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
-    if (manner != PLAIN_READ) {
+    if (!is_read(manner)) {
         written_at = address;
         written_size = manner == ASYNC_ISSUE ? 0 : size; // its value comes with the wait
     }
@@ -137,7 +145,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (in_dynamic < PEAKGATE_MAX_DYNAMIC_SHARED && in_dynamic + size > state.launch.shared_bytes)
             out_of_bounds(what, size, static_cast<long>(in_dynamic), "dynamic shared memory",
                           state.launch.shared_bytes, caller);
-        note<manner>(shared_shadow.cells, in_shared, size, SHARED, caller);
+        note<manner>(shared_cells, in_shared, size, SHARED, caller);
         return;
     }
     if (address - state.stacks < state.stacks_size) return;
@@ -147,12 +155,31 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (offset >= region.size) continue;
         last_region = i;
         if (offset + size > region.size) out_of_region(what, size, address, region, caller);
-        if (manner != PLAIN_READ && region.watched) watched_write(region, address, size, caller);
+        if (!is_read(manner) && region.watched) watched_write(region, address, size, caller);
         if (region.cells) note<manner>(region.cells, offset, size, region.space, caller);
+        if (manner == PLAIN_WRITE) ++state.progress;
         return;
     }
-    if (address - state.image < state.image_size) return; // __device__ and __constant__ variables
+    if (address - state.image < state.image_size) return; // constants
     outside(what, address, size, caller);
+}
+
+bool address_is_private(uintptr_t address) { return address - state.stacks < state.stacks_size; }
+
+void check_aligned(uintptr_t address, size_t size, uintptr_t caller) {
+    if (address % size == 0) return;
+    report(MISALIGNED, caller, 0, "atomic of %zu bytes at an address that is not a multiple of them", size);
+    abandon_launch();
+}
+
+template <Manner manner> void volatile_access(uintptr_t address, size_t size, uintptr_t caller) {
+    if (!state.checking || address_is_private(address)) return;
+    constexpr bool loads = is_read(manner);
+    poll(caller);
+    state.scope = PEAKGATE_DEVICE;
+    access<manner>(address, size, caller);
+    polled(address, size, loads, !loads);
+    strong_access(address, loads, !loads, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
 }
 
 } // namespace
@@ -173,26 +200,46 @@ void end_checks() {
     }
 }
 
-size_t shared_shadow_size() { return (state.shared_size / 4 + 1) * sizeof(Cell); }
-char* shared_shadow_start() { return reinterpret_cast<char*>(shared_shadow.cells); }
+void initialise_guards() {
+    for (int i = 0; i < state.launch.guard_count; ++i)
+        shared_cells[state.launch.guards[i] / 4].write = {state.epoch, 0, 0, 0, 0, INITIALISED};
+}
+
+bool use_shadow_of(Block& block) {
+    const size_t size = (state.shared_size / 4 + 1) * sizeof(Cell);
+    if (block.shadow && (block.shadow_size < size || block.shadow_since != shadows_since)) {
+        munmap(block.shadow, block.shadow_size);
+        block.shadow = nullptr;
+    }
+    if (!block.shadow) {
+        void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapped == MAP_FAILED) return false;
+        block.shadow = static_cast<Cell*>(mapped);
+        block.shadow_size = size;
+        block.shadow_since = shadows_since;
+    }
+    shared_cells = block.shadow;
+    return true;
+}
 
 bool begin_checks() {
     region_count = 0;
     forget_writes();
     last_region = 0;
-    if (state.epoch > LAST_EPOCH) {
-        release(shared_shadow);
+    if (state.last_epoch > LAST_EPOCH) {
+        ++shadows_since;
         release(global_shadow);
+        release(variable_shadow);
         release(heap_shadow);
-        state.epoch = 0;
+        state.last_epoch = 0;
     }
-    state.launch_since = state.ordered_epoch = ++state.epoch;
+    state.launch_since = state.ordered_epoch = state.epoch = ++state.last_epoch;
     size_t cells = 0;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
         if (buffer.writable) cells += buffer.size / 4 + 1;
     }
-    if (!reserve(shared_shadow, state.shared_size / 4 + 1) || !reserve(global_shadow, cells)) return false;
+    if (!reserve(global_shadow, cells)) return false;
     Cell* next = global_shadow.cells;
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
@@ -201,13 +248,15 @@ bool begin_checks() {
                                    buffer.is_output ? OUTPUT : GLOBAL, buffer.writable ? next : nullptr, &buffer};
         if (buffer.writable) next += buffer.size / 4 + 1;
     }
+    if (!reserve(variable_shadow, state.data_size / 4 + 1)) return false;
+    regions[region_count++] = {state.data, state.data_size, VARIABLES, false, GLOBAL, variable_shadow.cells, nullptr};
     return true;
 }
 
 void check_heap(uintptr_t start, size_t used) {
     if (!reserve(heap_shadow, HEAP_BYTES / 4)) return;
-    const int place = state.launch.buffer_count;
-    regions[place] = {start, used, -1, false, OUTPUT, heap_shadow.cells, nullptr};
+    const int place = state.launch.buffer_count + 1;
+    regions[place] = {start, used, HEAP, false, OUTPUT, heap_shadow.cells, nullptr};
     region_count = place + 1;
 }
 
@@ -260,6 +309,13 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller) {
     access<ASYNC_ISSUE>(address, size, caller);
 }
 
+void check_barrier_object(const void* address, uintptr_t caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    check_aligned(at, 8, caller);
+    state.scope = PEAKGATE_BLOCK;
+    access<ATOMIC_UPDATE>(at, 8, caller);
+}
+
 static void* copied(void* destination, const void* source, size_t bytes, uintptr_t caller) {
     check_read(source, bytes, caller);
     check_write(destination, bytes, caller);
@@ -275,17 +331,26 @@ static void* filled(void* destination, int value, size_t bytes, uintptr_t caller
 
 using namespace peakgate;
 
-void peakgate_atomic(const void* address, int size, const void* caller) {
-    const auto at = reinterpret_cast<uintptr_t>(address);
-    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+void peakgate_strong(const void* address, int size_, int what, int order, int scope, const void* expected,
+                     const void* caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address), called_at = reinterpret_cast<uintptr_t>(caller);
+    const auto size = static_cast<size_t>(size_);
     if (!state.checking) return;
-    if (at % static_cast<uintptr_t>(size)) {
-        report(MISALIGNED, called_at, 0, "atomic of %d bytes at an address that is not a multiple of them", size);
-        abandon_launch();
+    check_aligned(at, size, called_at);
+    bool stores = what != PEAKGATE_LOAD;
+    const bool loads = what != PEAKGATE_STORE;
+    if (scope == PEAKGATE_THREAD || address_is_private(at)) {
+        if (loads) access<PLAIN_READ>(at, size, called_at);
+        if (stores) access<PLAIN_WRITE>(at, size, called_at);
+        return;
     }
-    access<ATOMIC_UPDATE>(at, static_cast<size_t>(size), called_at);
-    state.acquired_epoch = state.published_epoch;
-    if (state.fenced) state.published_epoch = state.epoch;
+    poll(called_at);
+    state.scope = scope;
+    if (expected || !stores) access<ATOMIC_READ>(at, size, called_at);
+    if (expected) stores = memcmp(address, expected, size) == 0;
+    if (stores) access<ATOMIC_UPDATE>(at, size, called_at);
+    polled(at, size, loads, stores);
+    strong_access(at, loads, stores, order, scope);
 }
 
 void peakgate_access(const void* address, size_t size, int writes, const void* caller) {
@@ -311,6 +376,18 @@ void* peakgate_memset(void* destination, int value, size_t bytes) {
     PEAKGATE_API void __tsan_write##size(uintptr_t p) { access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER); }               \
     PEAKGATE_API void __tsan_unaligned_read##size(uintptr_t p) { access<PLAIN_READ>(p, size, PEAKGATE_CALLER); }       \
     PEAKGATE_API void __tsan_unaligned_write##size(uintptr_t p) { access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER); }     \
+    PEAKGATE_API void __tsan_volatile_read##size(uintptr_t p) {                                                        \
+        volatile_access<VOLATILE_LOAD>(p, size, PEAKGATE_CALLER);                                                      \
+    }                                                                                                                  \
+    PEAKGATE_API void __tsan_volatile_write##size(uintptr_t p) {                                                       \
+        volatile_access<VOLATILE_STORE>(p, size, PEAKGATE_CALLER);                                                     \
+    }                                                                                                                  \
+    PEAKGATE_API void __tsan_unaligned_volatile_read##size(uintptr_t p) {                                              \
+        volatile_access<VOLATILE_LOAD>(p, size, PEAKGATE_CALLER);                                                      \
+    }                                                                                                                  \
+    PEAKGATE_API void __tsan_unaligned_volatile_write##size(uintptr_t p) {                                             \
+        volatile_access<VOLATILE_STORE>(p, size, PEAKGATE_CALLER);                                                     \
+    }                                                                                                                  \
     PEAKGATE_API void __tsan_read_write##size(uintptr_t p) {                                                           \
         access<PLAIN_READ>(p, size, PEAKGATE_CALLER);                                                                  \
         access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER);                                                                 \
@@ -347,7 +424,18 @@ PEAKGATE_API void __ubsan_handle_out_of_bounds_abort(void*, uintptr_t index) {
            static_cast<long>(index));
     abandon_launch();
 }
-PEAKGATE_API void __ubsan_handle_type_mismatch_v1_abort(void*, uintptr_t pointer) {
+// What the compiler knows of an access through a pointer.
+struct TypeMismatch {
+    const char* file;
+    uint32_t line, column;
+    const void* type;
+    uint8_t log_alignment, kind;
+};
+
+// nvcc aligns a thread's own arrays as the accesses to them need it, the host's compilers those of 16 bytes and more:
+// of a smaller one, what it would be on a GPU cannot be known.
+PEAKGATE_API void __ubsan_handle_type_mismatch_v1(const TypeMismatch* access, uintptr_t pointer) {
+    if (pointer - state.stacks < state.stacks_size && access->log_alignment < 4) return;
     report(MISALIGNED, PEAKGATE_CALLER, 0, "access through a pointer not aligned to its type (%lu bytes past a multiple of 16)",
            static_cast<unsigned long>(pointer % 16));
     abandon_launch();

@@ -47,8 +47,16 @@ _KERNEL = (
     "-fno-math-errno",
     "-fno-optimize-sibling-calls",  # a return address must lie in the caller
 )
-_CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all")
-_CHECKED_GCC = ("-fsanitize=bounds,alignment", "-fno-tree-dse", "--param", "tsan-instrument-func-entry-exit=0")
+# After a misaligned access to a thread's own memory the launch may go on (checks.cpp).
+_CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
+_CHECKED_GCC = (
+    "-fsanitize=bounds,alignment",
+    "-fno-tree-dse",
+    "--param",
+    "tsan-instrument-func-entry-exit=0",
+    "--param",
+    "tsan-distinguish-volatile=1",
+)
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
     "-fsanitize=array-bounds,alignment",
@@ -56,6 +64,8 @@ _CHECKED_CLANG = (
     "-fno-slp-vectorize",
     "-mllvm",
     "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
 )
 # Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
@@ -70,7 +80,13 @@ _NOT_EMULATED = {
     r"\bcurand\w*": "cuRAND",
     r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
     r"\bCUtensorMap\b": "TMA",
+    r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
+
+_CUDA_HEADER = re.compile(
+    r"((?:cuda|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*)(?:: No such file|' file not found)"
+)
+"""A header of CUDA without a stand-in; installing CUDA's would not help."""
 
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
 """How the message about a kernel ends that needs what only a GPU has."""
@@ -269,4 +285,6 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
+    if missing := _CUDA_HEADER.search(message):
+        return f"; {missing[1]}{NEEDS_TWIN}"
     return advice(files, name, line, message)

@@ -12,6 +12,11 @@
 // __CUDA_ARCH__ is given by the build.
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define __CUDA_ARCH_LIST__ __CUDA_ARCH__
+#define CUDART_VERSION 13000
 #define PEAKGATE_CALLER __builtin_return_address(0)
 #define PEAKGATE_HELPER [[maybe_unused]] static __attribute__((noinline, no_sanitize("thread")))
 
@@ -48,9 +53,9 @@ static constexpr int warpSize = 32;
 #define __syncthreads_count(predicate) peakgate_barrier(PEAKGATE_BARRIER_COUNT, !!(predicate), __COUNTER__)
 #define __syncthreads_and(predicate) peakgate_barrier(PEAKGATE_BARRIER_AND, !!(predicate), __COUNTER__)
 #define __syncthreads_or(predicate) peakgate_barrier(PEAKGATE_BARRIER_OR, !!(predicate), __COUNTER__)
-#define __threadfence() peakgate_fence()
-#define __threadfence_system() peakgate_fence()
-#define __threadfence_block() ((void)0)
+#define __threadfence() peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_DEVICE)
+#define __threadfence_system() peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_DEVICE)
+#define __threadfence_block() peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK)
 
 // ---- warp primitives ----
 PEAKGATE_HELPER void __syncwarp(unsigned mask = ~0u) {
@@ -128,18 +133,37 @@ PEAKGATE_REDUCE(__reduce_and_sync, a& b)
 PEAKGATE_REDUCE(__reduce_or_sync, a | b)
 PEAKGATE_REDUCE(__reduce_xor_sync, a ^ b)
 
-// ---- atomics: no other thread runs in between, so a plain read and write will do ----
+// ---- strong loads and stores, and atomics: no other thread runs in between, so a plain read and write will do ----
+template <class T> PEAKGATE_HELPER T peakgate_load(const volatile T* at, int order, int scope) {
+    const auto* plain = const_cast<const T*>(at);
+    peakgate_strong(plain, sizeof(T), PEAKGATE_LOAD, order, scope, nullptr, PEAKGATE_CALLER);
+    return *plain;
+}
+template <class T> PEAKGATE_HELPER void peakgate_store(volatile T* at, T value, int order, int scope) {
+    auto* plain = const_cast<T*>(at);
+    peakgate_strong(plain, sizeof(T), PEAKGATE_STORE, order, scope, nullptr, PEAKGATE_CALLER);
+    *plain = value;
+}
+
 #define PEAKGATE_ATOMIC(name, updated)                                                                                 \
-    PEAKGATE_ATOMIC_OF(name, updated)                                                                                  \
-    PEAKGATE_ATOMIC_OF(name##_block, updated)                                                                          \
-    PEAKGATE_ATOMIC_OF(name##_system, updated)
-#define PEAKGATE_ATOMIC_OF(name, updated)                                                                              \
-    template <class T, class U> PEAKGATE_HELPER T name(T* address, U operand_) {                                       \
-        peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);                                                          \
+    template <class T, class U>                                                                                        \
+    __attribute__((no_sanitize("thread"))) T peakgate_##name##_from(T* at, U operand_, int order, int scope,           \
+                                                                    const void* caller) {                              \
+        peakgate_strong(at, sizeof(T), PEAKGATE_UPDATE, order, scope, nullptr, caller);                                \
         const T operand = static_cast<T>(operand_);                                                                    \
-        const T old = *address;                                                                                        \
-        *address = (updated);                                                                                          \
+        const T old = *at;                                                                                             \
+        *at = (updated);                                                                                               \
         return old;                                                                                                    \
+    }                                                                                                                  \
+    template <class T, class U> PEAKGATE_HELPER T peakgate_##name(T* at, U operand, int order, int scope) {            \
+        return peakgate_##name##_from(at, operand, order, scope, PEAKGATE_CALLER);                                     \
+    }                                                                                                                  \
+    PEAKGATE_ATOMIC_OF(name, name, PEAKGATE_DEVICE)                                                                    \
+    PEAKGATE_ATOMIC_OF(name##_block, name, PEAKGATE_BLOCK)                                                             \
+    PEAKGATE_ATOMIC_OF(name##_system, name, PEAKGATE_DEVICE)
+#define PEAKGATE_ATOMIC_OF(name, operation, scope)                                                                     \
+    template <class T, class U> PEAKGATE_HELPER T name(T* address, U operand) {                                        \
+        return peakgate_##operation##_from(address, operand, PEAKGATE_RELAXED, scope, PEAKGATE_CALLER);                \
     }
 PEAKGATE_ATOMIC(atomicAdd, old + operand)
 PEAKGATE_ATOMIC(atomicSub, old - operand)
@@ -152,16 +176,26 @@ PEAKGATE_ATOMIC(atomicXor, old ^ operand)
 PEAKGATE_ATOMIC(atomicInc, old >= operand ? 0 : old + 1)
 PEAKGATE_ATOMIC(atomicDec, old == 0 || old > operand ? operand : old - 1)
 
-#define PEAKGATE_COMPARE_AND_SWAP(name)                                                                                \
+template <class T, class U, class V>
+__attribute__((no_sanitize("thread"))) T peakgate_atomicCAS_from(T* at, U expected_, V desired, int order, int scope,
+                                                                 const void* caller) {
+    const T expected = static_cast<T>(expected_);
+    peakgate_strong(at, sizeof(T), PEAKGATE_UPDATE, order, scope, &expected, caller);
+    const T old = *at;
+    if (__builtin_memcmp(&old, &expected, sizeof(T)) == 0) *at = static_cast<T>(desired);
+    return old;
+}
+#define PEAKGATE_COMPARE_AND_SWAP(name, scope)                                                                         \
     template <class T, class U, class V> PEAKGATE_HELPER T name(T* address, U expected, V desired) {                   \
-        peakgate_atomic(address, sizeof(T), PEAKGATE_CALLER);                                                          \
-        const T old = *address;                                                                                        \
-        if (old == static_cast<T>(expected)) *address = static_cast<T>(desired);                                       \
-        return old;                                                                                                    \
+        return peakgate_atomicCAS_from(address, expected, desired, PEAKGATE_RELAXED, scope, PEAKGATE_CALLER);          \
     }
-PEAKGATE_COMPARE_AND_SWAP(atomicCAS)
-PEAKGATE_COMPARE_AND_SWAP(atomicCAS_block)
-PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system)
+PEAKGATE_COMPARE_AND_SWAP(atomicCAS, PEAKGATE_DEVICE)
+PEAKGATE_COMPARE_AND_SWAP(atomicCAS_block, PEAKGATE_BLOCK)
+PEAKGATE_COMPARE_AND_SWAP(atomicCAS_system, PEAKGATE_DEVICE)
+template <class T, class U, class V>
+PEAKGATE_HELPER T peakgate_atomicCAS(T* at, U expected, V desired, int order, int scope) {
+    return peakgate_atomicCAS_from(at, expected, desired, order, scope, PEAKGATE_CALLER);
+}
 
 // ---- loads and stores with a cache hint: macros, so that the access carries the kernel's line ----
 #define __ldg(...) (*(__VA_ARGS__))
@@ -199,6 +233,11 @@ using ::peakgate_memset;
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
+#define __brkpt() ((void)0)
+// Of launches that depend on one another there is one here.
+#define cudaGridDependencySynchronize() ((void)0)
+#define cudaTriggerProgrammaticLaunchCompletion() ((void)0)
+#define __prof_trigger(counter) ((void)0)
 #define __trap() peakgate_assertion("__trap()")
 #define assert(...) ((__VA_ARGS__) ? (void)0 : peakgate_assertion(#__VA_ARGS__))
 
@@ -229,6 +268,8 @@ template <class T> struct Pointer<const T*> {
     static constexpr bool is = true, to_const = true;
     using Element = T;
 };
+template <class T> struct Pointer<volatile T*> : Pointer<T*> {};
+template <class T> struct Pointer<const volatile T*> : Pointer<const T*> {};
 template <class T> struct Element {
     static constexpr uint32_t size = sizeof(T);
     static constexpr bool is_scalar = !__is_class(T) && !__is_union(T);

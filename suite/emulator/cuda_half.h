@@ -5,8 +5,6 @@
 
 namespace peakgate {
 
-enum Rounding { TO_NEAREST, TO_ZERO, DOWN, UP };
-
 // A double in a format of `mantissa` and `exponent` bits.
 template <int mantissa, int exponent> inline unsigned short narrowed(double value, Rounding rounding = TO_NEAREST) {
     const auto bits = __builtin_bit_cast(unsigned long long, value);
@@ -57,6 +55,14 @@ inline double fused(float a, float b, float c) {
     return __builtin_bit_cast(double, bits);
 }
 
+// An integer as a double whose last bit is set where it is inexact, so that the rounding that follows is right.
+template <class T> inline double to_odd(T a) {
+    const __int128 wide = a;
+    const auto size = static_cast<unsigned long long>(wide < 0 ? -wide : wide);
+    const unsigned long long kept = size >> 53 ? (size & ~2047ull) | (size & 2047 ? 2048 : 0) : size;
+    return wide < 0 ? -static_cast<double>(kept) : static_cast<double>(kept);
+}
+
 template <int mantissa, int exponent> struct Half {
     unsigned short bits;
     Half() = default;
@@ -95,6 +101,11 @@ template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x =
 struct __half_raw {
     unsigned short x;
 };
+struct __half2_raw {
+    unsigned short x, y;
+};
+using __nv_bfloat16_raw = __half_raw;
+using __nv_bfloat162_raw = __half2_raw;
 using __half = peakgate::Half<10, 5>;
 using __nv_bfloat16 = peakgate::Half<7, 8>;
 using __half2 = peakgate::Half2<__half>;
@@ -113,11 +124,25 @@ using nv_bfloat162 = __nv_bfloat162;
 #define PEAKGATE_HALF_BINARY(type, name, ...)                                                                          \
     inline type name(type a, type b) { return __VA_ARGS__; }                                                           \
     inline type##2 name##2(type##2 a, type##2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }
+#define PEAKGATE_HALF_BINARY_2(type, name, name2, ...)                                                                 \
+    inline type name(type a, type b) { return __VA_ARGS__; }                                                           \
+    inline type##2 name2(type##2 a, type##2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }
+#define PEAKGATE_HALF_SATURATED(type, name, ...)                                                                       \
+    PEAKGATE_HALF_BINARY_2(type, name##_sat, name##2_sat, type(__saturatef(__VA_ARGS__)))
 #define PEAKGATE_HALF_COMPARE(type, name, both, op)                                                               \
     inline bool operator op(type a, type b) { return static_cast<float>(a) op static_cast<float>(b); }                 \
     inline bool name(type a, type b) { return a op b; }                                                                \
     inline type##2 name##2(type##2 a, type##2 b) { return {type(a.x op b.x ? 1 : 0), type(a.y op b.y ? 1 : 0)}; }      \
-    inline bool both(type##2 a, type##2 b) { return a.x op b.x && a.y op b.y; }
+    inline bool both(type##2 a, type##2 b) { return a.x op b.x && a.y op b.y; }                                        \
+    inline unsigned name##2_mask(type##2 a, type##2 b) { return (a.x op b.x ? 0xffffu : 0u) | (a.y op b.y ? 0xffff0000u : 0u); }
+// The same that is true where one is a NaN.
+#define PEAKGATE_HALF_UNORDERED(type, name, both, op)                                                                  \
+    inline bool name(type a, type b) { return __hisnan(a) || __hisnan(b) || a op b; }                                  \
+    inline type##2 name##2(type##2 a, type##2 b) { return {type(name(a.x, b.x) ? 1 : 0), type(name(a.y, b.y) ? 1 : 0)}; } \
+    inline bool both(type##2 a, type##2 b) { return name(a.x, b.x) && name(a.y, b.y); }                                \
+    inline unsigned name##2_mask(type##2 a, type##2 b) {                                                               \
+        return (name(a.x, b.x) ? 0xffffu : 0u) | (name(a.y, b.y) ? 0xffff0000u : 0u);                                  \
+    }
 // Functions of one number, computed in float: h<name> and h2<name>.
 #define PEAKGATE_HALF_UNARY(type, name, ...)                                                                           \
     inline type h##name(type a) {                                                                                      \
@@ -128,6 +153,8 @@ using nv_bfloat162 = __nv_bfloat162;
 
 #define PEAKGATE_HALF(type)                                                                                            \
     PEAKGATE_HALF_OPERATOR(type, +)                                                                                    \
+    inline bool __hisnan(type a) { return isnan(static_cast<float>(a)); }                                              \
+    inline type##2 __hisnan2(type##2 a) { return {type(__hisnan(a.x) ? 1 : 0), type(__hisnan(a.y) ? 1 : 0)}; }         \
     PEAKGATE_HALF_OPERATOR(type, -)                                                                                    \
     PEAKGATE_HALF_OPERATOR(type, *)                                                                                    \
     PEAKGATE_HALF_OPERATOR(type, /)                                                                                    \
@@ -140,14 +167,31 @@ using nv_bfloat162 = __nv_bfloat162;
     inline type##2 __hsub2_rn(type##2 a, type##2 b) { return a - b; }                                                  \
     inline type __hmul_rn(type a, type b) { return a * b; }                                                            \
     inline type##2 __hmul2_rn(type##2 a, type##2 b) { return a * b; }                                                  \
-    PEAKGATE_HALF_BINARY(type, __hadd_sat, type(__saturatef(a + b)))                                                   \
-    PEAKGATE_HALF_BINARY(type, __hmul_sat, type(__saturatef(a * b)))                                                   \
+    PEAKGATE_HALF_SATURATED(type, __hadd, a + b)                                                                       \
+    PEAKGATE_HALF_SATURATED(type, __hsub, a - b)                                                                       \
+    PEAKGATE_HALF_SATURATED(type, __hmul, a * b)                                                                       \
+    PEAKGATE_HALF_BINARY_2(type, __hmax_nan, __hmax2_nan, __hisnan(a) || __hisnan(b) ? type(NAN) : type(fmaxf(a, b)))  \
+    PEAKGATE_HALF_BINARY_2(type, __hmin_nan, __hmin2_nan, __hisnan(a) || __hisnan(b) ? type(NAN) : type(fminf(a, b)))  \
     PEAKGATE_HALF_BINARY(type, __hmax, type(fmaxf(a, b)))                                                              \
     PEAKGATE_HALF_BINARY(type, __hmin, type(fminf(a, b)))                                                              \
     inline type __hdiv(type a, type b) { return a / b; }                                                               \
     inline type##2 __h2div(type##2 a, type##2 b) { return a / b; }                                                     \
     inline type __hfma(type a, type b, type c) { return type(peakgate::fused(a, b, c)); }                              \
     inline type##2 __hfma2(type##2 a, type##2 b, type##2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; } \
+    inline type __hfma_sat(type a, type b, type c) { return type(__saturatef(__hfma(a, b, c))); }                      \
+    inline type __hfma_relu(type a, type b, type c) {                                                                  \
+        const float fused = __hfma(a, b, c);                                                                           \
+        return fused < 0 ? type(0) : type(fused);                                                                      \
+    }                                                                                                                  \
+    inline type##2 __hfma2_sat(type##2 a, type##2 b, type##2 c) {                                                      \
+        return {__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)};                                                 \
+    }                                                                                                                  \
+    inline type##2 __hfma2_relu(type##2 a, type##2 b, type##2 c) {                                                     \
+        return {__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)};                                               \
+    }                                                                                                                  \
+    inline type##2 __hcmadd(type##2 a, type##2 b, type##2 c) { /* of complex numbers */                                \
+        return {__hfma(type::of_bits(a.y.bits ^ 0x8000), b.y, __hfma(a.x, b.x, c.x)), __hfma(a.y, b.x, __hfma(a.x, b.y, c.y))};          \
+    }                                                                                                                  \
     inline type __hneg(type a) { return type::of_bits(a.bits ^ 0x8000); }                                              \
     inline type __habs(type a) { return type::of_bits(a.bits & 0x7fff); }                                              \
     inline type##2 __hneg2(type##2 a) { return {__hneg(a.x), __hneg(a.y)}; }                                           \
@@ -156,7 +200,6 @@ using nv_bfloat162 = __nv_bfloat162;
     inline type operator+(type a) { return a; }                                                                        \
     inline type##2 operator-(type##2 a) { return __hneg2(a); }                                                         \
     inline type& operator++(type& a) { return a += type(1); }                                                          \
-    inline bool __hisnan(type a) { return isnan(static_cast<float>(a)); }                                              \
     inline int __hisinf(type a) { return isinf(static_cast<float>(a)) ? (a.bits >> 15 ? -1 : 1) : 0; }                 \
     PEAKGATE_HALF_COMPARE(type, __heq, __hbeq2, ==)                                                               \
     PEAKGATE_HALF_COMPARE(type, __hne, __hbne2, !=)                                                               \
@@ -164,6 +207,13 @@ using nv_bfloat162 = __nv_bfloat162;
     PEAKGATE_HALF_COMPARE(type, __hle, __hble2, <=)                                                               \
     PEAKGATE_HALF_COMPARE(type, __hgt, __hbgt2, >)                                                                \
     PEAKGATE_HALF_COMPARE(type, __hge, __hbge2, >=)                                                               \
+    PEAKGATE_HALF_UNORDERED(type, __hequ, __hbequ2, ==)                                                                \
+    PEAKGATE_HALF_UNORDERED(type, __hneu, __hbneu2, !=)                                                                \
+    PEAKGATE_HALF_UNORDERED(type, __hltu, __hbltu2, <)                                                                 \
+    PEAKGATE_HALF_UNORDERED(type, __hleu, __hbleu2, <=)                                                                \
+    PEAKGATE_HALF_UNORDERED(type, __hgtu, __hbgtu2, >)                                                                 \
+    PEAKGATE_HALF_UNORDERED(type, __hgeu, __hbgeu2, >=)                                                                \
+    PEAKGATE_HALF_UNARY(type, tanh_approx, tanh(static_cast<double>(x)))                                               \
     PEAKGATE_HALF_UNARY(type, sqrt, sqrtf(x))                                                                          \
     PEAKGATE_HALF_UNARY(type, rsqrt, rsqrt(static_cast<double>(x)))                                                    \
     PEAKGATE_HALF_UNARY(type, rcp, 1.0 / static_cast<double>(x))                                                       \
@@ -183,6 +233,17 @@ using nv_bfloat162 = __nv_bfloat162;
 PEAKGATE_HALF(__half)
 PEAKGATE_HALF(__nv_bfloat16)
 
+// Between a type and one of integers: through a double that is rounded to odd, where it has more bits than that.
+#define PEAKGATE_HALF_INTEGER(type, one, name, integer)                                                                \
+    inline integer __##one##2##name##_rn(type a) { return peakgate::to_integer<integer>(rintf(a)); }                   \
+    inline integer __##one##2##name##_rz(type a) { return peakgate::to_integer<integer>(truncf(a)); }                  \
+    inline integer __##one##2##name##_rd(type a) { return peakgate::to_integer<integer>(floorf(a)); }                  \
+    inline integer __##one##2##name##_ru(type a) { return peakgate::to_integer<integer>(ceilf(a)); }                   \
+    inline type __##name##2##one##_rn(integer a) { return type::rounded(peakgate::to_odd(a), peakgate::TO_NEAREST); }  \
+    inline type __##name##2##one##_rz(integer a) { return type::rounded(peakgate::to_odd(a), peakgate::TO_ZERO); }     \
+    inline type __##name##2##one##_rd(integer a) { return type::rounded(peakgate::to_odd(a), peakgate::DOWN); }        \
+    inline type __##name##2##one##_ru(integer a) { return type::rounded(peakgate::to_odd(a), peakgate::UP); }
+
 // ---- conversions; CUDA puts the type's name into theirs ----
 // `one` and `two` are the words for a value and a pair: half and half2, bfloat16 and bfloat162.
 #define PEAKGATE_HALF_CONVERSIONS(type, one, two, from_two)                                                            \
@@ -192,15 +253,15 @@ PEAKGATE_HALF(__nv_bfloat16)
     inline type __float2##one##_rd(float a) { return type::rounded(a, peakgate::DOWN); }                               \
     inline type __float2##one##_ru(float a) { return type::rounded(a, peakgate::UP); }                                 \
     inline type __double2##one(double a) { return type(a); }                                                           \
-    inline type __int2##one##_rn(int a) { return type(a); }                                                            \
-    inline type __uint2##one##_rn(unsigned a) { return type(a); }                                                      \
-    inline type __short2##one##_rn(short a) { return type(a); }                                                        \
-    inline type __ushort2##one##_rn(unsigned short a) { return type(a); }                                              \
+    PEAKGATE_HALF_INTEGER(type, one, int, int)                                                                         \
+    PEAKGATE_HALF_INTEGER(type, one, uint, unsigned)                                                                   \
+    PEAKGATE_HALF_INTEGER(type, one, short, short)                                                                     \
+    PEAKGATE_HALF_INTEGER(type, one, ushort, unsigned short)                                                           \
+    PEAKGATE_HALF_INTEGER(type, one, ll, long long)                                                                    \
+    PEAKGATE_HALF_INTEGER(type, one, ull, unsigned long long)                                                          \
+    inline signed char __##one##2char_rz(type a) { return peakgate::to_integer<signed char>(truncf(a)); }              \
+    inline unsigned char __##one##2uchar_rz(type a) { return peakgate::to_integer<unsigned char>(truncf(a)); }         \
     inline float __##one##2float(type a) { return a; }                                                                 \
-    inline int __##one##2int_rn(type a) { return __float2int_rn(a); }                                                  \
-    inline int __##one##2int_rz(type a) { return __float2int_rz(a); }                                                  \
-    inline int __##one##2int_rd(type a) { return __float2int_rd(a); }                                                  \
-    inline int __##one##2int_ru(type a) { return __float2int_ru(a); }                                                  \
     inline unsigned short __##one##_as_ushort(type a) { return a.bits; }                                               \
     inline short __##one##_as_short(type a) { return static_cast<short>(a.bits); }                                     \
     inline type __ushort_as_##one(unsigned short a) { return type::of_bits(a); }                                       \
@@ -223,3 +284,47 @@ PEAKGATE_HALF(__nv_bfloat16)
     inline type##2 make_##two(type a, type b) { return {a, b}; }
 PEAKGATE_HALF_CONVERSIONS(__half, half, half2, __half22float2)
 PEAKGATE_HALF_CONVERSIONS(__nv_bfloat16, bfloat16, bfloat162, __bfloat1622float2)
+
+// ---- for inline PTX: what it does with numbers of 16 bits, and with pairs of them ----
+namespace peakgate_ptx {
+#define PEAKGATE_PTX_HALF(name, ...)                                                                                   \
+    template <int m, int e> inline peakgate::Half<m, e> name(peakgate::Half<m, e> a) {                                 \
+        using H = peakgate::Half<m, e>;                                                                                \
+        const float x = a;                                                                                             \
+        return H(__VA_ARGS__);                                                                                         \
+    }                                                                                                                  \
+    template <class H> inline peakgate::Half2<H> name(peakgate::Half2<H> a) { return {name(a.x), name(a.y)}; }
+#define PEAKGATE_PTX_HALVES(name, ...)                                                                                 \
+    template <int m, int e> inline peakgate::Half<m, e> name(peakgate::Half<m, e> a, peakgate::Half<m, e> b) {         \
+        using H = peakgate::Half<m, e>;                                                                                \
+        const float x = a, y = b;                                                                                      \
+        return H(__VA_ARGS__);                                                                                         \
+    }                                                                                                                  \
+    template <class H> inline peakgate::Half2<H> name(peakgate::Half2<H> a, peakgate::Half2<H> b) {                    \
+        return {name(a.x, b.x), name(a.y, b.y)};                                                                       \
+    }
+PEAKGATE_PTX_HALF(flushed, H::of_bits(a.bits & ((1 << e) - 1) << m ? a.bits : a.bits & 0x8000))
+PEAKGATE_PTX_HALF(saturated, __saturatef(x))
+PEAKGATE_PTX_HALF(rectified, x > 0 || x != x ? x : 0.0f)
+PEAKGATE_PTX_HALF(magnitude, H::of_bits(a.bits & 0x7fff))
+PEAKGATE_PTX_HALF(power_of_2, exp2(static_cast<double>(x)))
+PEAKGATE_PTX_HALF(tangent, tanh(static_cast<double>(x)))
+PEAKGATE_PTX_HALF(whole_rni, rintf(x))
+PEAKGATE_PTX_HALF(whole_rzi, truncf(x))
+PEAKGATE_PTX_HALF(whole_rmi, floorf(x))
+PEAKGATE_PTX_HALF(whole_rpi, ceilf(x))
+PEAKGATE_PTX_HALVES(min_number, x != x ? y : y != y ? x : fminf(x, y))
+PEAKGATE_PTX_HALVES(max_number, x != x ? y : y != y ? x : fmaxf(x, y))
+PEAKGATE_PTX_HALVES(min_or_nan, x != x || y != y ? NAN : fminf(x, y))
+PEAKGATE_PTX_HALVES(max_or_nan, x != x || y != y ? NAN : fmaxf(x, y))
+
+template <int m, int e>
+inline peakgate::Half<m, e> fused(peakgate::Half<m, e> a, peakgate::Half<m, e> b, peakgate::Half<m, e> c) {
+    return peakgate::Half<m, e>(peakgate::fused(a, b, c));
+}
+template <class H> inline peakgate::Half2<H> fused(peakgate::Half2<H> a, peakgate::Half2<H> b, peakgate::Half2<H> c) {
+    return {fused(a.x, b.x, c.x), fused(a.y, b.y, c.y)};
+}
+template <class H> inline H narrowed(double a, peakgate::Rounding mode) { return H::rounded(a, mode); }
+template <class T, int m, int e> inline T to_integer(peakgate::Half<m, e> a) { return peakgate::to_integer<T>(static_cast<float>(a)); }
+} // namespace peakgate_ptx

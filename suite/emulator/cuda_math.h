@@ -64,14 +64,50 @@ extern "C" void sincos(double, double*, double*) noexcept;
 extern "C" int abs(int) noexcept;
 extern "C" long long llabs(long long) noexcept;
 
-extern "C" float exp10f(float) noexcept;
-extern "C" double exp10(double) noexcept;
-extern "C" int ilogbf(float) noexcept;
-extern "C" long lrintf(float) noexcept;
-extern "C" long lroundf(float) noexcept;
-extern "C" float nearbyintf(float) noexcept;
-extern "C" float frexpf(float, int*) noexcept;
+// Those of libm that have no overload for float, or whose result or second operand is an integer.
+#define PEAKGATE_MATH_OF(result, name, ...)                                                                            \
+    extern "C" result name(double __VA_ARGS__) noexcept;                                                               \
+    extern "C" result name##f(float __VA_ARGS__) noexcept;
+#define PEAKGATE_MATH_BOTH(name, ...)                                                                                  \
+    extern "C" double name(double __VA_ARGS__) noexcept;                                                               \
+    extern "C" float name##f(float __VA_ARGS__) noexcept;
+PEAKGATE_MATH_BOTH(exp10)
+PEAKGATE_MATH_BOTH(j0)
+PEAKGATE_MATH_BOTH(j1)
+PEAKGATE_MATH_BOTH(y0)
+PEAKGATE_MATH_BOTH(y1)
+PEAKGATE_MATH_BOTH(logb)
+PEAKGATE_MATH_BOTH(nearbyint)
+PEAKGATE_MATH_BOTH(scalbn, , int)
+PEAKGATE_MATH_BOTH(scalbln, , long)
+PEAKGATE_MATH_BOTH(frexp, , int*)
+PEAKGATE_MATH_OF(int, ilogb)
+PEAKGATE_MATH_OF(long, lrint)
+PEAKGATE_MATH_OF(long, lround)
+PEAKGATE_MATH_OF(long long, llrint)
+PEAKGATE_MATH_OF(long long, llround)
+extern "C" double jn(int, double) noexcept;
+extern "C" float jnf(int, float) noexcept;
+extern "C" double yn(int, double) noexcept;
+extern "C" float ynf(int, float) noexcept;
+extern "C" double remquo(double, double, int*) noexcept;
+extern "C" float remquof(float, float, int*) noexcept;
+extern "C" double modf(double, double*) noexcept;
 extern "C" float modff(float, float*) noexcept;
+extern "C" double nan(const char*) noexcept;
+extern "C" float nanf(const char*) noexcept;
+extern "C" long labs(long) noexcept;
+inline float frexp(float x, int* power) { return frexpf(x, power); }
+inline float modf(float x, float* whole) { return modff(x, whole); }
+inline float logb(float x) { return logbf(x); }
+inline float nearbyint(float x) { return nearbyintf(x); }
+inline int ilogb(float x) { return ilogbf(x); }
+inline long lrint(float x) { return lrintf(x); }
+inline long lround(float x) { return lroundf(x); }
+inline long long llrint(float x) { return llrintf(x); }
+inline long long llround(float x) { return llroundf(x); }
+inline float scalbn(float x, int n) { return scalbnf(x, n); }
+inline float exp10(float x) { return exp10f(x); }
 
 // A power of other types: float where both are float or int, as nvcc has it, double otherwise.
 inline float pow(float x, int y) { return powf(x, static_cast<float>(y)); }
@@ -88,12 +124,94 @@ inline long long abs(long long x) { return llabs(x); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float rsqrt(float x) { return rsqrtf(x); }
+inline double rcbrt(double x) { return 1.0 / cbrt(x); }
 inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
 inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
-inline float sinpif(float x) { return static_cast<float>(sin(3.14159265358979323846 * fmod(static_cast<double>(x), 2.0))); }
-inline float cospif(float x) { return static_cast<float>(cos(3.14159265358979323846 * fmod(static_cast<double>(x), 2.0))); }
-inline float normcdff(float x) { return static_cast<float>(0.5 * erfc(-x * 0.70710678118654752440)); }
+// Exact where they are whole numbers or halves of them: the angle is brought into a quarter of a turn first.
+inline double sinpi(double x) {
+    const double turned = fmod(fabs(x), 2.0), half = turned >= 1 ? turned - 1 : turned;
+    const double size = sin(3.14159265358979323846 * (half > 0.5 ? 1 - half : half));
+    return copysign(turned >= 1 ? -size : size, (turned >= 1) != (x < 0) ? -1.0 : 1.0);
+}
+inline double cospi(double x) {
+    const double turned = fmod(fabs(x), 2.0), half = turned > 1 ? 2 - turned : turned;
+    return half > 0.5 ? -sin(3.14159265358979323846 * (half - 0.5)) : half == 0.5 ? 0 : cos(3.14159265358979323846 * half);
+}
+inline float sinpif(float x) { return static_cast<float>(sinpi(static_cast<double>(x))); }
+inline float cospif(float x) { return static_cast<float>(cospi(static_cast<double>(x))); }
+inline void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
+inline void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
+inline float __sin2pif(float x) { return sinpif(2 * x); }
+inline float __cos2pif(float x) { return cospif(2 * x); }
+inline void __sincos2pif(float x, float* s, float* c) { sincospif(2 * x, s, c); }
+inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
+inline float normcdff(float x) { return static_cast<float>(normcdf(static_cast<double>(x))); }
+inline double erfcx(double x) { // by its asymptotic series where erfc has too few bits
+    if (x < 25) return exp(x * x) * erfc(x);
+    return 0.56418958354775628695 / x * (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x)));
+}
+inline float erfcxf(float x) { return static_cast<float>(erfcx(static_cast<double>(x))); }
+// Newton's steps from an estimate good to three digits.
+inline double erfcinv(double x) {
+    if (!(x > 0 && x < 2)) return x == 0 ? __builtin_inf() : x == 2 ? -__builtin_inf() : __builtin_nan("");
+    if (x > 1) return -erfcinv(2 - x);
+    const double t = sqrt(-2 * log(x / 2));
+    double y = 0.70710678118654752440 * (t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                                                 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))));
+    for (int step = 0; step < 4; ++step) {
+        const double off = (erfc(y) - x) / (1.12837916709551257390 * exp(-y * y));
+        y += off / (1 + y * off);
+    }
+    return y;
+}
+inline double erfinv(double x) {
+    if (fabs(x) > 0.5) return copysign(erfcinv(1 - fabs(x)), x);
+    double y = 0.88622692545275801365 * x;
+    for (int step = 0; step < 5; ++step) {
+        const double off = (erf(y) - x) / (1.12837916709551257390 * exp(-y * y));
+        y -= off / (1 + y * off);
+    }
+    return y;
+}
+inline double normcdfinv(double x) { return -1.41421356237309504880 * erfcinv(2 * x); }
+inline float erfcinvf(float x) { return static_cast<float>(erfcinv(static_cast<double>(x))); }
+inline float erfinvf(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
+inline float normcdfinvf(float x) { return static_cast<float>(normcdfinv(static_cast<double>(x))); }
+// Sums of positive terms.
+inline double peakgate_bessel_i(int order, double x) {
+    double term = order ? x / 2 : 1, sum = term;
+    for (int k = 1; fabs(term) > 1e-17 * fabs(sum); ++k) sum += term *= x * x / (4.0 * k * (k + order));
+    return sum;
+}
+inline double cyl_bessel_i0(double x) { return peakgate_bessel_i(0, x); }
+inline double cyl_bessel_i1(double x) { return peakgate_bessel_i(1, x); }
+inline float cyl_bessel_i0f(float x) { return static_cast<float>(cyl_bessel_i0(static_cast<double>(x))); }
+inline float cyl_bessel_i1f(float x) { return static_cast<float>(cyl_bessel_i1(static_cast<double>(x))); }
+// Length of a vector, without overflow on the way.
+inline double norm3d(double a, double b, double c) { return hypot(hypot(a, b), c); }
+inline double norm4d(double a, double b, double c, double d) { return hypot(hypot(a, b), hypot(c, d)); }
+inline double norm(int n, const double* values) {
+    double length = 0;
+    for (int i = 0; i < n; ++i) length = hypot(length, values[i]);
+    return length;
+}
+inline float normf(int n, const float* values) {
+    double length = 0;
+    for (int i = 0; i < n; ++i) length = hypot(length, static_cast<double>(values[i]));
+    return static_cast<float>(length);
+}
+inline float norm3df(float a, float b, float c) { return static_cast<float>(norm3d(a, b, c)); }
+inline float norm4df(float a, float b, float c, float d) { return static_cast<float>(norm4d(a, b, c, d)); }
+inline double rnorm(int n, const double* values) { return 1 / norm(n, values); }
+inline float rnormf(int n, const float* values) { return 1 / normf(n, values); }
+inline double rnorm3d(double a, double b, double c) { return 1 / norm3d(a, b, c); }
+inline float rnorm3df(float a, float b, float c) { return static_cast<float>(1 / norm3d(a, b, c)); }
+inline double rnorm4d(double a, double b, double c, double d) { return 1 / norm4d(a, b, c, d); }
+inline float rnorm4df(float a, float b, float c, float d) { return static_cast<float>(1 / norm4d(a, b, c, d)); }
 inline float fdividef(float x, float y) { return x / y; }
+inline double fdivide(double x, double y) { return x / y; }
+inline float fdivide(float x, float y) { return x / y; }
 template <class T> constexpr bool signbit(T x) { return __builtin_signbit(x); }
 template <class T> constexpr bool isnan(T x) { return __builtin_isnan(x); }
 template <class T> constexpr bool isinf(T x) { return __builtin_isinf(x); }
@@ -120,113 +238,7 @@ inline long long llmax(long long a, long long b) { return a < b ? b : a; }
 inline unsigned long long ullmin(unsigned long long a, unsigned long long b) { return b < a ? b : a; }
 inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a < b ? b : a; }
 
-// ---- intrinsics; the fast ones are as exact as the plain ones here ----
-// Macros, because the C library has internal functions by some of these names.
-#define __expf(x) expf(x)
-#define __exp10f(x) powf(10.0f, x)
-#define __logf(x) logf(x)
-#define __log2f(x) log2f(x)
-#define __log10f(x) log10f(x)
-#define __sinf(x) sinf(x)
-#define __cosf(x) cosf(x)
-#define __tanf(x) tanf(x)
-#define __powf(x, y) powf(x, y)
-#define __sincosf(x, s, c) sincosf(x, s, c)
-
-inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fsqrt_rn(float a) { return sqrtf(a); }
-inline float __frcp_rn(float a) { return 1.0f / a; }
-inline float __frsqrt_rn(float a) { return rsqrtf(a); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __saturatef(float a) { return fminf(fmaxf(a, 0.0f), 1.0f); }
-inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
-
-inline int __float2int_rn(float a) { return static_cast<int>(rintf(a)); }
-inline int __float2int_rz(float a) { return static_cast<int>(a); }
-inline int __float2int_rd(float a) { return static_cast<int>(floorf(a)); }
-inline int __float2int_ru(float a) { return static_cast<int>(ceilf(a)); }
-inline float __int2float_rn(int a) { return static_cast<float>(a); }
-inline float __uint2float_rn(unsigned a) { return static_cast<float>(a); }
-
-inline int __float_as_int(float a) { return __builtin_bit_cast(int, a); }
-inline unsigned __float_as_uint(float a) { return __builtin_bit_cast(unsigned, a); }
-inline float __int_as_float(int a) { return __builtin_bit_cast(float, a); }
-inline float __uint_as_float(unsigned a) { return __builtin_bit_cast(float, a); }
-inline long long __double_as_longlong(double a) { return __builtin_bit_cast(long long, a); }
-inline double __longlong_as_double(long long a) { return __builtin_bit_cast(double, a); }
-
-inline float __double2float_rn(double a) { return static_cast<float>(a); }
-inline int __double2int_rz(double a) { return static_cast<int>(a); }
-inline unsigned __float2uint_rz(float a) { return static_cast<unsigned>(a); }
-inline unsigned __float2uint_rn(float a) { return static_cast<unsigned>(rintf(a)); }
-
-// Not the compilers' builtins: for processors that may lack the instruction, g++ makes them calls of a library.
-inline int __popc(unsigned a) {
-    a -= a >> 1 & 0x55555555u;
-    a = (a & 0x33333333u) + (a >> 2 & 0x33333333u);
-    return static_cast<int>(((a + (a >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24);
-}
-inline int __popcll(unsigned long long a) {
-    return __popc(static_cast<unsigned>(a)) + __popc(static_cast<unsigned>(a >> 32));
-}
-inline int __clz(int a) { return a ? __builtin_clz(static_cast<unsigned>(a)) : 32; }
-inline int __clzll(long long a) { return a ? __builtin_clzll(static_cast<unsigned long long>(a)) : 64; }
-inline int __ffs(int a) { return __builtin_ffs(a); }
-inline int __ffsll(long long a) { return __builtin_ffsll(a); }
-inline int __mul24(int a, int b) { return a * b; }
-inline unsigned __umul24(unsigned a, unsigned b) { return a * b; }
-inline int __mulhi(int a, int b) { return static_cast<int>((static_cast<long long>(a) * b) >> 32); }
-inline unsigned __umulhi(unsigned a, unsigned b) {
-    return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);
-}
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-    return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31)) >> 32);
-}
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-    return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
-}
-inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
-    return shift >= 32 ? low : __funnelshift_l(low, high, shift);
-}
-inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
-    return shift >= 32 ? high : __funnelshift_r(low, high, shift);
-}
-// Four bytes out of eight; with its highest bit set, a selector spreads the sign of its byte.
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selectors) {
-    const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
-    unsigned result = 0;
-    for (int at = 0; at < 4; ++at) {
-        const unsigned selector = selectors >> 4 * at & 15;
-        const unsigned byte = static_cast<unsigned>(bytes >> 8 * (selector & 7)) & 255;
-        result |= (selector & 8 ? (byte & 128 ? 255u : 0u) : byte) << 8 * at;
-    }
-    return result;
-}
-inline int __dp4a(int a, int b, int sum) {
-    for (int at = 0; at < 32; at += 8) sum += static_cast<signed char>(a >> at) * static_cast<signed char>(b >> at);
-    return sum;
-}
-inline unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
-    for (int at = 0; at < 32; at += 8) sum += (a >> at & 255) * (b >> at & 255);
-    return sum;
-}
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-    return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
-}
-inline unsigned __brev(unsigned a) {
-    unsigned reversed = 0;
-    for (int bit = 0; bit < 32; ++bit) reversed |= (a >> bit & 1u) << (31 - bit);
-    return reversed;
-}
-inline unsigned long long __brevll(unsigned long long a) {
-    return static_cast<unsigned long long>(__brev(static_cast<unsigned>(a))) << 32 | __brev(static_cast<unsigned>(a >> 32));
-}
+#include "cuda_intrinsics.h"
 
 // ---- what nvcc offers without an include, by way of the host's headers ----
 typedef unsigned char uchar;

@@ -66,3 +66,27 @@ inline __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 x, __nv_saturation_t
 inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t kind) {
     return {__half(kind == __NV_E4M3 ? __nv_fp8_e4m3::widened(x) : __nv_fp8_e5m2::widened(x)).bits};
 }
+inline __nv_fp8x2_storage_t __nv_cvt_double2_to_fp8x2(double2 x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
+    return static_cast<__nv_fp8x2_storage_t>(__nv_cvt_double_to_fp8(x.x, saturate, kind) |
+                                             __nv_cvt_double_to_fp8(x.y, saturate, kind) << 8);
+}
+inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_interpretation_t kind) {
+    return {__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(x), kind).x,
+            __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(x >> 8), kind).x};
+}
+#define PEAKGATE_FP8_FROM_RAW(type, one, two, raw)                                                                     \
+    inline __nv_fp8_storage_t one(raw x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {                 \
+        return __nv_cvt_float_to_fp8(static_cast<float>(type::of_bits(x.x)), saturate, kind);                          \
+    }                                                                                                                  \
+    inline __nv_fp8x2_storage_t two(type##2_raw x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {       \
+        return static_cast<__nv_fp8x2_storage_t>(one({x.x}, saturate, kind) | one({x.y}, saturate, kind) << 8);        \
+    }
+PEAKGATE_FP8_FROM_RAW(__half, __nv_cvt_halfraw_to_fp8, __nv_cvt_halfraw2_to_fp8x2, __half_raw)
+PEAKGATE_FP8_FROM_RAW(__nv_bfloat16, __nv_cvt_bfloat16raw_to_fp8, __nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat16_raw)
+inline __nv_bfloat16_raw __nv_cvt_fp8_to_bf16raw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t kind) {
+    return {__nv_bfloat16(kind == __NV_E4M3 ? __nv_fp8_e4m3::widened(x) : __nv_fp8_e5m2::widened(x)).bits};
+}
+inline __nv_bfloat162_raw __nv_cvt_fp8x2_to_bf162raw(__nv_fp8x2_storage_t x, __nv_fp8_interpretation_t kind) {
+    return {__nv_cvt_fp8_to_bf16raw(static_cast<__nv_fp8_storage_t>(x), kind).x,
+            __nv_cvt_fp8_to_bf16raw(static_cast<__nv_fp8_storage_t>(x >> 8), kind).x};
+}

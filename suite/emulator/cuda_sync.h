@@ -1,8 +1,10 @@
 // libcu++'s barriers, pipelines and atomics, on top of the runtime's. Included in place of cuda/barrier, cuda/pipeline and
-// cuda/atomic. All scopes are treated alike.
+// cuda/atomic.
 #pragma once
 
 #include "cuda_groups.h"
+
+#define PEAKGATE_UNCHECKED __attribute__((no_sanitize("thread")))
 
 namespace cuda {
 
@@ -24,36 +26,51 @@ template <size_t N> struct aligned_size_t {
 
 // ---- atomics ----
 // A plain read and write will do, for no other thread runs in between; what they order is the runtime's to know.
-template <class T, thread_scope = thread_scope_system> struct atomic_ref {
+namespace details {
+constexpr int order_of(memory_order order) {
+    return order == memory_order_relaxed ? PEAKGATE_RELAXED
+           : order <= memory_order_acquire ? PEAKGATE_ACQUIRE
+           : order == memory_order_release ? PEAKGATE_RELEASE
+                                           : PEAKGATE_ACQ_REL;
+}
+constexpr int scope_of(thread_scope scope) {
+    return scope == thread_scope_thread ? PEAKGATE_THREAD
+           : scope == thread_scope_block ? PEAKGATE_BLOCK
+                                         : PEAKGATE_DEVICE;
+}
+} // namespace details
+
+template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
     T* at;
     explicit atomic_ref(T& value) : at(&value) {}
 
-    __attribute__((no_sanitize("thread"))) T updated(T next, bool stores, memory_order order, const void* caller) const {
+    PEAKGATE_UNCHECKED T loaded(memory_order order, const void* caller) const {
+        peakgate_strong(at, sizeof(T), PEAKGATE_LOAD, details::order_of(order), details::scope_of(S), nullptr, caller);
+        return *at;
+    }
+    template <class F> PEAKGATE_UNCHECKED T updated(F next, memory_order order, const void* caller) const {
+        peakgate_strong(at, sizeof(T), PEAKGATE_UPDATE, details::order_of(order), details::scope_of(S), nullptr, caller);
         const T old = *at;
-        peakgate_atomic(at, sizeof(T), caller);
-        if (stores && order >= memory_order_release) peakgate_sync_release(at, caller);
-        if (stores) *at = next;
-        if (order != memory_order_relaxed && order != memory_order_release) peakgate_sync_acquire(at, caller);
+        *at = next(old);
         return old;
     }
     PEAKGATE_MEMBER T load(memory_order order = memory_order_seq_cst) const {
-        // Others run before it is read: a thread that polls would wait for ever.
-        peakgate_sync_acquire(at, __builtin_return_address(0));
-        return updated(T(), false, order, __builtin_return_address(0));
+        return loaded(order, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER void store(T value, memory_order order = memory_order_seq_cst) const {
-        updated(value, true, order, __builtin_return_address(0));
+        peakgate_strong(at, sizeof(T), PEAKGATE_STORE, details::order_of(order) & PEAKGATE_RELEASE, details::scope_of(S),
+                        nullptr, __builtin_return_address(0));
+        *at = value;
     }
     PEAKGATE_MEMBER T exchange(T value, memory_order order = memory_order_seq_cst) const {
-        return updated(value, true, order, __builtin_return_address(0));
+        return updated([=](T) { return value; }, order, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER bool compare_exchange_strong(T& expected, T value, memory_order order = memory_order_seq_cst,
                                                  memory_order = memory_order_seq_cst) const {
-        const T old = *at;
-        const bool same = old == expected;
-        updated(value, same, order, __builtin_return_address(0));
-        expected = old;
-        return same;
+        const T wanted = expected;
+        expected = peakgate_atomicCAS_from(at, wanted, value, details::order_of(order), details::scope_of(S),
+                                           __builtin_return_address(0));
+        return __builtin_memcmp(&expected, &wanted, sizeof(T)) == 0;
     }
     bool compare_exchange_weak(T& expected, T value, memory_order order = memory_order_seq_cst,
                                memory_order = memory_order_seq_cst) const {
@@ -61,8 +78,7 @@ template <class T, thread_scope = thread_scope_system> struct atomic_ref {
     }
 #define PEAKGATE_FETCH(name, ...)                                                                                      \
     PEAKGATE_MEMBER T name(T operand, memory_order order = memory_order_seq_cst) const {                               \
-        const T old = *at;                                                                                             \
-        return updated(static_cast<T>(__VA_ARGS__), true, order, __builtin_return_address(0));                         \
+        return updated([=](T old) { return static_cast<T>(__VA_ARGS__); }, order, __builtin_return_address(0));        \
     }
     PEAKGATE_FETCH(fetch_add, old + operand)
     PEAKGATE_FETCH(fetch_sub, old - operand)
@@ -73,9 +89,7 @@ template <class T, thread_scope = thread_scope_system> struct atomic_ref {
     PEAKGATE_FETCH(fetch_max, old < operand ? operand : old)
 #undef PEAKGATE_FETCH
     PEAKGATE_MEMBER void wait(T old, memory_order order = memory_order_seq_cst) const {
-        for (;;) {
-            peakgate_sync_acquire(at, __builtin_return_address(0));
-            if (updated(T(), false, order, __builtin_return_address(0)) != old) return;
+        while (loaded(order, __builtin_return_address(0)) == old) {
         }
     }
     void notify_one() const {}
@@ -95,11 +109,11 @@ template <class T, thread_scope S = thread_scope_system> struct atomic {
     T value;
     atomic() = default;
     constexpr atomic(T initial) : value(initial) {}
-#define PEAKGATE_FORWARD(name)                                                                                         \
-    template <class... A> __attribute__((always_inline)) auto name(A&&... arguments) {                                 \
-        return atomic_ref<T, S>(value).name(static_cast<A&&>(arguments)...);                                           \
+#define PEAKGATE_FORWARD(name, ...)                                                                                    \
+    template <class... A> __attribute__((always_inline)) auto name(A&&... arguments) __VA_ARGS__ volatile {            \
+        return atomic_ref<T, S>(const_cast<T&>(value)).name(static_cast<A&&>(arguments)...);                           \
     }
-    PEAKGATE_FORWARD(load)
+    PEAKGATE_FORWARD(load, const)
     PEAKGATE_FORWARD(store)
     PEAKGATE_FORWARD(exchange)
     PEAKGATE_FORWARD(compare_exchange_strong)
@@ -111,20 +125,22 @@ template <class T, thread_scope S = thread_scope_system> struct atomic {
     PEAKGATE_FORWARD(fetch_xor)
     PEAKGATE_FORWARD(fetch_min)
     PEAKGATE_FORWARD(fetch_max)
-    PEAKGATE_FORWARD(wait)
+    PEAKGATE_FORWARD(wait, const)
 #undef PEAKGATE_FORWARD
-    void notify_one() {}
-    void notify_all() {}
-    T operator++() { return fetch_add(T(1)) + 1; }
-    T operator++(int) { return fetch_add(T(1)); }
-    T operator--() { return fetch_sub(T(1)) - 1; }
-    T operator--(int) { return fetch_sub(T(1)); }
-    T operator+=(T operand) { return fetch_add(operand) + operand; }
-    T operator-=(T operand) { return fetch_sub(operand) - operand; }
-    T operator=(T operand) { return store(operand), operand; }
-    operator T() { return load(); }
+    void notify_one() volatile {}
+    void notify_all() volatile {}
+    T operator++() volatile { return fetch_add(T(1)) + 1; }
+    T operator++(int) volatile { return fetch_add(T(1)); }
+    T operator--() volatile { return fetch_sub(T(1)) - 1; }
+    T operator--(int) volatile { return fetch_sub(T(1)); }
+    T operator+=(T operand) volatile { return fetch_add(operand) + operand; }
+    T operator-=(T operand) volatile { return fetch_sub(operand) - operand; }
+    T operator=(T operand) volatile { return store(operand), operand; }
+    operator T() const volatile { return load(); }
 };
-inline void atomic_thread_fence(memory_order, thread_scope = thread_scope_system) { peakgate_fence(); }
+inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
+    peakgate_fence(details::order_of(order), details::scope_of(scope));
+}
 
 // ---- barriers ----
 template <thread_scope = thread_scope_system> struct barrier {
@@ -132,7 +148,6 @@ template <thread_scope = thread_scope_system> struct barrier {
     using arrival_token = unsigned long long;
 
     PEAKGATE_MEMBER arrival_token arrive(ptrdiff_t count = 1) {
-        peakgate_async_wait(0); // copies bound to the barrier arrive with the thread
         return peakgate_sync_arrive(&state, static_cast<int>(count), 0, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER void wait(arrival_token phase) { peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0)); }
@@ -144,7 +159,6 @@ template <thread_scope = thread_scope_system> struct barrier {
         return peakgate_sync_parity(&state, parity, 0, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER void arrive_and_wait() {
-        peakgate_async_wait(0);
         const arrival_token phase = peakgate_sync_arrive(&state, 1, 0, __builtin_return_address(0));
         peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0));
     }
@@ -210,13 +224,13 @@ template <class D, thread_scope S> inline void memcpy_async(D* destination, cons
     cooperative_groups::details::copy_async(one_thread(), destination, source, bytes);
 }
 template <class G, class D, thread_scope S>
-inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, barrier<S>&) {
+inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, barrier<S>& with) {
     cooperative_groups::details::copy_async(group, destination, source, bytes);
-    peakgate_async_commit();
+    peakgate_async_bind(&with.state);
 }
-template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, barrier<S>&) {
+template <class D, thread_scope S> inline void memcpy_async(D* destination, const void* source, size_t bytes, barrier<S>& with) {
     cooperative_groups::details::copy_async(one_thread(), destination, source, bytes);
-    peakgate_async_commit();
+    peakgate_async_bind(&with.state);
 }
 
 } // namespace cuda

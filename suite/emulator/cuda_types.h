@@ -44,3 +44,20 @@ PEAKGATE_VECTORS(long long, longlong)
 PEAKGATE_VECTORS(unsigned long long, ulonglong)
 PEAKGATE_VECTORS(float, float)
 PEAKGATE_VECTORS(double, double)
+
+// The names that CUDA 13 has for those of 32 bytes, by how they are aligned.
+#define PEAKGATE_VECTORS_4(element, name, alignment)                                                                   \
+    struct __attribute__((aligned(alignment))) name##4_##alignment##a {                                                \
+        element x, y, z, w;                                                                                            \
+    };                                                                                                                 \
+    inline name##4_##alignment##a make_##name##4_##alignment##a(element x, element y, element z, element w) {          \
+        return {x, y, z, w};                                                                                           \
+    }
+#define PEAKGATE_VECTORS_OF_32(element, name)                                                                          \
+    PEAKGATE_VECTORS_4(element, name, 16)                                                                              \
+    PEAKGATE_VECTORS_4(element, name, 32)
+PEAKGATE_VECTORS_OF_32(double, double)
+PEAKGATE_VECTORS_OF_32(long, long)
+PEAKGATE_VECTORS_OF_32(unsigned long, ulong)
+PEAKGATE_VECTORS_OF_32(long long, longlong)
+PEAKGATE_VECTORS_OF_32(unsigned long long, ulonglong)

@@ -15,7 +15,7 @@ from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Triple, in_reading_order
 from peakgate.emulator.structures import LaunchStructure, Parameter, ReportStructure
-from peakgate.emulator.symbols import lines_of, symbols_of
+from peakgate.emulator.symbols import guards_of, lines_of, symbols_of
 from peakgate.emulator.trace import Trace
 
 MAX_THREADS = 1024
@@ -70,6 +70,8 @@ class EmulatedKernel:
         described = (Parameter * (count + 1))()
         self._image.peakgate_parameters(described)
         self._parameters = tuple(described[:count])
+        guards = guards_of(library)
+        self._guards = (ctypes.c_uint64 * len(guards))(*guards)
 
     def launch(
         self,
@@ -126,6 +128,8 @@ class EmulatedKernel:
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
             textures=ctypes.addressof(bound.textures),
             texture_count=bound.texture_count,
+            guards=ctypes.addressof(self._guards),
+            guard_count=len(self._guards),
         )
         if trace:
             trace.begin(request, self._library)

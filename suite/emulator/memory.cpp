@@ -2,6 +2,7 @@
 #include "runtime.h"
 
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -11,45 +12,42 @@ namespace {
 constexpr size_t STACK_BYTES = 256 << 10;
 constexpr size_t GUARD_BYTES = 64 << 10; // a multiple of every page size in use
 
+size_t stacks_ready; // the first so many may be used
+
+// Addresses for the stacks of all threads that may be alive at once; fewer where a process may not have so many.
 bool map_stacks() {
-    const uint32_t* grid = state.launch.grid;
-    const size_t blocks = state.launch.cooperative ? static_cast<size_t>(grid[0]) * grid[1] * grid[2] : 1;
-    size_t wanted = blocks * static_cast<size_t>(state.thread_count);
-    if (wanted < MAX_THREADS) wanted = MAX_THREADS;
-    if (state.stacks && state.stacks_size >= wanted * STACK_BYTES) return true;
-    if (state.stacks) munmap(reinterpret_cast<void*>(state.stacks), state.stacks_size);
-    state.stacks = 0;
-    if (blocks > 1 && wanted > MAX_COOPERATIVE_THREADS) return false;
-    state.stacks_size = STACK_BYTES * wanted;
-    void* mapped = mmap(nullptr, state.stacks_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) return false;
-    char* stacks = static_cast<char*>(mapped);
-    for (size_t i = 0; i < wanted; ++i) {
-        char* usable = stacks + STACK_BYTES * i + GUARD_BYTES;
-        if (mprotect(usable, STACK_BYTES - GUARD_BYTES, PROT_READ | PROT_WRITE)) {
-            munmap(mapped, state.stacks_size);
-            return false;
-        }
+    if (state.stacks) return true;
+    for (size_t wanted = MAX_LIVE_THREADS; wanted >= MAX_THREADS; wanted /= 2) {
+        state.stacks_size = STACK_BYTES * wanted;
+        void* mapped = mmap(nullptr, state.stacks_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapped == MAP_FAILED) continue;
+        state.stacks = reinterpret_cast<uintptr_t>(mapped);
+        return true;
     }
-    state.stacks = reinterpret_cast<uintptr_t>(stacks);
-    return true;
+    return false;
 }
 
 // Finds the image the kernel lies in, and this host thread's copy of its thread-local segment.
 int find_image(dl_phdr_info* image, size_t, void* inside) {
     const auto wanted = reinterpret_cast<uintptr_t>(inside);
     bool found = false;
-    uintptr_t end = 0, shared_size = 0;
+    uintptr_t end = 0, shared_size = 0, data = 0, data_end = 0;
     for (int i = 0; i < image->dlpi_phnum; ++i) {
         const auto& segment = image->dlpi_phdr[i];
         if (segment.p_type == PT_TLS) shared_size = segment.p_memsz;
         if (segment.p_type != PT_LOAD) continue;
         if (segment.p_vaddr + segment.p_memsz > end) end = segment.p_vaddr + segment.p_memsz;
+        if (segment.p_flags & PF_W) {
+            if (!data_end) data = segment.p_vaddr;
+            data_end = segment.p_vaddr + segment.p_memsz;
+        }
         found |= wanted - (image->dlpi_addr + segment.p_vaddr) < segment.p_memsz;
     }
     if (!found) return 0;
     state.image = image->dlpi_addr;
     state.image_size = end;
+    state.data = image->dlpi_addr + data;
+    state.data_size = data_end - data;
     state.shared = reinterpret_cast<uintptr_t>(image->dlpi_tls_data);
     state.shared_size = shared_size;
     return 1;
@@ -83,6 +81,17 @@ bool map_buffer(Buffer& buffer, Mapping& mapping) {
 }
 
 } // namespace
+
+bool ready_stacks(size_t first, size_t count) {
+    const size_t end = first + count;
+    if (end <= stacks_ready) return true;
+    if (end * STACK_BYTES > state.stacks_size) return false;
+    for (; stacks_ready < end; ++stacks_ready) {
+        char* usable = reinterpret_cast<char*>(state.stacks) + STACK_BYTES * stacks_ready + GUARD_BYTES;
+        if (mprotect(usable, STACK_BYTES - GUARD_BYTES, PROT_READ | PROT_WRITE)) return false;
+    }
+    return true;
+}
 
 bool map_launch() {
     // Asking for the address makes the C library allocate this host thread's copy of the thread-local segment.
@@ -124,14 +133,58 @@ void begin_heap() {
     heap_used = 0;
 }
 
-// Shared memory starts a block full of NaNs, and of -1.
-void poison_shared() {
+namespace {
+
+// Of the segment of shared memory the parts that a launch uses: what lies before the dynamic array, of that so much as it
+// asked for, and what lies behind.
+struct Part {
+    char* start;
+    size_t size;
+};
+struct Parts {
+    Part part[3];
+};
+
+Parts shared_parts() {
+    char* shared = reinterpret_cast<char*>(state.shared);
     const size_t before = state.dynamic_shared - state.shared;
     const size_t behind = before + PEAKGATE_MAX_DYNAMIC_SHARED;
-    char* shared = reinterpret_cast<char*>(state.shared);
-    memset(shared, 0xff, before);
-    memset(shared + before, 0xff, state.launch.shared_bytes);
-    memset(shared + behind, 0xff, state.shared_size - behind);
+    return {{{shared, before}, {shared + before, state.launch.shared_bytes}, {shared + behind, state.shared_size - behind}}};
+}
+
+} // namespace
+
+// Shared memory starts a block full of NaNs, and of -1.
+void poison_shared() {
+    const Parts parts = shared_parts();
+    for (const Part& part : parts.part) memset(part.start, 0xff, part.size);
+    initialise_guards(); // as they are now, no constructor runs, and a GPU runs none either
+}
+
+bool save_shared(Block& block) {
+    const Parts parts = shared_parts();
+    const size_t size = parts.part[0].size + parts.part[1].size + parts.part[2].size;
+    if (size > block.shared_room) {
+        void* grown = realloc(block.shared, size);
+        if (!grown) return false;
+        block.shared = static_cast<char*>(grown);
+        block.shared_room = size;
+    }
+    char* to = block.shared;
+    for (const Part& part : parts.part) {
+        if (part.size) memcpy(to, part.start, part.size);
+        to += part.size;
+    }
+    return true;
+}
+
+void load_shared(const Block& block) {
+    const Parts parts = shared_parts();
+    const char* from = block.shared;
+    for (const Part& part : parts.part) {
+        if (part.size) memcpy(part.start, from, part.size);
+        from += part.size;
+    }
 }
 
 } // namespace peakgate

@@ -1,26 +1,33 @@
 // PTX's sixteen barriers of a block that some of its threads meet at (bar.sync, bar.arrive).
 #include "runtime.h"
 
+#include <stdlib.h>
+
 namespace peakgate {
-namespace {
 
 constexpr int BARRIERS = 16;
 
 struct NamedBarrier {
     int expected; // 0 while nobody has come
-    int count;
-    int arrived[MAX_THREADS]; // those that only arrive are among them
+    int count;    // those that only arrive are among them
+    Published published;
 };
 
-NamedBarrier barriers[BARRIERS];
+struct NamedBarriers {
+    NamedBarrier barriers[BARRIERS];
+};
 
-} // namespace
+NamedBarriers* new_named_barriers() { return static_cast<NamedBarriers*>(calloc(1, sizeof(NamedBarriers))); }
 
 void begin_block_of_named_barriers() {
-    for (NamedBarrier& barrier : barriers) barrier.expected = barrier.count = 0;
+    for (NamedBarrier& barrier : state.block->named_barriers->barriers) {
+        if (barrier.expected) forget_published(barrier.published);
+        barrier.expected = barrier.count = 0;
+    }
 }
 
 bool report_named_barriers() {
+    const NamedBarrier* barriers = state.block->named_barriers->barriers;
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != AT_NAMED_BARRIER) continue;
         const NamedBarrier& barrier = barriers[state.threads[i].barrier_site];
@@ -45,25 +52,28 @@ void peakgate_named_barrier(int name, int threads, int waits, const void* caller
                name, threads);
         abandon_launch();
     }
-    NamedBarrier& barrier = barriers[name];
+    NamedBarrier& barrier = state.block->named_barriers->barriers[name];
     if (barrier.count && barrier.expected != expected) {
         report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d is met for %d threads and for %d", name, expected,
                barrier.expected);
         abandon_launch();
     }
+    if (!barrier.count) forget_published(barrier.published);
     barrier.expected = expected;
-    barrier.arrived[barrier.count++] = state.current;
+    ++barrier.count;
+    publish_to(barrier.published);
     const int limit = expected < state.thread_count ? expected : state.thread_count;
     if (barrier.count < limit) {
         current_thread().barrier_site = name;
         if (waits) wait_as(AT_NAMED_BARRIER, called_at);
         return;
     }
-    const int count = barrier.count;
     barrier.count = 0;
-    for (int i = 0; i < count; ++i) {
-        Thread& thread = state.threads[barrier.arrived[i]];
-        if (thread.status == AT_NAMED_BARRIER && thread.barrier_site == name) thread.status = READY;
+    if (waits) acquire_from(barrier.published, state.current);
+    for (int i = 0; i < state.thread_count; ++i) {
+        Thread& thread = state.threads[i];
+        if (thread.status != AT_NAMED_BARRIER || thread.barrier_site != name) continue;
+        thread.status = READY;
+        acquire_from(barrier.published, i);
     }
-    threads_met(barrier.arrived, count);
 }

@@ -1,26 +1,18 @@
-"""PTX instructions as C++.
+"""PTX instructions as C++ statements.
 
-Every operand is 64 bits wide and is read as the type that an instruction names (``cuda_ptx.h`` has the helpers). What
-is in no table ends a launch that comes to it, and is named: code that does not run costs nothing.
+Every register is 64 bits wide and is read as the type that an instruction names (``cuda_ptx.h`` has the helpers). An
+instruction or a modifier that is not known here is not emulated: the launch that comes to it ends, and names it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-_NAME = re.compile(r"%?[A-Za-z_$][\w$.]*")
+from peakgate.emulator.ptx_grammar import Address, Instruction, Negated, Operand, Pair, Vector
+from peakgate.emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
-_TYPES = {
-    **{f"{sign}{bits}": f"{'u' if sign != 's' else ''}int{bits}_t" for sign in "sub" for bits in (8, 16, 32, 64)},
-    "f32": "float",
-    "f64": "double",
-    "f16": "__half",
-    "bf16": "__nv_bfloat16",
-    "pred": "bool",
-    "f16x2": "__half2",
-    "bf16x2": "__nv_bfloat162",
-}
 _SPECIAL = {
     "laneid": "peakgate_ptx::rank() % 32u",
     "warpid": "peakgate_ptx::rank() / 32u",
@@ -42,279 +34,474 @@ _SPECIAL = {
         for axis in "xyz"
     },
 }
-_COMPARED = {
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "lo": "<",
-    "ls": "<=",
-    "hi": ">",
-    "hs": ">=",
-}
-
-_OF_VALUES = {
-    **{name: f"a {sign} b" for name, sign in (("add", "+"), ("sub", "-"), ("div", "/"), ("rem", "%"))},
-    **{name: f"a {sign} b" for name, sign in (("and", "&"), ("or", "|"), ("xor", "^"))},
-    "mul": "a * b",
-    "mul.lo": "a * b",
-    "mul24.lo": "a * b",
-    "mad": "a * b + c",
-    "mad.lo": "a * b + c",
-    "fma": "peakgate_ptx::fused(a, b, c)",
-    "min": "peakgate_ptx::least(a, b)",
-    "max": "peakgate_ptx::most(a, b)",
-    "mul.hi": "peakgate_ptx::high(a, b)",
-    "not": "~a",
-    "neg": "-a",
-    "abs": "a < 0 ? -a : a",
-    "cnot": "!a",
-    "shl": "b < 8 * sizeof(a) ? a << b : 0",
-    "shr": "peakgate_ptx::right(a, b)",
-    "ex2": "exp2f(a)",
-    "lg2": "log2f(a)",
-    "rcp": "1 / a",
-    "sqrt": "sqrt(a)",
-    "rsqrt": "1 / sqrt(a)",
-    "sin": "sinf(a)",
-    "cos": "cosf(a)",
-    "tanh": "tanhf(a)",
-    "copysign": "copysignf(b, a)",
-    "popc": "__popcll(a)",
-    "brev": "__brev(a)",
-    "clz": "__clz(a)",
-    "bfe": "peakgate_ptx::field(a, b, c)",
-    "bfi": "peakgate_ptx::inserted(a, b, c, d)",
-    "prmt": "__byte_perm(a, b, c)",
-    "selp": "d_ ? a : b",
-    "shf.l.wrap": "__funnelshift_l(a, b, c)",
-    "shf.r.wrap": "__funnelshift_r(a, b, c)",
-    "dp4a": "__dp4a(a, b, c)",
-    "lop3": "peakgate_ptx::lop3(a, b, c, d)",
-    "mov": "a",
-    "cvta": "a",
-}
-"""Instructions that compute a value of their type from values of it (a, b, c, d)."""
-
 _ATOMICS = {
-    "add": "atomicAdd",
-    "min": "atomicMin",
-    "max": "atomicMax",
-    "and": "atomicAnd",
-    "or": "atomicOr",
-    "xor": "atomicXor",
-    "exch": "atomicExch",
-    "inc": "atomicInc",
-    "dec": "atomicDec",
-    "cas": "atomicCAS",
+    "add": "peakgate_atomicAdd",
+    "min": "peakgate_atomicMin",
+    "max": "peakgate_atomicMax",
+    "and": "peakgate_atomicAnd",
+    "or": "peakgate_atomicOr",
+    "xor": "peakgate_atomicXor",
+    "exch": "peakgate_atomicExch",
+    "inc": "peakgate_atomicInc",
+    "dec": "peakgate_atomicDec",
+    "cas": "peakgate_atomicCAS",
 }
-_SHUFFLES = {"idx": "__shfl_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "bfly": "__shfl_xor_sync"}
-_NOTHING = ("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pragma", "griddepcontrol", "setmaxnreg")
-_MODIFIERS = re.compile(
-    r"\.(?:rn|rz|rm|rp|ftz|sat|approx|full|volatile|relaxed|acquire|release|acq_rel|weak|nc|ca|cg|cs|lu|cv|wb|wt|gpu|cta|"
-    r"sys|cluster|aligned|L1::\w+|L2::\w+|noftz|rni|rzi|rmi|rpi|uni|NaN|level::\w+)(?=\.|$)"
-)
+_NOTHING = {
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "setmaxnreg", "pmevent",
+}  # fmt: skip
+"""Hints, and what only costs time."""
+
+_SPACES = {"global", "shared", "local", "const", "shared::cta"}
+_ORDERS = {
+    "weak": "",
+    "volatile": "PEAKGATE_RELAXED",
+    "mmio": "PEAKGATE_RELAXED",
+    "relaxed": "PEAKGATE_RELAXED",
+    "acquire": "PEAKGATE_ACQUIRE",
+    "release": "PEAKGATE_RELEASE",
+    "acq_rel": "PEAKGATE_ACQ_REL",
+}
+"""What an access orders; a weak one nothing."""
+
+_SCOPES = {
+    "cta": "PEAKGATE_BLOCK",
+    "cluster": "PEAKGATE_BLOCK",
+    "gl": "PEAKGATE_DEVICE",
+    "gpu": "PEAKGATE_DEVICE",
+    "sys": "PEAKGATE_DEVICE",
+}
+_HINTS = re.compile(r"ca|cg|cs|lu|cv|wb|wt|nc|(?:L1|L2)::\w+|level::\w+|unified")
+"""Where a value is cached: without effect on what it is."""
 
 
 class Unknown(Exception):
-    """An instruction that no table has."""
+    """An instruction that is not known."""
 
 
-def split(rest: str) -> list[str]:
-    """The operands of an instruction."""
-    parts, depth, start = [], 0, 0
-    for at, character in enumerate(rest):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append(rest[start:at].strip())
-            start = at + 1
-    last = rest[start:].strip()
-    return [*parts, last] if last else parts
-
-
-def register(name: str) -> str:
-    """The variable that stands for a register."""
+def variable(name: str) -> str:
+    """The C++ variable that stands for a register."""
     return "peakgate_r_" + re.sub(r"\W", "_", name)
 
 
-def bits_of(word: str, given: Sequence[str]) -> str:
-    """An operand as 64 bits."""
-    word = word.strip()
-    if match := re.fullmatch(r"%(\d+)", word):
-        return given[int(match[1])]
-    if word.startswith("%") and word[1:] in _SPECIAL:
-        return f"uint64_t({_SPECIAL[word[1:]]})"
-    if match := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", word):
-        return f"0x{match[1]}ull"
-    if match := re.fullmatch(r"0[dD]([0-9a-fA-F]{16})", word):
-        return f"0x{match[1]}ull"
-    if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+)U?", word):
-        return f"uint64_t({word.rstrip('U')}ll)"
-    if _NAME.fullmatch(word):
-        return register(word)
-    raise Unknown(word)
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the words of a statement mean: its operands by place, and the types of its registers."""
+
+    given: Sequence[str]
+    registers: Mapping[str, str]
+
+    def bits(self, operand: Operand) -> str:
+        """A word as 64 bits."""
+        if not isinstance(operand, str):
+            raise Unknown
+        if re.fullmatch(r"%\d+", operand) and int(operand[1:]) < len(self.given):
+            return self.given[int(operand[1:])]
+        if operand in self.registers:
+            return variable(operand)
+        if operand.startswith("%") and operand[1:] in _SPECIAL:
+            return f"uint64_t({_SPECIAL[operand[1:]]})"
+        if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", operand):
+            return f"0x{operand[2:]}ull"
+        if re.fullmatch(r"[-~]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", operand):
+            return f"uint64_t({operand.rstrip('U')}ll)"
+        if operand == "WARP_SZ":
+            return "32ull"
+        raise Unknown
+
+    def value(self, operand: Operand, type_: str) -> str:
+        """An operand as a value of a C++ type."""
+        if isinstance(operand, Negated):
+            return f"!{self.value(operand.word, type_)}"
+        if isinstance(operand, str) and re.fullmatch(r"-?\d+\.\d*(?:[eE][-+]?\d+)?", operand):
+            return f"{type_}({operand})"
+        return f"peakgate_ptx::get<{type_}>({self.bits(operand)})"
+
+    def put(self, operand: Operand, expression: str, type_: str) -> str:
+        """The statement that gives a register a value of a C++ type; none for the register ``_``."""
+        if operand == "_":
+            return f"(void)({expression});"
+        return f"{self.bits(operand)} = peakgate_ptx::bits(({type_})({expression}));"
+
+    def address(self, operand: Operand, space: str) -> str:
+        """A place in memory."""
+        if not isinstance(operand, Address) or operand.further:
+            raise Unknown
+        helper = "shared" if space == "shared" else "generic"
+        offset = self.bits(operand.offset) if operand.offset in self.registers else operand.offset.lstrip("+")
+        return f"peakgate_ptx::{helper}({self.bits(operand.word)} + {offset})"
 
 
-def _address(word: str, space: str, given: Sequence[str]) -> str:
-    inside = word.strip().removeprefix("[").removesuffix("]")
-    base, _, offset = inside.partition("+")
-    helper = "shared" if space == "shared" else "generic"
-    return f"peakgate_ptx::{helper}({bits_of(base, given)} + {offset.strip() or '0'})"
-
-
-def instruction(opcode: str, operands: Sequence[str], given: Sequence[str]) -> str:  # noqa: PLR0911, PLR0912
-    """One instruction as C++ statements."""
-    parts = _MODIFIERS.sub("", opcode).split(".")
-    name, kind = parts[0], _TYPES.get(parts[-1], "")
-    space = next((part for part in parts if part.startswith(("shared", "global", "local", "const"))), "").split("::")[0]
-
-    def value(place: int, type_: str = kind) -> str:
-        return f"peakgate_ptx::get<{type_}>({bits_of(operands[place], given)})"
-
-    def put(expression: str, place: int = 0, type_: str = kind) -> str:
-        return f"{bits_of(operands[place], given)} = peakgate_ptx::bits(({type_})({expression}));"
-
-    if name in _NOTHING:
+def statement(instruction: Instruction, names: Names) -> str:
+    """One instruction as C++ statements. Raises Unknown where it is not emulated."""
+    if instruction.name in _NOTHING:
         return ";"
-    if name == "trap":
-        return "__trap();"
-    if name in ("membar", "fence"):
-        return "peakgate_fence();"
-    if name in ("bar", "barrier") and ("sync" in parts or "arrive" in parts):
-        if operands in (["0"], []):
-            return "__syncthreads();"
-        count = value(1, "int32_t") if len(operands) > 1 else "0"
-        return f"peakgate_ptx::named_barrier({value(0, 'int32_t')}, {count}, {int('sync' in parts)});"
-    if name == "bar" and "warp" in parts:
-        return f"__syncwarp({value(0, 'uint32_t')});"
-    if name == "cp" and parts[1] == "async":
-        return _async_copy(parts, operands, given)
-    if name == "mbarrier":
-        return _mbarrier(parts, operands, given)
-    if name in ("ld", "ldu", "st"):
-        return _memory(name, operands, given, space, kind)
-    if name in ("atom", "red"):
-        return _atomic(parts, operands, given, space, kind)
-    if name == "shfl" and kind:
-        width = f"(32 - ({bits_of(operands[3], given)} >> 8 & 31))"
-        to = operands[0].split("|")[0]
-        call = f"{_SHUFFLES[parts[2]]}({value(4, 'uint32_t')}, {value(1)}, {value(2, 'uint32_t')}, {width})"
-        return f"{bits_of(to, given)} = peakgate_ptx::bits({call});"
-    if name == "vote":
-        call = {"ballot": "__ballot_sync", "any": "__any_sync", "all": "__all_sync"}[parts[2]]
-        return put(f"{call}({value(2, 'uint32_t')}, {value(1, 'bool')})", type_="uint32_t")
-    if name == "activemask":
-        return put("__activemask()", type_="uint32_t")
-    if name == "redux":
-        return put(f"__reduce_{parts[2]}_sync({value(2, 'uint32_t')}, {value(1)})")
-    if name == "match":
-        return put(f"__match_any_sync({value(2, 'uint32_t')}, {value(1)})", type_="uint32_t")
-    if name == "setp" and kind:
-        return put(f"{value(1)} {_COMPARED[parts[1]]} {value(2)}", type_="bool")
-    if name == "cvt" and kind:
-        return put(value(1), type_=_TYPES[parts[-2]])
-    if name == "cvta":
-        given_address = bits_of(operands[1], given)
-        if space == "shared":
-            given_address = f"peakgate_ptx::{'shared_offset' if 'to' in parts else 'shared_pointer'}({given_address})"
-        return f"{bits_of(operands[0], given)} = {given_address};"
-    if name in ("mul", "mad") and parts[1] == "wide":
-        wide = kind.replace("32", "64").replace("16", "32")
-        product = f"{wide}({value(1)}) * {wide}({value(2)})"
-        return put(product + (f" + {value(3, wide)}" if name == "mad" else ""), type_=wide)
-    if name == "mov" and operands[0].startswith("{"):
-        halves = split(operands[0][1:-1])
-        bits = 64 // len(halves) if parts[-1] == "b64" else 32 // len(halves)
-        source = bits_of(operands[1], given)
-        return " ".join(
-            f"{bits_of(to, given)} = {source} >> {bits * at} & {(1 << bits) - 1}ull;"
-            for at, to in enumerate(halves)
-            if to != "_"
-        )
-    if name == "mov" and operands[1].startswith("{"):
-        halves = split(operands[1][1:-1])
-        bits = 64 // len(halves) if parts[-1] == "b64" else 32 // len(halves)
-        packed = " | ".join(
-            f"({bits_of(part, given)} & {(1 << bits) - 1}ull) << {bits * at}" for at, part in enumerate(halves)
-        )
-        return f"{bits_of(operands[0], given)} = {packed};"
-    return _computed(parts, operands, given, kind)
-
-
-def _computed(parts: Sequence[str], operands: Sequence[str], given: Sequence[str], kind: str) -> str:
-    table = next((key for key in (".".join(parts[:-1]), parts[0]) if key in _OF_VALUES), None)
-    if table is None or not kind:
+    if value := value_of(instruction.opcode):
+        if any(isinstance(operand, Vector) for operand in instruction.operands):
+            return _packed(instruction, names)
+        return _computed(value, instruction.operands, names)
+    if instruction.name not in _STATEMENTS:
         raise Unknown
-    letters = "abcd"[: len(operands) - 1]
-    types = [("uint32_t" if parts[0] in ("shl", "shr") and letter == "b" else kind) for letter in letters]
-    if parts[0] in ("bfe", "bfi", "selp"):
-        types = [kind if at == 0 or (parts[0] != "bfe" and at == 1) else "uint32_t" for at in range(len(letters))]
-    bound = " ".join(
-        f"const {type_} {letter} = peakgate_ptx::get<{type_}>({bits_of(operand, given)});"
-        for type_, letter, operand in zip(types, letters, operands[1:], strict=True)
-    )
-    expression = _OF_VALUES[table].replace("d_", "c")
-    return f"{bound} {bits_of(operands[0], given)} = peakgate_ptx::bits(({kind})({expression}));"
+    return _STATEMENTS[instruction.name](instruction, names)
 
 
-def _memory(name: str, operands: Sequence[str], given: Sequence[str], space: str, kind: str) -> str:
-    if not kind:
+def _computed(value: Value, operands: Sequence[Operand], names: Names) -> str:
+    """The statement that computes a value of operands, behind the register it is for."""
+    to, *sources = operands
+    expression, result = value.expression, value.result
+    rounding = next((DIRECTED[modifier] for modifier in DIRECTED if modifier in value.modifiers), "")
+    kept = "volatile " if rounding else ""  # or a compiler would compute before the rounding is set
+    steps = []
+    for letter, type_, operand in zip("abcd", value.types, sources, strict=False):
+        given = names.value(operand, type_)
+        steps.append(f"const {kept}{type_} {letter} = {_applied(value, 'ftz', given)};")
+    if rounding:
+        steps.append(f"const peakgate::Rounded rounded(peakgate::{rounding});")
+    expression = f"({result})({expression})"
+    for modifier in ("ftz", "relu") if result == "int32_t" else ("ftz", "sat", "relu"):
+        expression = _applied(value, modifier, expression)
+    if rounding:
+        steps.append(f"const volatile {result} kept = {expression};")
+        expression = "kept"
+    return " ".join((*steps, names.put(to, expression, result)))
+
+
+_APPLIED = {"ftz": "flushed", "sat": "saturated", "relu": "rectified"}
+
+
+def _applied(value: Value, modifier: str, expression: str) -> str:
+    """An expression as a modifier changes it, where the instruction has that."""
+    return f"peakgate_ptx::{_APPLIED[modifier]}({expression})" if modifier in value.modifiers else expression
+
+
+def _packed(instruction: Instruction, names: Names) -> str:
+    """``mov`` between a register and its parts."""
+    to, source = instruction.operands
+    parts = to if isinstance(to, Vector) else source
+    if instruction.name != "mov" or not isinstance(parts, Vector):
         raise Unknown
-    values, place = (operands[0], operands[1]) if name != "st" else (operands[1], operands[0])
-    members = split(values[1:-1]) if values.startswith("{") else [values]
-    pointer = f"{kind}* const at = ({kind}*){_address(place, space, given)};"
-    if len(members) > 1:  # a vector: one access
-        packed = f"struct alignas({len(members)} * sizeof({kind})) V {{ {kind} v[{len(members)}]; }};"
-        if name == "st":
-            filled = ", ".join(f"peakgate_ptx::get<{kind}>({bits_of(member, given)})" for member in members)
-            return f"{packed} {pointer} *(V*)at = V{{{{{filled}}}}};"
-        taken = " ".join(
-            f"{bits_of(m, given)} = peakgate_ptx::bits(loaded.v[{i}]);" for i, m in enumerate(members) if m != "_"
+    width = int(re.sub(r"\D", "", instruction.modifiers[-1])) // len(parts.members)
+    if isinstance(to, Vector):
+        packed = f"const uint64_t packed = {names.bits(source)};"
+        taken = (
+            f"{names.bits(part)} = packed >> {width * at} & {(1 << width) - 1}ull;"
+            for at, part in enumerate(parts.members)
+            if part != "_"
         )
-        return f"{packed} {pointer} const V loaded = *(V*)at; {taken}"
-    if name == "st":
-        return f"{pointer} *at = peakgate_ptx::get<{kind}>({bits_of(members[0], given)});"
-    return f"{pointer} {bits_of(members[0], given)} = peakgate_ptx::bits(*at);"
+        return " ".join((packed, *taken))
+    joined = (f"({names.bits(part)} & {(1 << width) - 1}ull) << {width * at}" for at, part in enumerate(parts.members))
+    return f"{names.bits(to)} = {' | '.join(joined)};"
 
 
-def _atomic(parts: Sequence[str], operands: Sequence[str], given: Sequence[str], space: str, kind: str) -> str:
-    operation = next(part for part in parts if part in _ATOMICS)
-    taken = list(operands) if parts[0] == "atom" else ["", *operands]
-    values = ", ".join(f"peakgate_ptx::get<{kind}>({bits_of(operand, given)})" for operand in taken[2:])
-    call = f"{_ATOMICS[operation]}(({kind}*){_address(taken[1], space, given)}, {values})"
-    return f"{bits_of(taken[0], given)} = peakgate_ptx::bits({call});" if parts[0] == "atom" else f"{call};"
+def _all_known(modifiers: Sequence[str], *known: str) -> None:
+    if not set(modifiers) <= set(known):
+        raise Unknown
 
 
-def _async_copy(parts: Sequence[str], operands: Sequence[str], given: Sequence[str]) -> str:
-    if "commit_group" in parts:
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """The modifiers of an instruction that accesses memory; ``order`` and ``scope`` as the runtime takes them."""
+
+    space: str
+    type_: str
+    order: str
+    scope: str
+    vector: int
+    others: tuple[str, ...]
+
+    @classmethod
+    def of(cls, instruction: Instruction) -> _Access:
+        *before, kind = instruction.modifiers
+        if kind not in TYPES or kind == "pred":
+            raise Unknown
+        space, order, scope, vector, others = "generic", "", "PEAKGATE_DEVICE", 1, []
+        for modifier in before:
+            if modifier in _SPACES:
+                space = modifier.split("::")[0]
+            elif modifier in _ORDERS:
+                order = _ORDERS[modifier]
+            elif modifier in _SCOPES:
+                scope = _SCOPES[modifier]
+            elif modifier in ("v2", "v4", "v8"):
+                vector = int(modifier[1])
+            elif not _HINTS.fullmatch(modifier):
+                others.append(modifier)
+        return cls(space, TYPES[kind], order, scope, vector, tuple(others))
+
+
+def _memory(instruction: Instruction, names: Names) -> str:
+    """``ld`` and ``st``; behind an address with a hint stands the policy of the cache."""
+    access, type_ = _Access.of(instruction), _Access.of(instruction).type_
+    if access.others:
+        raise Unknown
+    loads = instruction.name != "st"
+    place, values = (instruction.operands[1], instruction.operands[0]) if loads else instruction.operands[:2]
+    members = values.members if isinstance(values, Vector) else (values,)
+    if len(members) != access.vector:
+        raise Unknown
+    pointer = f"{type_}* const at = ({type_}*){names.address(place, access.space)};"
+    strong = f", {access.order}, {access.scope})" if access.order else ""
+    if access.vector > 1:  # one access
+        pointer = f"struct alignas({access.vector} * sizeof({type_})) V {{ {type_} v[{access.vector}]; }}; {pointer}"
+    to = "(V*)at" if access.vector > 1 else "at"
+    if loads:
+        loaded = f"peakgate_load({to}{strong}" if strong else f"*{to}"
+        if access.vector == 1:
+            return f"{pointer} {names.put(members[0], loaded, type_)}"
+        taken = (names.put(member, f"loaded.v[{i}]", type_) for i, member in enumerate(members) if member != "_")
+        return f"{pointer} const V loaded = {loaded}; {' '.join(taken)}"
+    value = names.value(members[0], type_)
+    if access.vector > 1:
+        value = f"V{{{{{', '.join(names.value(member, type_) for member in members)}}}}}"
+    return f"{pointer} peakgate_store({to}, {value}{strong};" if strong else f"{pointer} *{to} = {value};"
+
+
+def _atomic(instruction: Instruction, names: Names) -> str:
+    access = _Access.of(instruction)
+    operation = next((modifier for modifier in access.others if modifier in _ATOMICS), "")
+    if access.vector > 1 or not operation or not {*access.others} <= {operation, "noftz"}:
+        raise Unknown
+    to, place, *operands = instruction.operands if instruction.name == "atom" else ("_", *instruction.operands)
+    values = [names.value(operand, access.type_) for operand in operands[: 2 if operation == "cas" else 1]]
+    at = f"({access.type_}*){names.address(place, access.space)}"
+    order = access.order or "PEAKGATE_RELAXED"
+    call = f"{_ATOMICS[operation]}({', '.join((at, *values, order, access.scope))})"
+    return names.put(to, call, access.type_)
+
+
+def _fence(instruction: Instruction, _names: Names) -> str:
+    """``fence`` and ``membar``; one between kinds of memory, or behind a barrier's start, orders a block's accesses."""
+    modifiers = instruction.modifiers
+    if modifiers[0] in ("proxy", "mbarrier_init"):
+        return "peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK);"
+    _all_known(modifiers, *_SCOPES, "sc", "acq_rel", "acquire", "release")
+    order = next((_ORDERS[modifier] for modifier in modifiers if modifier in _ORDERS), "PEAKGATE_ACQ_REL")
+    scope = next((_SCOPES[modifier] for modifier in modifiers if modifier in _SCOPES), "PEAKGATE_DEVICE")
+    return f"peakgate_fence({order}, {scope});"
+
+
+def _barrier(instruction: Instruction, names: Names) -> str:
+    modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("cta", "aligned")]
+    operands = instruction.operands
+    if modifiers == ["warp", "sync"]:
+        return f"__syncwarp({names.value(operands[0], 'uint32_t')});"
+    if modifiers not in (["sync"], ["arrive"]):
+        raise Unknown
+    if operands in (("0",), ()):
+        return "__syncthreads();"
+    count = names.value(operands[1], "int32_t") if len(operands) > 1 else "0"
+    waits = int(modifiers == ["sync"])
+    return f"peakgate_ptx::named_barrier({names.value(operands[0], 'int32_t')}, {count}, {waits});"
+
+
+def _async_copy(instruction: Instruction, names: Names) -> str:
+    modifiers, operands = instruction.modifiers, instruction.operands
+    if modifiers == ("async", "commit_group"):
         return "peakgate_async_commit();"
-    if "wait_all" in parts:
+    if modifiers == ("async", "wait_all"):
         return "peakgate_async_commit(); peakgate_async_wait(0);"
-    if "wait_group" in parts:
-        return f"peakgate_async_wait((int){bits_of(operands[0], given)});"
-    if "bulk" in parts or "mbarrier" in parts:
+    if modifiers == ("async", "wait_group"):
+        return f"peakgate_async_wait({names.value(operands[0], 'int32_t')});"
+    known = [modifier for modifier in modifiers if not re.fullmatch(r"L2::\w+", modifier)]
+    if known not in (["async", at, to, "global"] for at in ("ca", "cg") for to in ("shared", "shared::cta")):
         raise Unknown
-    size = bits_of(operands[2], given)
-    source_size = bits_of(operands[3], given) if len(operands) > 3 and re.match(r"%?\w+$", operands[3]) else size
-    to, source = _address(operands[0], "shared", given), _address(operands[1], "global", given)
-    return f"peakgate_async_copy({to}, {source}, (int){size}, (int)({source_size}));"
+    to, source = names.address(operands[0], "shared"), names.address(operands[1], "global")
+    size = names.value(operands[2], "int32_t")
+    taken = size
+    further = operands[3:]
+    if further and (isinstance(further[0], Negated) or names.registers.get(str(further[0])) == "pred"):
+        taken = f"{names.value(further[0], 'bool')} ? 0 : {size}"
+    elif len(further) > ("L2::cache_hint" in modifiers):
+        taken = names.value(further[0], "int32_t")
+    return f"peakgate_async_copy({to}, {source}, {size}, {taken});"
 
 
-def _mbarrier(parts: Sequence[str], operands: Sequence[str], given: Sequence[str]) -> str:
-    def at(place: int) -> str:
-        return _address(operands[place], "shared", given)
+def _mbarrier(instruction: Instruction, names: Names) -> str:
+    what, *modifiers = instruction.modifiers
+    operands = instruction.operands
+    space = "shared" if {"shared", "shared::cta"} & {*modifiers} else "generic"
+    _all_known(modifiers, "shared", "shared::cta", "b64", "parity", "release", "acquire", "cta")
 
-    if parts[1] == "init":
-        return f"peakgate_ptx::mbarrier_init({at(0)}, (int){bits_of(operands[1], given)});"
-    if parts[1] == "inval":
+    if what == "init":
+        at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
+        return f"peakgate_ptx::mbarrier_init({at}, {count});"
+    if what == "inval":
         return ";"
-    if parts[1] in ("arrive", "arrive_drop") and "expect_tx" not in parts:
-        to = "" if operands[0] == "_" else f"{bits_of(operands[0], given)} = "
-        count = f"(int){bits_of(operands[2], given)}" if len(operands) > 2 else "1"
-        return f"{to}peakgate_ptx::mbarrier_arrive({at(1)}, {count}, {int(parts[1] == 'arrive_drop')});"
-    if parts[1] in ("try_wait", "test_wait"):
-        call = "mbarrier_parity" if "parity" in parts else "mbarrier_phase"
-        return f"{bits_of(operands[0], given)} = peakgate_ptx::{call}({at(1)}, {bits_of(operands[2], given)});"
+    if what in ("arrive", "arrive_drop"):
+        count = names.value(operands[2], "int32_t") if len(operands) > 2 else "1"
+        leaves = int(what == "arrive_drop")
+        call = f"peakgate_ptx::mbarrier_arrive({names.address(operands[1], space)}, {count}, {leaves})"
+        return names.put(operands[0], call, "uint64_t")
+    if what in ("try_wait", "test_wait"):
+        call = "mbarrier_parity" if "parity" in modifiers else "mbarrier_phase"
+        at, phase = names.address(operands[1], space), names.value(operands[2], "uint64_t")
+        return names.put(operands[0], f"peakgate_ptx::{call}({at}, {phase})", "bool")
     raise Unknown
+
+
+def _shuffle(instruction: Instruction, names: Names) -> str:
+    sync, mode, type_ = instruction.modifiers
+    if sync != "sync" or mode not in ("idx", "up", "down", "bfly") or type_ != "b32":
+        raise Unknown
+    to, value, lane, limits, mask = instruction.operands
+    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    given = (names.value(operand, "uint32_t") for operand in (mask, value, lane, limits))
+    call = f"peakgate_ptx::shuffle_{mode}({', '.join(given)}, in_range)"
+    return f"bool in_range; {names.put(first, call, 'uint32_t')} {names.put(second, 'in_range', 'bool')}"
+
+
+def _vote(instruction: Instruction, names: Names) -> str:
+    calls = {"ballot": ("__ballot_sync", "b32", "uint32_t")}
+    calls |= {what: (f"__{what}_sync", "pred", "bool") for what in ("any", "all")}
+    calls["uni"] = ("peakgate_ptx::uniform", "pred", "bool")
+    sync, what, written = instruction.modifiers
+    call, kind, result = calls.get(what, ("", "", ""))
+    if sync != "sync" or written != kind:
+        raise Unknown
+    to, predicate, mask = instruction.operands
+    return names.put(to, f"{call}({names.value(mask, 'uint32_t')}, {names.value(predicate, 'bool')})", result)
+
+
+def _match(instruction: Instruction, names: Names) -> str:
+    what, sync, written = instruction.modifiers
+    if sync != "sync" or written not in ("b32", "b64"):
+        raise Unknown
+    to, value, mask = instruction.operands
+    given = f"{names.value(mask, 'uint32_t')}, {names.value(value, TYPES[written])}"
+    if what == "any":
+        return names.put(to, f"__match_any_sync({given})", "uint32_t")
+    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    call = names.put(first, f"__match_all_sync({given}, &all_equal)", "uint32_t")
+    return f"int all_equal = 0; {call} {names.put(second, 'all_equal', 'bool')}"
+
+
+def _redux(instruction: Instruction, names: Names) -> str:
+    sync, what, written = instruction.modifiers
+    if sync != "sync" or what not in ("add", "min", "max", "and", "or", "xor") or written not in ("u32", "s32", "b32"):
+        raise Unknown
+    to, value, mask = instruction.operands
+    call = f"__reduce_{what}_sync({names.value(mask, 'uint32_t')}, {names.value(value, TYPES[written])})"
+    return names.put(to, call, TYPES[written])
+
+
+def _activemask(instruction: Instruction, names: Names) -> str:
+    _all_known(instruction.modifiers, "b32")
+    return names.put(instruction.operands[0], "__activemask()", "uint32_t")
+
+
+def _set_predicate(instruction: Instruction, names: Names) -> str:
+    """``setp``: a comparison, and what it is combined with; the second result is that of the opposite comparison."""
+    compared, *modifiers, kind = instruction.modifiers
+    combined = next((sign for word, sign in (("and", "&&"), ("or", "||"), ("xor", "!=")) if word in modifiers), "")
+    _all_known(modifiers, "ftz", "and", "or", "xor")
+    ftz = ".ftz" if "ftz" in modifiers else ""
+    if value_of(f"set.{compared}{ftz}.u32.{kind}") is None:
+        raise Unknown
+    to, *operands = instruction.operands
+    flushed = "peakgate_ptx::flushed" if ftz else ""
+    a, b = (f"{flushed}({names.value(operand, TYPES[kind])})" for operand in operands[:2])
+    also = f" {combined} {names.value(operands[2], 'bool')}" if combined else ""
+    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    compare = f"const bool is = peakgate_ptx::compared_{compared}({a}, {b}), both = is{also}, other = !is{also};"
+    return f"{compare} {names.put(first, 'both', 'bool')} {names.put(second, 'other', 'bool')}"
+
+
+def _convert(instruction: Instruction, names: Names) -> str:
+    """``cvt``: how it rounds to a number or to an integer, whether it saturates, and from which type to which."""
+    *modifiers, to, source = instruction.modifiers
+    _all_known(modifiers, *(f"r{how}{i}" for how in "nzmp" for i in ("", "i")), "rna", "ftz", "sat", "relu")
+    flags = frozenset(modifiers)
+    rounding = next((word for word in modifiers if word not in ("ftz", "sat", "relu")), "")
+    if source == "f32" and to in ("tf32", "f16x2", "bf16x2"):
+        return _narrowed(instruction, names, rounding, flags)
+    if {"relu", "rna"} & flags or not {to, source} <= {*TYPES} - {"pred"} or "x2" in to + source:
+        raise Unknown
+    expression, floating = f"{TYPES[to]}(a)", source[0] == "f" or source == "bf16"
+    if rounding.endswith("i"):
+        expression = f"{TYPES[to]}(peakgate_ptx::whole_{rounding}(a))"
+    if to in ("f16", "bf16") and not rounding.endswith("i"):
+        if to == "bf16" and source in ("s64", "u64"):  # would be rounded twice
+            raise Unknown
+        expression = f"peakgate_ptx::narrowed<{TYPES[to]}>(a, peakgate::{DIRECTED.get(rounding, 'TO_NEAREST')})"
+        flags -= {*DIRECTED}
+    elif to[0] in "us" and floating:
+        if not rounding.endswith("i"):
+            raise Unknown
+        expression = f"peakgate_ptx::to_integer<{TYPES[to]}>(peakgate_ptx::whole_{rounding}(a))"
+        flags -= {"sat"}
+    elif to[0] in "us" and "sat" in flags:
+        if _holds(to, source):
+            raise Unknown
+        expression = f"peakgate_ptx::clamped<{TYPES[to]}>(a)"
+        flags -= {"sat"}
+    return _computed(Value(expression, (TYPES[source],), TYPES[to], flags), instruction.operands, names)
+
+
+def _narrowed(instruction: Instruction, names: Names, rounding: str, flags: frozenset[str]) -> str:
+    """From ``f32`` to two numbers of 16 bits, the second operand the lower one, or to the tensor cores' 19 bits."""
+    to, (result, *operands) = instruction.modifiers[-2], instruction.operands
+    values = [names.value(operand, "float") for operand in reversed(operands)]
+    if to == "tf32":
+        if flags not in ({"rna"}, {"rn"}, {"rz"}):
+            raise Unknown
+        return names.put(result, f"peakgate_ptx::tf32_{rounding}({values[0]})", "uint32_t")
+    if rounding not in ("rn", "rz") or not flags <= {rounding, "relu"}:
+        raise Unknown
+    half, mode = TYPES[to.removesuffix("x2")], DIRECTED.get(rounding, "TO_NEAREST")
+    parts = (f"peakgate_ptx::narrowed<{half}>({value}, peakgate::{mode})" for value in values)
+    packed = Value(f"{TYPES[to]}({', '.join(parts)})", (), TYPES[to], flags - {*DIRECTED})
+    return _computed(packed, (result,), names)
+
+
+def _holds(to: str, source: str) -> bool:
+    """Whether an integer type has every number of another."""
+    bits, bits_of_source = int(to[1:]), int(source[1:])
+    return to == source or (bits > bits_of_source and (to[0] == "s" or source[0] == "u"))
+
+
+def _to_space(instruction: Instruction, names: Names) -> str:
+    """``cvta``: an offset in shared memory and a pointer are different numbers, others are the same."""
+    modifiers = instruction.modifiers
+    _all_known(modifiers, "to", *_SPACES, "u32", "u64", "param")
+    to, source = instruction.operands
+    address = names.bits(source)
+    if {"shared", "shared::cta"} & {*modifiers}:
+        address = f"peakgate_ptx::{'shared_offset' if 'to' in modifiers else 'shared_pointer'}({address})"
+    return f"{names.bits(to)} = {address};"
+
+
+def _elect(instruction: Instruction, names: Names) -> str:
+    _all_known(instruction.modifiers, "sync")
+    to, mask = instruction.operands
+    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    lowest = f"const uint32_t mask = {names.value(mask, 'uint32_t')}, lane = __ffs(mask) - 1; __syncwarp(mask);"
+    is_it = names.put(second, "lane == peakgate_ptx::rank() % 32u", "bool")
+    return f"{lowest} {names.put(first, 'lane', 'uint32_t')} {is_it}"
+
+
+def _policy(instruction: Instruction, names: Names) -> str:
+    return names.put(instruction.operands[0], "0", "uint64_t")
+
+
+def _trap(_instruction: Instruction, _names: Names) -> str:
+    return "__trap();"
+
+
+_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
+    **dict.fromkeys(("ld", "ldu", "st"), _memory),
+    **dict.fromkeys(("atom", "red"), _atomic),
+    **dict.fromkeys(("membar", "fence"), _fence),
+    **dict.fromkeys(("bar", "barrier"), _barrier),
+    "cp": _async_copy,
+    "mbarrier": _mbarrier,
+    "shfl": _shuffle,
+    "vote": _vote,
+    "match": _match,
+    "redux": _redux,
+    "activemask": _activemask,
+    "setp": _set_predicate,
+    "cvt": _convert,
+    "cvta": _to_space,
+    "elect": _elect,
+    "createpolicy": _policy,
+    "trap": _trap,
+}

@@ -54,7 +54,7 @@ uint64_t first_bytes(uintptr_t address, size_t size) {
 void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
                  const char* values) {
     constexpr const char* words[] = {"read after write", "write after write", "write after read", "read after write"};
-    const bool other_block = earlier.epoch < state.block_epoch;
+    const bool other_block = block_of(earlier.epoch) != state.block->number;
     const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
     const bool read_first = clash == READ_BEFORE_WRITE;
     const uintptr_t earlier_at = state.image + earlier.address;

@@ -1,11 +1,11 @@
-// Runs a kernel: every CUDA thread of a block is a fiber, a barrier is a switch to the next fiber, blocks run one after
-// the other. Nothing runs in parallel, so which thread goes first is decided here and can be varied.
+// Runs a block: every CUDA thread is a fiber, a barrier is a switch to the next fiber. Nothing runs in parallel, so which
+// thread goes first is decided here and can be varied.
 #include "runtime.h"
 
 #include "fiber.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #define PEAKGATE_BUILTIN(name) unsigned name##_x, name##_y, name##_z
 PEAKGATE_BUILTIN(peakgate_thread);
@@ -22,11 +22,22 @@ namespace {
 void* main_stack_pointer;
 int order[MAX_THREADS];    // threads in the order in which they run
 int position[MAX_THREADS]; // and where in it a thread stands
-int alive;
-int free_stacks[MAX_THREADS], free_stack_count;
-int stacks_of_block; // the first of them
 int barrier_result[4];
 long long clock_ticks;
+bool abandoned;
+uint32_t preempt_random;
+int preempt_count;
+
+// A thread that reads strongly so often, and nothing has changed, lets others run; and one that got the same value from
+// one place so often, whatever else changed (a loop may write while it polls), lets other blocks run.
+constexpr int PATIENCE = 4, SAME_PATIENCE = 256;
+
+// The last strong store, if it has not been looked at since: the value that it replaced.
+struct {
+    uintptr_t address;
+    size_t size; // 0: none
+    uint64_t before;
+} stored;
 
 // ---- scheduling ----
 
@@ -43,7 +54,8 @@ void make_current(int thread) {
 
 void start_on_new_stack(int thread) {
     Thread& started = state.threads[thread];
-    started.stack = stacks_of_block + free_stacks[--free_stack_count];
+    Block& block = *state.block;
+    started.stack = block.first_stack + block.free_stacks[--block.free_stack_count];
     started.stack_pointer = peakgate_new_fiber(stack_top(started.stack), run_thread);
     started.status = READY;
 }
@@ -59,7 +71,7 @@ bool release_barrier() {
         if (first < 0) first = i;
         if (astray < 0 && thread.barrier_site != state.threads[first].barrier_site) astray = i;
     }
-    if (waiting == 0 || waiting < alive) return false;
+    if (waiting == 0 || waiting < state.block->alive) return false;
     if (astray >= 0) {
         const Thread& other = state.threads[astray];
         make_current(first);
@@ -77,7 +89,7 @@ bool release_barrier() {
     barrier_result[PEAKGATE_BARRIER_COUNT] = count;
     barrier_result[PEAKGATE_BARRIER_AND] = count == waiting;
     barrier_result[PEAKGATE_BARRIER_OR] = count > 0;
-    ++state.epoch;
+    block_met();
     return true;
 }
 
@@ -111,14 +123,40 @@ int runnable_after(int place) {
     return -1;
 }
 
-// Who runs next; -1 when the block is done.
+void settle_stored() {
+    if (!stored.size) return;
+    uint64_t after = 0;
+    memcpy(&after, reinterpret_cast<const void*>(stored.address), stored.size < 8 ? stored.size : 8);
+    state.progress += after != stored.before || stored.size > 8;
+    stored.size = 0;
+}
+
+// The next thread that polls and for which something may have changed.
+int poller_after(int place) {
+    settle_stored();
+    for (int step = 1; step <= state.thread_count; ++step) {
+        const int number = order[(place + step) % state.thread_count];
+        Thread& thread = state.threads[number];
+        if (thread.status != POLLING || thread.seen_progress == state.progress || thread.same_polls >= SAME_PATIENCE) continue;
+        thread.status = READY;
+        return number;
+    }
+    return -1;
+}
+
+// Who runs next; -1 when the block is done, or waits for others.
 int next_thread() {
     const int next = runnable_after(position[state.current]);
-    if (next >= 0 || alive == 0) return next;
+    if (next >= 0 || state.block->alive == 0) return next;
     if (release_converging() || release_barrier()) return runnable_after(state.thread_count - 1);
+    const int poller = poller_after(position[state.current]);
+    if (poller >= 0) return poller;
     int at_grid_barrier = 0;
-    for (int i = 0; i < state.thread_count; ++i) at_grid_barrier += state.threads[i].status == AT_GRID_BARRIER;
-    if (at_grid_barrier == alive) return -1;
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status == POLLING) return -1;
+        at_grid_barrier += state.threads[i].status == AT_GRID_BARRIER;
+    }
+    if (at_grid_barrier == state.block->alive) return -1;
     if (report_named_barriers() || report_sync_objects()) abandon_launch();
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != IN_WARP) continue;
@@ -127,8 +165,9 @@ int next_thread() {
         char lanes[48] = "all 32 lanes of its warp";
         if (mask != ~0u) snprintf(lanes, sizeof lanes, "the lanes of mask %#x (bit n: lane n)", mask);
         report(WARP_MASK, current_thread().waits_at, 0, "waits for %s, some of which never arrive", lanes);
-        break;
+        abandon_launch();
     }
+    report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "threads wait for the grid, others of their block do not come");
     abandon_launch();
 }
 
@@ -141,7 +180,8 @@ void run_thread() {
         spend_budget(0);
         const int ended = state.current;
         state.threads[ended].status = DONE;
-        --alive;
+        --state.block->alive;
+        ++state.progress;
         leave_warp(ended);
         const int next = next_thread();
         if (next >= 0 && state.threads[next].status == NEW) {
@@ -150,12 +190,25 @@ void run_thread() {
             make_current(next);
             continue;
         }
-        free_stacks[free_stack_count++] = state.threads[ended].stack - stacks_of_block;
+        Block& block = *state.block;
+        block.free_stacks[block.free_stack_count++] = state.threads[ended].stack - block.first_stack;
         if (next >= 0) make_current(next);
         void* discarded;
         peakgate_switch(&discarded, next >= 0 ? state.threads[next].stack_pointer : main_stack_pointer);
     }
 }
+
+void run_from(int thread) {
+    if (state.threads[thread].status == NEW) start_on_new_stack(thread);
+    make_current(thread);
+    state.checking = true;
+    state.running = true;
+    peakgate_switch(&main_stack_pointer, state.threads[thread].stack_pointer);
+    state.running = false;
+    state.checking = false;
+}
+
+} // namespace
 
 void set_order(uint32_t schedule) {
     const int count = state.thread_count;
@@ -171,122 +224,72 @@ void set_order(uint32_t schedule) {
     for (int i = 0; i < count; ++i) position[order[i]] = i;
 }
 
-void run_from(int thread);
-
-void run_block(uint3 block) {
+void begin_threads() {
+    Block& block = *state.block;
     const int count = state.thread_count;
-    peakgate_block_x = block.x;
-    peakgate_block_y = block.y;
-    peakgate_block_z = block.z;
-    state.shared_since = state.block_epoch = ++state.epoch;
-    state.acquired_epoch = 0;
-    state.fenced = false;
+    begin_block_of_order();
+    begin_epoch();
+    state.shared_since = state.block_epoch = state.epoch;
     poison_shared();
     drop_async_copies();
-    alive = count;
-    free_stack_count = 0;
-    for (int i = count; i-- > 0;) free_stacks[free_stack_count++] = i;
-    for (int i = 0; i < count; ++i) state.threads[i].status = NEW;
+    block.alive = count;
+    block.free_stack_count = 0;
+    for (int i = count; i-- > 0;) block.free_stacks[block.free_stack_count++] = i;
+    for (int i = 0; i < count; ++i) {
+        const auto thread = static_cast<uint32_t>(i);
+        const uint32_t *size = state.launch.block;
+        block.threads[i] = {};
+        block.threads[i].index = {thread % size[0], thread / size[0] % size[1], thread / (size[0] * size[1])};
+    }
     begin_block_of_warps();
-    begin_block_of_clocks();
     begin_block_of_named_barriers();
     begin_block_of_sync_objects();
-    start_on_new_stack(order[0]);
-    run_from(order[0]);
 }
 
-void run_from(int thread) {
-    make_current(thread);
-    state.checking = true;
-    state.running = true;
-    peakgate_switch(&main_stack_pointer, state.threads[thread].stack_pointer);
-    state.running = false;
-    state.checking = false;
-}
-
-bool abandoned;
-
-// Goes on with a block whose threads have waited for the grid.
-void continue_block(Suspended& block) {
-    peakgate_block_x = block.index.x;
-    peakgate_block_y = block.index.y;
-    peakgate_block_z = block.index.z;
-    resume_block(block);
-    state.block_epoch = ++state.epoch;
-    alive = block.alive;
-    drop_async_copies();
-    begin_block_of_warps();
-    begin_block_of_clocks();
+void run_threads() {
     for (int i = 0; i < state.thread_count; ++i) {
-        Thread& thread = state.threads[i];
-        if (thread.status == DONE) leave_warp(i);
-        if (thread.status == AT_GRID_BARRIER) thread.status = READY;
+        if (state.threads[i].status == POLLING) state.threads[i].status = READY;
     }
-    run_from(runnable_after(state.thread_count - 1));
+    state.current = order[state.thread_count - 1];
+    const int first = next_thread();
+    if (first >= 0) run_from(first);
+    settle_stored();
 }
 
-// All blocks take turns from one barrier of the grid to the next. False if there is no memory.
-bool run_together() {
-    const uint32_t* grid = state.launch.grid;
-    const size_t blocks = static_cast<size_t>(grid[0]) * grid[1] * grid[2];
-    auto* suspended = static_cast<Suspended*>(calloc(blocks, sizeof(Suspended)));
-    bool ready = suspended != nullptr;
-    size_t waiting = 0;
-    for (size_t i = 0; ready && i < blocks && !abandoned; ++i) {
-        const auto at = static_cast<uint32_t>(i);
-        stacks_of_block = static_cast<int>(i) * state.thread_count;
-        run_block({at % grid[0], at / grid[0] % grid[1], at / (grid[0] * grid[1])});
-        waiting += alive > 0;
-        ready = suspend_block(suspended[i], {peakgate_block_x, peakgate_block_y, peakgate_block_z}, alive);
-    }
-    while (ready && waiting && !abandoned) {
-        if (waiting < blocks) {
-            report(DIVERGENT_BARRIER, current_thread().waits_at, 0,
-                   "%zu blocks of the grid wait for all of its %zu, of which the others have ended", waiting, blocks);
-            break;
-        }
-        state.ordered_epoch = ++state.epoch;
-        waiting = 0;
-        for (size_t i = 0; ready && i < blocks && !abandoned; ++i) {
-            continue_block(suspended[i]);
-            waiting += alive > 0;
-            ready = suspend_block(suspended[i], suspended[i].index, alive);
-        }
-    }
-    for (size_t i = 0; suspended && i < blocks; ++i) {
-        free(suspended[i].threads);
-        free(suspended[i].shared);
-    }
-    free(suspended);
-    return ready;
+bool is_abandoned() { return abandoned; }
+
+// In a shuffled order of threads: whether others run before the strong access that comes now. A thread that is never
+// interrupted would show only its last word to the others.
+bool preempted() {
+    constexpr int ONE_IN = 4, MOST = 5000; // switches between blocks cost
+    preempt_random = preempt_random * 1664525u + 1013904223u;
+    return preempt_random >> 16 < 65536u / ONE_IN && preempt_count++ < MOST;
 }
 
-bool run_grid() {
-    const uint32_t* grid = state.launch.grid;
-    const uint32_t* block = state.launch.block;
-    for (int i = 0; i < state.thread_count; ++i) {
-        const auto thread = static_cast<uint32_t>(i);
-        state.threads[i].index = {thread % block[0], thread / block[0] % block[1], thread / (block[0] * block[1])};
+void poll(uintptr_t caller) {
+    settle_stored();
+    Thread& self = current_thread();
+    if (self.seen_progress != state.progress) {
+        self.seen_progress = state.progress;
+        self.polls = 0;
     }
-    set_order(state.launch.schedule);
-    peakgate_grid_size_x = grid[0];
-    peakgate_grid_size_y = grid[1];
-    peakgate_grid_size_z = grid[2];
-    peakgate_block_size_x = block[0];
-    peakgate_block_size_y = block[1];
-    peakgate_block_size_z = block[2];
-    abandoned = false;
-    stacks_of_block = 0;
-    if (state.launch.cooperative) return run_together();
-    for (uint32_t z = 0; z < grid[2]; ++z) {
-        for (uint32_t y = 0; y < grid[1]; ++y) {
-            for (uint32_t x = 0; x < grid[0] && !abandoned; ++x) run_block({x, y, z});
-        }
-    }
-    return true;
+    if (state.launch.schedule > 1 && preempted()) self.same_polls = SAME_PATIENCE;
+    if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE) return;
+    wait_as(POLLING, caller);
+    self.seen_progress = state.progress;
+    self.polls = PATIENCE;
 }
 
-} // namespace
+void polled(uintptr_t address, size_t size, bool loads, bool stores) {
+    uint64_t value = 0;
+    memcpy(&value, reinterpret_cast<const void*>(address), size < 8 ? size : 8);
+    if (stores) stored = {address, size, value};
+    if (!loads) return;
+    Thread& self = current_thread();
+    self.same_polls = self.polled == address && self.polled_value == value ? self.same_polls + 1 : 0;
+    self.polled = address;
+    self.polled_value = value;
+}
 
 void wait_as(Status status, uintptr_t caller) {
     spend_budget(caller);
@@ -360,8 +363,6 @@ unsigned peakgate_converge(int site, const void* caller) {
     return current_thread().warp_mask;
 }
 
-void peakgate_fence() { state.fenced = true; }
-
 long long peakgate_clock() { return ++clock_ticks; }
 
 // Returns 0, or -1 if memory or a timer for the launch could not be had. Defects are in peakgate_reports.
@@ -371,10 +372,22 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.report_count = 0;
     state.budget_left = traced_budget = launch->access_budget;
     if (launch->trace) state.budget_left = 0;
-    state.published_epoch = 0;
+    state.progress = 1;
+    stored.size = 0;
+    abandoned = false;
+    preempt_random = launch->schedule;
+    preempt_count = 0;
+    begin_launch_of_order();
     begin_heap();
     bool ready = map_launch() && begin_checks() && start_watchdog();
     if (ready) {
+        set_order(launch->schedule);
+        peakgate_grid_size_x = launch->grid[0];
+        peakgate_grid_size_y = launch->grid[1];
+        peakgate_grid_size_z = launch->grid[2];
+        peakgate_block_size_x = launch->block[0];
+        peakgate_block_size_y = launch->block[1];
+        peakgate_block_size_z = launch->block[2];
         catch_faults();
         ready = run_grid();
         release_faults();

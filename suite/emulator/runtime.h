@@ -97,9 +97,22 @@ struct Launch {
     Traced* trace;           // null: none
     uint64_t trace_room;
     uint64_t* traced; // out: how many there were, also those beyond the room
+    const uint64_t* guards; // offsets in shared memory of the guard variables that g++ gives objects with a constructor
+    int32_t guard_count;
 };
 
-enum Status : uint8_t { NEW, READY, AT_BARRIER, IN_WARP, CONVERGING, AT_NAMED_BARRIER, AT_OBJECT, AT_GRID_BARRIER, DONE };
+enum Status : uint8_t {
+    NEW,
+    READY,
+    AT_BARRIER,
+    IN_WARP,
+    CONVERGING,
+    AT_NAMED_BARRIER,
+    AT_OBJECT,
+    AT_GRID_BARRIER,
+    POLLING, // it has read what nobody has changed since
+    DONE
+};
 
 struct Thread {
     void* stack_pointer;
@@ -108,44 +121,79 @@ struct Thread {
     bool predicate;      // given to the barrier it waits at
     int barrier_site;    // which barrier or point of convergence that is
     unsigned warp_mask;  // given to the warp primitive it waits in, or the lanes it converged with
-    uint32_t stamp;      // how often it has met other threads in this block
+    uint32_t stamp;      // how often it has met other threads in this block, or released what it did
     int stack;
-    uintptr_t waits_at; // code address of the call it waits in
+    uintptr_t waits_at;     // code address of the call it waits in
+    uint64_t seen_progress; // the launch's, when it last polled
+    int polls;              // since then
+    int same_polls;         // polls running of one place that gave the same value
+    uintptr_t polled;
+    uint64_t polled_value;
 };
 
-// A block of a cooperative launch whose threads all wait for the grid.
-struct Suspended {
+// What the files of the runtime have for each block that has begun and not ended.
+struct Order;         // order.cpp
+struct Warps;         // warp.cpp
+struct NamedBarriers; // named_barriers.cpp
+struct SyncObjects;   // sync_objects.cpp
+struct AsyncCopies;   // async_copy.cpp
+struct Cell;          // shadow.h
+Order* new_order();
+Warps* new_warps();
+NamedBarriers* new_named_barriers();
+SyncObjects* new_sync_objects();
+AsyncCopies* new_async_copies();
+
+struct Block {
     uint3 index;
-    Thread* threads;
-    char* shared; // its shared memory, and behind it what the checks know of that
+    uint32_t number; // in the order in which blocks begin
+    Thread threads[MAX_THREADS];
     int alive;
-    uint32_t shared_since;
+    int first_stack, free_stacks[MAX_THREADS], free_stack_count;
+    bool waits_for_grid;    // all its threads that live do
+    uint64_t seen_progress; // the launch's, when it was set aside
+    Order* order;
+    Warps* warps;
+    NamedBarriers* named_barriers;
+    SyncObjects* sync_objects;
+    AsyncCopies* async_copies;
+    Cell* shadow; // of its shared memory
+    size_t shadow_size;
+    uint32_t shadow_since;
+    // While another block runs: its shared memory and its part of `State`.
+    char* shared;
+    size_t shared_room;
+    uint32_t epoch, block_epoch, shared_since;
+    bool crossed;
 };
 
 struct State {
     Launch launch;
-    Thread threads[MAX_THREADS];
+    Block* block;    // the one that runs
+    Thread* threads; // its threads
     int thread_count;
     int current;
     bool running;  // fibers are: the runtime is not at work itself
     bool checking; // memory hooks are live: a kernel is running
 
-    // Time is counted in epochs, which barriers and block boundaries end; it goes on from launch to launch. What came
-    // before `ordered_epoch` (this launch, the last barrier of the grid) has happened before all that runs now.
-    uint32_t epoch, block_epoch, ordered_epoch;
+    // Time is counted in epochs, each of one block, which its barriers end; it goes on from launch to launch. What came
+    // before `ordered_epoch` (this launch, the last barrier of the grid) has happened before all that runs now. All epochs
+    // from `block_epoch` to `epoch` are those of the block that runs.
+    uint32_t epoch, last_epoch, block_epoch, ordered_epoch;
     // Since when memory counts as never written: shared memory since the block began, outputs since the launch.
     uint32_t shared_since, launch_since;
     // Of each thread of the block, the number of times it had met others when the current thread last heard of it: what
     // it did with a smaller stamp has happened before.
     uint32_t* known;
     bool crossed; // threads of different warps have met in this block other than at the block's barrier
-    // Writes of earlier blocks up to `published_epoch` were followed by a fence and an atomic; this block has done an
-    // atomic when they had got to `acquired_epoch`.
-    uint32_t published_epoch, acquired_epoch;
-    bool fenced;
+    int scope; // of the strong access that is being checked
+    // How often a strong store has changed a value, a store has gone to an array, or a thread has ended: a thread that
+    // polls is worth running again when this has changed.
+    uint64_t progress;
 
     int64_t budget_left;
     uintptr_t image, image_size;   // the kernel's shared object
+    uintptr_t data, data_size;     // and what of it may be written: __device__ and __constant__ variables
     uintptr_t shared, shared_size; // its thread-local segment: every __shared__ variable
     uintptr_t dynamic_shared;      // within that segment
     uintptr_t stacks, stacks_size;
@@ -175,23 +223,45 @@ inline void spend_budget(uintptr_t caller) {
 // that it costs nothing where there is nothing to look at. A traced launch has the budget seem spent all the time.
 bool settle_writes();
 
-// Some threads of the block have met: what any of them did so far, and what they had heard of, is now known to all.
-void threads_met(const int* threads, int count);
-// One thread leaves what it knows for others, who take it up later (a barrier object that is arrived at and waited for).
-void publish_to(uint32_t* known);
-void acquire_from(const uint32_t* known);
-void begin_block_of_clocks();
+// ---- order.cpp ----
+struct Access;
+struct Clock;
+// What a thread leaves for others, who take it up later (a barrier that is arrived at and waited for).
+struct Published {
+    uint32_t known[MAX_THREADS];
+    Clock* others;
+};
+void begin_launch_of_order();
+void begin_block_of_order();
+void end_block_of_order();
 // Sets which thread's knowledge `state.known` is.
 void use_clock_of(int thread);
+// All threads of the block have met: a new epoch begins.
+void block_met();
+void begin_epoch();
+uint32_t block_of(uint32_t epoch);
+// Some threads of the block have met: what any of them did so far, and what they had heard of, is now known to all.
+void threads_met(const int* threads, int count);
+void publish_to(Published& published);
+void acquire_from(const Published& published, int thread);
+void forget_published(Published& published);
+// What an atomic, or a strong load or store, of the current thread orders.
+void strong_access(uintptr_t address, bool loads, bool stores, int order, int scope);
+// Whether the current thread has a fence behind it that its next strong store releases.
+bool has_fenced();
+// The current thread has seen a strong store to this word; what it or who meets it does there comes after it.
+void observe(const void* cell, const Access& store);
+bool has_observed(const void* cell, const Access& store);
 
 // Sets the current thread aside until another has made it ready again.
 void wait_as(Status status, uintptr_t caller);
+// Comes before each strong access: lets others run where the current thread does nothing but read what does not change.
+void poll(uintptr_t caller);
+// Comes after it: what the access may change, and whether it reads.
+void polled(uintptr_t address, size_t size, bool loads, bool stores);
 
 // Takes a thread that has ended out of its warp; the others no longer wait for it.
 void leave_warp(int thread);
-// Sets aside the block that runs, and has it back; false if there is no memory.
-bool suspend_block(Suspended& block, uint3 index, int alive);
-void resume_block(Suspended& block);
 // Reports threads that wait at named barriers which never fill up; false if there are none.
 bool report_named_barriers();
 void begin_block_of_named_barriers();
@@ -200,11 +270,26 @@ bool report_sync_objects();
 void begin_block_of_sync_objects();
 void begin_block_of_warps();
 
+// ---- blocks.cpp ----
+// Runs the blocks of the grid; false if there is no memory.
+bool run_grid();
+// ---- runtime.cpp, for it ----
+void set_order(uint32_t schedule);
+void begin_threads();
+// Runs the current block until it ends, or none of its threads can go on without another block.
+void run_threads();
+bool is_abandoned();
+
 // Maps what a launch needs and finds the kernel's image; false if memory cannot be had. Unmapping comes after it in
 // either case and, if asked to, first copies the arrays back to the host.
 bool map_launch();
-// The most threads of a cooperative launch: each needs a stack of its own.
-constexpr size_t MAX_COOPERATIVE_THREADS = 16384;
+// The most threads that are alive at once: each needs a stack of its own.
+constexpr size_t MAX_LIVE_THREADS = 16384;
+// So many stacks from `first` on; false if there is no memory.
+bool ready_stacks(size_t first, size_t count);
+// Puts a block's shared memory aside, and back.
+bool save_shared(Block& block);
+void load_shared(const Block& block);
 void unmap_launch(bool copy_back);
 void begin_heap();
 char* stack_top(int stack);
@@ -214,6 +299,8 @@ void poison_shared();
 // Checks a range that compiled hooks do not see: it is accessed by the runtime on behalf of the kernel.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
+// Use of a barrier that is an object in memory.
+void check_barrier_object(const void* address, uintptr_t caller);
 // A read through the cache of textures and surfaces, which does not see what its own launch writes.
 void check_cached_read(const void* address, size_t size, uintptr_t caller);
 // So much of the heap that malloc() in a kernel takes from is in use.
@@ -228,9 +315,10 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller);
 bool begin_checks();
 // Counts what of the outputs was not written.
 void end_checks();
-// The shared memory of a block as the checks see it, set aside while other blocks of a cooperative launch run.
-size_t shared_shadow_size();
-char* shared_shadow_start();
+// Counts the guard variables of shared objects as written: only the compiler's code reads them.
+void initialise_guards();
+// Shadow memory for a block's shared memory; false if the memory for it cannot be had.
+bool use_shadow_of(Block& block);
 
 // Turns what would end the process while a kernel runs (a wild address, a full stack) into a report; undone after it.
 void catch_faults();
@@ -245,6 +333,8 @@ uintptr_t interrupted_at(const void* context);
 bool start_watchdog();
 void stop_watchdog();
 
+// Performs the copies that are there with a barrier object's phase; what it orders comes after them.
+void complete_async_copies(const void* object, Published& published);
 // Forgets the copies of threads that ended without waiting for them.
 void drop_async_copies();
 

@@ -78,9 +78,6 @@ PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* cal
 PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int leaves, const void* caller);
 PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int blocks, const void* caller);
 PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int blocks, const void* caller);
-// What a thread did before it releases has happened before what another does once it has acquired.
-PEAKGATE_API void peakgate_sync_release(void* object, const void* caller);
-PEAKGATE_API void peakgate_sync_acquire(void* object, const void* caller);
 
 // The barrier of a cooperative launch's grid.
 PEAKGATE_API void peakgate_grid_barrier(const void* caller);
@@ -93,10 +90,16 @@ PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 // values of all lanes are received, the lanes that took part.
 PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
 
-PEAKGATE_API void peakgate_atomic(const void* address, int size, const void* caller);
+// Atomics, strong loads and stores, fences (order.cpp says what each of them orders). `peakgate_strong` comes before the
+// access itself and may let other threads run; `expected` is the value that a compare-and-swap looks for, null otherwise.
+enum PeakgateOrder { PEAKGATE_RELAXED = 0, PEAKGATE_ACQUIRE = 1, PEAKGATE_RELEASE = 2, PEAKGATE_ACQ_REL = 3 };
+enum PeakgateScope { PEAKGATE_THREAD, PEAKGATE_BLOCK, PEAKGATE_DEVICE };
+enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE };
+PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int order, int scope, const void* expected,
+                                  const void* caller);
+PEAKGATE_API void peakgate_fence(int order, int scope);
 // An access that the emulator's own headers make for the kernel's line that called them.
 PEAKGATE_API void peakgate_access(const void* address, size_t size, int writes, const void* caller);
-PEAKGATE_API void peakgate_fence();
 PEAKGATE_API long long peakgate_clock();
 PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);
 PEAKGATE_API void* peakgate_memset(void* destination, int value, size_t bytes);
@@ -134,4 +137,6 @@ PEAKGATE_API void peakgate_surface_write(const PeakgateSurfaceAccess* access, co
 // the destination are filled with zeros. `groups_left` is how many of the newest committed groups may stay open.
 PEAKGATE_API void peakgate_async_copy(void* shared_destination, const void* global_source, int bytes, int source_bytes);
 PEAKGATE_API void peakgate_async_commit();
+// Those that are in no group yet are there when this barrier object's phase ends.
+PEAKGATE_API void peakgate_async_bind(const void* object);
 PEAKGATE_API void peakgate_async_wait(int groups_left);

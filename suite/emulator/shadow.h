@@ -19,34 +19,61 @@ struct Cell {
     Access write, read;
 };
 
-// Details of a write: bytes that have been written in this block, and whether the last write was atomic.
+// Details of a write: bytes that have been written in this block; whether the last write was strong (atomic or volatile),
+// for its block only, volatile, and came after a fence.
 constexpr uint8_t INITIALISED = 0x0f;
-constexpr uint8_t ATOMIC = 0x10;
-// Details of reads: bytes that several threads have read since they last met, and whether those are of several warps.
+constexpr uint8_t STRONG = 0x10, OF_BLOCK = 0x20, VOLATILE = 0x40, FENCED = 0x80;
+// Details of reads: bytes that several threads have read since they last met, whether those are of several warps, and what
+// they have in common with writes.
 constexpr uint8_t SHARED_READ = 0x0f;
 constexpr uint8_t SEVERAL_WARPS = 0x10;
+constexpr uint8_t BY_SEVERAL = SHARED_READ | SEVERAL_WARPS;
+constexpr uint8_t STRONG_READ = 0x20, READ_OF_BLOCK = 0x40, VOLATILE_READ = 0x80;
 
 enum Space { SHARED, GLOBAL, OUTPUT };
-enum Manner { PLAIN_READ, PLAIN_WRITE, ATOMIC_UPDATE, ASYNC_ISSUE };
+enum Manner { PLAIN_READ, PLAIN_WRITE, ATOMIC_UPDATE, ASYNC_ISSUE, ATOMIC_READ, VOLATILE_LOAD, VOLATILE_STORE };
+
+constexpr bool is_read(Manner manner) {
+    return manner == PLAIN_READ || manner == ATOMIC_READ || manner == VOLATILE_LOAD;
+}
+constexpr bool is_strong(Manner manner) { return manner == ATOMIC_UPDATE || manner >= ATOMIC_READ; }
+constexpr bool is_volatile(Manner manner) { return manner >= VOLATILE_LOAD; }
 
 inline bool met_since(const Access& earlier) { return state.known[earlier.thread] > earlier.stamp; }
 
+// Whether what another block did, or this one in other circumstances, has happened before (order.cpp).
+bool ordered_across_blocks(const Access& earlier);
+
+inline bool is_shared(Space space) { return space == SHARED; }
+
 // Has what `earlier` notes happened before what the current thread does now?
 inline bool ordered(const Access& earlier, Space space) {
-    if (earlier.epoch < state.ordered_epoch) return true;
-    if (earlier.epoch < state.block_epoch) return space == SHARED || earlier.epoch <= state.acquired_epoch;
-    return earlier.epoch != state.epoch || earlier.thread == state.current || met_since(earlier);
+    if (earlier.epoch == state.epoch) return earlier.thread == state.current || met_since(earlier);
+    if (earlier.epoch < state.ordered_epoch || is_shared(space)) return true;
+    // Of this block: a barrier came between.
+    if (earlier.epoch - state.block_epoch < state.epoch - state.block_epoch) return true;
+    return ordered_across_blocks(earlier);
+}
+
+inline bool same_block(const Access& earlier, Space space) {
+    return is_shared(space) || block_of(earlier.epoch) == state.block->number;
+}
+
+// Whether two strong accesses, of which one is a write, are no race in any order: each is in the other's scope. Volatile
+// alone does not make lanes of one warp wait for one another in shared memory, as warp-synchronous code would have it.
+inline bool strong_together(bool other_of_block, bool other_volatile, bool fenced, const Access& earlier, Manner manner, Space space) {
+    if ((other_of_block || state.scope == PEAKGATE_BLOCK) && !same_block(earlier, space)) return false;
+    return !is_shared(space) || !other_volatile || !is_volatile(manner) || fenced ||
+           earlier.thread / WARP != static_cast<unsigned>(state.current) / WARP;
 }
 
 // The same for reads that may be those of several threads, of which only the latest is remembered.
 inline bool reads_ordered(const Access& reads, Space space) {
-    if (!reads.details || reads.epoch != state.epoch) return ordered(reads, space);
+    if (!(reads.details & BY_SEVERAL) || reads.epoch != state.epoch) return ordered(reads, space);
     if ((reads.details & SEVERAL_WARPS) && !state.crossed) return false;
     // The current thread may be the latest reader itself: it must have met somebody since.
     return reads.thread == state.current ? current_thread().stamp > reads.stamp : met_since(reads);
 }
-
-inline bool is_shared(Space space) { return space == SHARED; }
 
 // Bytes of a word that have been written since it counted as new.
 inline uint8_t initialised_bytes(const Access& write, Space space) {
@@ -96,10 +123,17 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
 }
 
 // In every hook: inlined, so that a whole word costs no mask.
+template <Manner manner>
 __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
-    if ((cell.write.bytes & bytes) && !ordered(cell.write, space))
-        race(cell.write, READ_AFTER_WRITE, space, offset, caller);
-    if (space != GLOBAL && (bytes & ~initialised_bytes(cell.write, space))) {
+    const Access& write = cell.write;
+    if ((write.bytes & bytes) && !ordered(write, space)) {
+        if (is_strong(manner) && (write.details & STRONG) &&
+            strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space))
+            observe(&cell, write);
+        else if (!(write.details & STRONG) || !has_observed(&cell, write))
+            race(write, READ_AFTER_WRITE, space, offset, caller);
+    }
+    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) {
         if (is_shared(space))
             report(UNINITIALISED_SHARED, caller, 0, "read of shared memory (byte %ld) that this block has not written",
                    place(space, offset));
@@ -107,12 +141,17 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
             report(UNINITIALISED_GLOBAL, caller, 0, "read of global memory (byte %ld) that nobody has written",
                    place(space, offset));
     }
+    const auto how = static_cast<uint8_t>(
+        is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
+                          : 0);
     Access& reads = cell.read;
-    if (reads.epoch == state.epoch && reads.thread == state.current && !reads.details) {
-        reads = now(reads.bytes | bytes, 0, caller);
+    if (reads.epoch == state.epoch && reads.thread == state.current && !(reads.details & BY_SEVERAL)) {
+        reads = now(reads.bytes | bytes, how, caller);
     } else if (reads_ordered(reads, space)) {
-        reads = now(bytes, 0, caller);
-    } else if (reads.bytes & bytes) {
+        reads = now(bytes, how, caller);
+    } else if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
+        if (!is_strong(manner)) reads = now(bytes, how, caller); // strong ones race with less
+    } else if ((reads.bytes & bytes) && reads.epoch == state.epoch) {
         reads.details |= reads.bytes & bytes;
         if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
         reads.thread = static_cast<uint16_t>(state.current);
@@ -120,17 +159,25 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
     }
 }
 
-__attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes, Manner manner, Space space,
-                                                      uintptr_t offset, uintptr_t caller) {
-    const bool atomic = manner == ATOMIC_UPDATE;
+template <Manner manner>
+__attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+    constexpr bool strong = is_strong(manner);
     Access& write = cell.write;
-    if ((write.bytes & bytes) && !(atomic && (write.details & ATOMIC)) && !ordered(write, space))
-        race(write, WRITE_AFTER_WRITE, space, offset, caller);
+    if ((write.bytes & bytes) && !ordered(write, space)) {
+        const bool together = strong && (write.details & STRONG) &&
+                              strong_together(write.details & OF_BLOCK, write.details & VOLATILE,
+                                              is_volatile(manner) && has_fenced(), write, manner, space);
+        if (!together && !((write.details & STRONG) && !strong && has_observed(&cell, write)))
+            race(write, WRITE_AFTER_WRITE, space, offset, caller);
+    }
     const Access& reads = cell.read;
-    if (!atomic && (reads.bytes & bytes)) {
+    if (reads.bytes & bytes) {
         const bool by_several = reads.details & SHARED_READ & bytes;
-        if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space))) {
-            const bool too_early = space != GLOBAL && reads.epoch >= state.block_epoch &&
+        if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space)) &&
+            !(strong && (reads.details & STRONG_READ) &&
+              strong_together(reads.details & READ_OF_BLOCK, reads.details & VOLATILE_READ,
+                              is_volatile(manner) && has_fenced(), reads, manner, space))) {
+            const bool too_early = space != GLOBAL && same_block(reads, space) &&
                                    (reads.bytes & bytes & ~initialised_bytes(write, space));
             race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
         }
@@ -138,11 +185,14 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     uint8_t initialised = initialised_bytes(write, space);
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);
     const bool continued = write.epoch == state.epoch && write.thread == state.current;
-    // An own plain write stays the one that others race with, whatever atomics follow it.
-    const bool is_plain = (write.bytes & bytes) && !(write.details & ATOMIC);
-    if (atomic && continued && is_plain && write.stamp == current_thread().stamp) return;
+    // An own plain write stays the one that others race with, whatever strong ones follow it.
+    const bool is_plain = (write.bytes & bytes) && !(write.details & STRONG);
+    if (strong && continued && is_plain && write.stamp == current_thread().stamp) return;
     const auto written = static_cast<uint8_t>(continued ? write.bytes | bytes : bytes);
-    write = now(written, static_cast<uint8_t>(initialised | (atomic ? ATOMIC : 0)), caller);
+    const int how = strong ? STRONG | (state.scope == PEAKGATE_BLOCK ? OF_BLOCK : 0) |
+                                 (is_volatile(manner) ? VOLATILE | (has_fenced() ? FENCED : 0) : 0)
+                           : 0;
+    write = now(written, static_cast<uint8_t>(initialised | how), caller);
 }
 
 template <Manner manner>
@@ -150,10 +200,10 @@ inline void note(Cell* cells, uintptr_t offset, size_t size, Space space, uintpt
     const uintptr_t end = offset + size;
     if (offset % 4 == 0 && size % 4 == 0) {
         for (Cell* cell = cells + offset / 4; offset < end; offset += 4, ++cell) {
-            if (manner == PLAIN_READ)
-                note_read(*cell, INITIALISED, space, offset, caller);
+            if (is_read(manner))
+                note_read<manner>(*cell, INITIALISED, space, offset, caller);
             else
-                note_write(*cell, INITIALISED, manner, space, offset, caller);
+                note_write<manner>(*cell, INITIALISED, space, offset, caller);
         }
         return;
     }
@@ -161,10 +211,10 @@ inline void note(Cell* cells, uintptr_t offset, size_t size, Space space, uintpt
         const uintptr_t first = offset % 4;
         const uintptr_t count = end - offset < 4 - first ? end - offset : 4 - first;
         const auto bytes = static_cast<uint8_t>(((1u << count) - 1) << first);
-        if (manner == PLAIN_READ)
-            note_read(cells[offset / 4], bytes, space, offset, caller);
+        if (is_read(manner))
+            note_read<manner>(cells[offset / 4], bytes, space, offset, caller);
         else
-            note_write(cells[offset / 4], bytes, manner, space, offset, caller);
+            note_write<manner>(cells[offset / 4], bytes, space, offset, caller);
         offset += count;
     }
 }

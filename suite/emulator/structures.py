@@ -102,4 +102,6 @@ class LaunchStructure(ctypes.Structure):
         ("trace", ctypes.c_void_p),
         ("trace_room", ctypes.c_uint64),
         ("traced", ctypes.c_void_p),
+        ("guards", ctypes.c_void_p),
+        ("guard_count", ctypes.c_int32),
     )

@@ -20,6 +20,15 @@ class Symbol(NamedTuple):
     section: str
 
 
+def guards_of(library: Path) -> tuple[int, ...]:
+    """Offsets in shared memory of the guard variables of shared objects with a constructor, which g++ puts there."""
+    if b"_ZGV" not in library.read_bytes():  # the symbols of most kernels need not be read
+        return ()
+    return tuple(
+        symbol.address for symbol in symbols_of(library) if symbol.kind == "STT_TLS" and symbol.name.startswith("_ZGV")
+    )
+
+
 @lru_cache(maxsize=8)
 def symbols_of(file: Path) -> tuple[Symbol, ...]:
     """The symbols of all tables; read once, since no two builds have one name."""

@@ -1,10 +1,10 @@
 // Warp primitives: the lanes of a mask meet, exchange values, and go on.
 #include "runtime.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 namespace peakgate {
-namespace {
 
 // Lanes that meet in a warp primitive. It is filled until all of them are there, then emptied as each picks up its result.
 // Every one in use holds a lane, and a lane is in one at a time: a warp never needs more than it has lanes.
@@ -18,11 +18,19 @@ struct Rendezvous {
     char values[WARP][8];
 };
 
-Rendezvous rendezvous[MAX_THREADS];
-unsigned living_lanes[MAX_THREADS / WARP];
+struct Warps {
+    Rendezvous rendezvous[MAX_THREADS];
+    unsigned living_lanes[MAX_THREADS / WARP];
+};
+
+Warps* new_warps() { return static_cast<Warps*>(calloc(1, sizeof(Warps))); }
+
+namespace {
+
+Warps& here() { return *state.block->warps; }
 
 bool complete(const Rendezvous& meeting, int warp) {
-    return meeting.arrived && meeting.arrived == (meeting.mask & living_lanes[warp]);
+    return meeting.arrived && meeting.arrived == (meeting.mask & here().living_lanes[warp]);
 }
 
 void let_go(Rendezvous& meeting, int warp) {
@@ -32,7 +40,8 @@ void let_go(Rendezvous& meeting, int warp) {
         Thread& thread = state.threads[threads[count++]];
         if (thread.status == IN_WARP) thread.status = READY;
     }
-    threads_met(threads, count);
+    // Shuffles, votes and their kin are no memory barrier.
+    if (meeting.operation == PEAKGATE_WARP_SYNC) threads_met(threads, count);
     meeting.met = meeting.arrived;
     meeting.leaving = meeting.arrived;
     meeting.arrived = 0;
@@ -41,7 +50,7 @@ void let_go(Rendezvous& meeting, int warp) {
 // The one where lanes of this mask already wait, or an empty one. Groups of one warp may meet at the same time, even if one
 // mask is part of the other: the smaller group then joins the larger one later.
 Rendezvous& find_rendezvous(unsigned mask, int warp) {
-    Rendezvous* empty = nullptr;
+    Rendezvous *empty = nullptr, *rendezvous = here().rendezvous;
     for (int i = warp * WARP; i < (warp + 1) * WARP; ++i) {
         if (rendezvous[i].arrived && rendezvous[i].mask == mask) return rendezvous[i];
         if (!empty && !rendezvous[i].arrived && !rendezvous[i].leaving) empty = &rendezvous[i];
@@ -99,21 +108,22 @@ int source_lane(const PeakgateWarpCall& call, int lane) {
 } // namespace
 
 void begin_block_of_warps() {
+    Warps& warps = here();
     for (int warp = 0; warp * WARP < state.thread_count; ++warp) {
         const int lanes = state.thread_count - warp * WARP;
-        living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
+        warps.living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
         for (int lane = 0; lane < WARP; ++lane) {
-            rendezvous[warp * WARP + lane].arrived = 0;
-            rendezvous[warp * WARP + lane].leaving = 0;
+            warps.rendezvous[warp * WARP + lane].arrived = 0;
+            warps.rendezvous[warp * WARP + lane].leaving = 0;
         }
     }
 }
 
 void leave_warp(int thread) {
     const int warp = thread / WARP;
-    living_lanes[warp] &= ~(1u << thread % WARP);
+    here().living_lanes[warp] &= ~(1u << thread % WARP);
     for (int lane = 0; lane < WARP; ++lane) {
-        Rendezvous& meeting = rendezvous[warp * WARP + lane];
+        Rendezvous& meeting = here().rendezvous[warp * WARP + lane];
         if (complete(meeting, warp)) let_go(meeting, warp);
     }
 }

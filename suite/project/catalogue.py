@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from peakgate.case import MOST_CASES, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.case import MOST_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.common.errors import PeakgateError, defined_at, raised_at
 from peakgate.common.errors import described as described_error
 from peakgate.common.selection import selector
@@ -289,9 +289,24 @@ def described_problems(text: str = "", file: Path | None = None) -> Described:
             edges = []
             refused.append(refused_as(case, str(error)))
         for problem in (case, *edges):
-            key = (problem.family, problem.stage, problem.defines, problem.launch, problem.arguments)
+            arguments = tuple(map(_known_by, problem.arguments))
+            key = (problem.family, problem.stage, problem.defines, problem.launch, arguments)
             distinct.setdefault(key, problem)
     return Described(found.families, list(distinct.values()), refused)
+
+
+def _known_by(argument: Any) -> Any:
+    """An argument, the function that fills it by its code: a lambda is another object in each call of a family."""
+    fill = argument.data if isinstance(argument, Buffer) else None
+    if not isinstance(fill, FunctionType):
+        return argument
+    cells = tuple(cell.cell_contents for cell in fill.__closure__ or ())
+    by_code = (fill.__code__, fill.__defaults__, cells)
+    try:
+        hash(by_code)
+    except TypeError:  # it keeps a list, say, which may be another one each time
+        return argument
+    return (replace(argument, data=None), by_code)
 
 
 def without_problems(small: Sequence[Case], measured: Sequence[Case]) -> list[str]:

@@ -22,10 +22,12 @@ from peakgate.common.selection import add_selection, selector
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
-from peakgate.resources.baseline import BuildTarget, Survey, Usage
-from peakgate.resources.compare import (
+from peakgate.resources.baseline import (
     RESOURCE_REGRESSIONS,
+    BuildTarget,
     ResourceFinding,
+    Survey,
+    Usage,
     compare,
     differing,
     exit_code,

@@ -208,7 +208,7 @@ class KernelRun:
             os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
         self._link.expect("saving the run", HOST_LIMIT_S)
         try:
-            if self.results.mode is not Mode.WHOLE:
+            if self.results.mode is not Mode.WHOLE and config.BASE_VARIABLE not in os.environ:
                 report_foreign_modules(config.required(), self.out)
             yield
         except OSError as error:

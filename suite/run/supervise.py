@@ -17,8 +17,9 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ from peakgate.common.processes import end_group
 from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
+from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run import inputs, lock, remeasure
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines
@@ -80,21 +82,27 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
     try:
         places.clear()  # before anything can end this run without a verdict
         _refuse_contradictions(ours, arguments)
-        with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as from_base:
-            return supervisor.run([*from_base, *arguments])
+        with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
+            return supervisor.run(arguments)
     finally:
         places.remove_staging()
         journal.close(keep=supervisor.resumable)
 
 
 @contextmanager
-def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[list[str]]:
-    """What names the copy of the base's tree to the measuring processes, while it is there."""
+def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[str, str]]:
+    """The environment that names the copy of the base's tree to the measuring processes, while it is there.
+
+    They keep temporary files beside it, for a process that is killed cannot remove its own.
+    """
     if ours.baselines_from is None:
-        yield []
+        yield os.environ
         return
-    with inputs.exported(ours.baselines_from, project.root, project.baselines) as tree:
-        yield [f"--peakgate-base-tree={tree}"]
+    with (
+        inputs.exported(ours.baselines_from, project.root, project.baselines) as tree,
+        tempfile.TemporaryDirectory(prefix="peakgate-bench-") as scratch,
+    ):
+        yield os.environ | {config.BASE_VARIABLE: str(tree), "TMPDIR": scratch}
 
 
 def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
@@ -111,6 +119,7 @@ class _Supervisor:
         self._ours, self._project, self._places, self._journal = ours, project, places, journal
         self.uuid = lock.device_uuid(ours.device or "auto")
         self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
+        self.environment: Mapping[str, str] = os.environ
         self.resumable = True
         self._earlier = 0  # records of the journal when the process at hand began
 
@@ -167,6 +176,7 @@ class _Supervisor:
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
         process = subprocess.Popen(
             [*command, *from_us, *arguments],
+            env=self.environment,
             pass_fds=(writing, *lock.inherited()),
             start_new_session=True,  # Ctrl-C is for us; we end what we started
         )

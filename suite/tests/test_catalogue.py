@@ -149,3 +149,34 @@ def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, pl
     for verb in ("check", "mutants", "sanitize", "resources"):
         assert main([verb, "-k", expression]) == 2
         assert f"-k '{expression}': not an expression {place}; expected parts of" in capsys.readouterr().err
+
+
+WITH_A_LAMBDA = """
+from pathlib import Path
+from peakgate.case import Buffer, Case, Family, Launch, Role, Stage, Work
+
+STAGE = Stage("twice", "", Path(__file__).with_name("twice.cu"))
+
+def cases(scale):
+    for size in (8, 16):
+        yield case_of(size, size // 8)
+
+def edges(case):
+    yield case_of(8, 1, "edge")
+    yield case_of(8, 2, "other")
+
+def case_of(size, value, variant=""):
+    filled = Buffer(Role.IN, (size,), data=lambda xp, shape: xp.full(shape, value))
+    launch = Launch((1, 1, 1), (size, 1, 1))
+    return Case("one", STAGE, launch, (filled, Buffer(Role.OUT, (size,))), Work(0), lambda xp, inputs: [inputs[0]],
+                size=str(size), variant=variant)
+
+FAMILY = Family("one", "synthetic", (STAGE,), cases, edges)
+"""
+
+
+def test_inputs_from_a_lambda_do_not_make_a_problem_of_its_own_each_time(project):
+    project("one", "__global__ void twice(float* in, float* out) {}", name="twice.cu")
+    project("one", WITH_A_LAMBDA)
+    problems = catalogue.problems()
+    assert sorted((problem.size, problem.variant) for problem in problems) == [("16", ""), ("8", ""), ("8", "other")]

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.check import isolate
 from peakgate.cli import main
+from peakgate.common import sandbox
 
 FAMILY = """
 import json, os, socket, subprocess, sys
@@ -67,22 +67,22 @@ def test_a_stranger_has_no_network_no_file_of_the_users_and_no_environment(stran
     found = json.loads(out[out.index("{") : out.index("}") + 1])
     assert "worked" not in found.values()
     assert found["read a file of the user"] == "FileNotFoundError"
-    ours = {"CUPY_CACHE_DIR", "PEAKGATE_CACHE"}
+    ours = {"CUPY_CACHE_DIR", "PEAKGATE_CACHE", "PYTHONSAFEPATH"}
     assert {*found["environment"]} <= {"HOME", "LANG", "LC_CTYPE", "PATH", "PWD", "TMPDIR"} | ours
     assert sorted(path.name for path in stranger.parent.iterdir()) == ["secret", "stranger"]
     assert not Path("/tmp/left").exists()
 
 
 def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypatch, capsys):
-    monkeypatch.setattr(isolate, "PATH", str(stranger))
+    monkeypatch.setattr(sandbox, "PATH", str(stranger))
     assert main(["check", "--isolate"]) == 3
-    assert capsys.readouterr().err.startswith("--isolate needs unshare, mount, ")
+    assert capsys.readouterr().err.startswith("--isolate: unshare, mount, ")
     refusing = stranger / "bin"
     refusing.mkdir()
-    for tool in isolate.ISOLATION_TOOLS:
+    for tool in sandbox.NAMESPACE_TOOLS:
         (refusing / tool).write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2; exit 1\n")
         (refusing / tool).chmod(0o755)
-    monkeypatch.setattr(isolate, "PATH", str(refusing))
+    monkeypatch.setattr(sandbox, "PATH", str(refusing))
     monkeypatch.setenv("PATH", str(refusing))
     assert main(["check", "--isolate"]) == 3
     reported = capsys.readouterr().err

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from peakgate.build.sources import device_only, host_code, kernels, read_sources
+from peakgate.build.sources import device_only, device_texts, host_code, kernels, read_sources
 from peakgate.common.errors import PeakgateError
 
 
@@ -130,5 +130,58 @@ def test_host_code_is_named_where_it_stands() -> None:
 
 
 def test_a_source_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PeakgateError, match=r"gone\.cu: expected the readable UTF-8 source"):
+    with pytest.raises(PeakgateError, match=r"gone\.cu: expected the readable source"):
         read_sources(tmp_path / "gone.cu")
+
+
+PROTOTYPES = """void launch(float* out);
+template <class T> T once(T a);
+int table(int a);
+INSTANTIATE(float);
+static_assert(sizeof(int) == 4);
+int table(int a) { return lookup_of_the_host(a); }
+__device__ float scaled(float a);
+struct Line { float a; };
+__global__ void kernel(float* out) {
+    cudaGridDependencySynchronize();
+    out[0] = once(scaled(1));
+}
+template <class T> T once(T a) { return a; }
+__global__ void other(float* out) { out[0] = 2; }
+void launch(float* out) { kernel<<<1, 1>>>(out); }
+"""
+
+
+def test_a_prototype_does_not_keep_host_code_alive(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(PROTOTYPES)
+    (text,) = device_texts(read_sources(source))
+    assert len(text) == len(PROTOTYPES)
+    assert [word for word in ("launch", "table", "<<<") if word in text] == []
+    kept = (
+        "INSTANTIATE(float);",
+        "T once(T a);",
+        "T once(T a) {",
+        "scaled(float a);",
+        "struct Line",
+        "void other",
+        "cudaGrid",
+    )
+    assert [word for word in kept if word not in text] == []
+
+
+def test_kernels_that_are_not_named_are_left_out_where_some_are(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(PROTOTYPES)
+    (text,) = device_texts(read_sources(source), ["kernel"])
+    assert "void kernel" in text
+    assert "void other" not in text
+
+
+def test_a_source_in_latin_1_is_read_and_a_binary_one_named(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_bytes("// größer\r\nint a;\n".encode("latin-1"))
+    assert read_sources(source)[0].text == "// größer\nint a;\n"
+    source.write_bytes(b"int a;\0")
+    with pytest.raises(PeakgateError, match=r"k\.cu: expected the source of a kernel, .* zero byte"):
+        read_sources(source)

@@ -16,7 +16,7 @@ import cupy
 import numpy as np
 from calibrated.built import built
 from calibrated.kernels import kernels
-from calibrated.pattern import BLOCK, GRID, SHARED_BYTES, Kernel
+from calibrated.pattern import BLOCK, SHARED_BYTES, Kernel
 from peakgate.device.texel_objects import TexelObject
 
 
@@ -32,7 +32,7 @@ def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:
         for array, described in zip((out, values), kernel.objects, strict=True)
     ]
     seen = [array if each is None else each.handle for array, each in zip((out, values), objects, strict=True)]
-    function((GRID,), (BLOCK,), (*seen, np.int32(kernel.n)), shared_mem=SHARED_BYTES)
+    function((kernel.grid,), (BLOCK,), (*seen, np.int32(kernel.n)), shared_mem=SHARED_BYTES)
     cupy.cuda.get_current_stream().synchronize()
     return out
 

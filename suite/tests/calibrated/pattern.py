@@ -2,7 +2,8 @@
 
 Each pattern is the body of a kernel with holes ($A, $B), and its variants fill them: soundly, or with one defect. In
 the manner of Indigo and DataRaceBench, written for this repository. Every kernel is
-``void NAME(T* out, const T* in, int n)`` and runs in 2 blocks of 64 threads with 512 bytes of dynamic shared memory;
+``void NAME(T* out, const T* in, int n)`` and runs in 2 blocks of 64 threads, those of order.py in up to 4, with 512
+bytes of dynamic shared memory;
 ``i`` is a thread's place in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about
 bounds 100; ``n`` is their length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
 """
@@ -16,7 +17,7 @@ from string import Template
 from peakgate.case import Role
 from peakgate.texels import Surface, TexelBuffer, Texture
 
-CLEAN, RACY, DIVERGENT, BOUNDS = "clean", "racy", "divergent", "bounds"
+CLEAN, RACY, DIVERGENT, BOUNDS, STUCK = "clean", "racy", "divergent", "bounds", "stuck"
 GRID, BLOCK, SHARED_BYTES = 2, 64, 512
 GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 BLOCK_SYNC, WARP_SYNC, NOTHING = "__syncthreads();", "__syncwarp();", ";"
@@ -38,6 +39,9 @@ class Kernel:
     text: str
     objects: tuple[TexelBuffer | None, TexelBuffer | None] = (None, None)
     """How ``out`` and ``in`` are seen where they are no pointers."""
+    grid: int = GRID
+    why: str = ""
+    """The rule that the label rests on, where it is not plain from the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Pattern:
     may_hang: bool = False
     texture: Texture | None = None
     surface: Surface | None = None
+    grid: int = GRID
 
 
 _DTYPES = {"int": "int32", "float": "float32", "double": "float64", "unsigned char": "uint8", "short": "int16"}
@@ -80,7 +85,18 @@ def variants(pattern: Pattern) -> Iterator[Kernel]:
                 TexelBuffer(Role.INOUT, shape, element, None, surface) if surface else None,
                 TexelBuffer(Role.IN, shape, element, None, texture) if texture else None,
             )
-            yield Kernel(name, label, element, pattern.n, pattern.cooperative, may_hang, text, objects)
+            yield Kernel(
+                name,
+                label,
+                element,
+                pattern.n,
+                pattern.cooperative,
+                may_hang,
+                text,
+                objects,
+                pattern.grid,
+                holes.get("why", ""),
+            )
 
 
 def _lines(body: str) -> str:

@@ -1,0 +1,225 @@
+// Which block runs: one after the other, each to its end, unless it waits for the grid or polls what only another block can
+// change. Then it is set aside with its shared memory, and taken up again when something has changed.
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+namespace peakgate {
+namespace {
+
+Block** blocks; // those that have begun and not ended, in the order in which they began
+size_t block_count, block_room;
+Block** spare;
+size_t spare_count, spare_room;
+uint32_t begun;    // blocks of this launch
+size_t most_alive; // blocks at once
+
+// So many blocks begin before those that poll are tried again.
+constexpr size_t BEGIN_FIRST = 8;
+// Unchanged polls of all threads that live until they are a deadlock: loops may give up after some tries of their own.
+constexpr uint64_t ROUNDS = 200, POLLS = 100000;
+
+Block** grown(Block** list, size_t count, size_t& room) {
+    if (count < room) return list;
+    room = room ? 2 * room : 64;
+    auto** longer = static_cast<Block**>(realloc(list, room * sizeof(Block*)));
+    if (!longer) abort();
+    return longer;
+}
+
+Block* new_block() {
+    if (spare_count) return spare[--spare_count];
+    auto* block = static_cast<Block*>(calloc(1, sizeof(Block)));
+    if (!block) return nullptr;
+    block->order = new_order();
+    block->warps = new_warps();
+    block->named_barriers = new_named_barriers();
+    block->sync_objects = new_sync_objects();
+    block->async_copies = new_async_copies();
+    const bool ready =
+        block->order && block->warps && block->named_barriers && block->sync_objects && block->async_copies;
+    return ready ? block : nullptr;
+}
+
+void make_current(Block& block) {
+    state.block = &block;
+    state.threads = block.threads;
+    peakgate_block_x = block.index.x;
+    peakgate_block_y = block.index.y;
+    peakgate_block_z = block.index.z;
+}
+
+bool set_aside(Block& block) {
+    block.epoch = state.epoch;
+    block.block_epoch = state.block_epoch;
+    block.shared_since = state.shared_since;
+    block.crossed = state.crossed;
+    return save_shared(block);
+}
+
+bool begin_block(uint32_t number) {
+    const uint32_t* grid = state.launch.grid;
+    if (state.block && state.block->alive && !set_aside(*state.block)) return false;
+    Block* block = new_block();
+    if (!block) return false;
+    size_t slot = 0; // the first stacks that no other block has
+    for (bool taken = true; taken; slot += taken) {
+        taken = false;
+        for (size_t i = 0; i < block_count; ++i)
+            taken |= blocks[i]->first_stack == static_cast<int>(slot) * state.thread_count;
+    }
+    block->first_stack = static_cast<int>(slot) * state.thread_count;
+    block->index = {number % grid[0], number / grid[0] % grid[1], number / (grid[0] * grid[1])};
+    block->number = number;
+    block->waits_for_grid = false;
+    if (!ready_stacks(static_cast<size_t>(block->first_stack), static_cast<size_t>(state.thread_count))) return false;
+    blocks = grown(blocks, block_count, block_room);
+    blocks[block_count++] = block;
+    make_current(*block);
+    if (!use_shadow_of(*block)) return false;
+    begin_threads();
+    return true;
+}
+
+// Goes on with a block; the one that ran before is set aside.
+bool take_up(Block& block) {
+    if (&block == state.block) return true;
+    if (state.block && state.block->alive && !set_aside(*state.block)) return false;
+    make_current(block);
+    state.epoch = block.epoch;
+    state.block_epoch = block.block_epoch;
+    state.shared_since = block.shared_since;
+    state.crossed = block.crossed;
+    load_shared(block);
+    return use_shadow_of(block);
+}
+
+void retire(size_t place) {
+    spare = grown(spare, spare_count, spare_room);
+    spare[spare_count++] = blocks[place];
+    for (size_t i = place; i + 1 < block_count; ++i) blocks[i] = blocks[i + 1];
+    --block_count;
+}
+
+// The next block behind `place` that something has changed for since it was set aside; all of them where `anyhow`.
+size_t worth_running(size_t place, bool anyhow) {
+    for (size_t step = 1; step <= block_count; ++step) {
+        const size_t next = (place + step) % block_count;
+        if (!blocks[next]->waits_for_grid && (anyhow || blocks[next]->seen_progress != state.progress)) return next;
+    }
+    return block_count;
+}
+
+size_t count_threads(bool polling) {
+    size_t count = 0;
+    for (size_t i = 0; i < block_count; ++i) {
+        for (int t = 0; t < state.thread_count; ++t)
+            count += polling ? blocks[i]->threads[t].status == POLLING : blocks[i]->threads[t].status != DONE;
+    }
+    return count;
+}
+
+[[gnu::noinline]] void report_deadlock(bool more_to_begin) {
+    for (size_t i = 0; i < block_count; ++i) {
+        for (int t = 0; t < state.thread_count; ++t) {
+            if (blocks[i]->threads[t].status != POLLING) continue;
+            make_current(*blocks[i]);
+            state.current = t;
+            if (more_to_begin) {
+                report(NOT_EMULATED, current_thread().waits_at, 0, "polling for later blocks by more than %zu threads",
+                       MAX_LIVE_THREADS);
+                return;
+            }
+            const size_t polling = count_threads(true), alive = count_threads(false);
+            char others[80] = "";
+            if (alive > polling) snprintf(others, sizeof others, ", %zu wait at barriers", alive - polling);
+            report(ENDLESS_LOOP, current_thread().waits_at, 0,
+                   "deadlock: %zu thread%s what nobody can change any more%s", polling, polling == 1 ? " polls" : "s poll", others);
+            return;
+        }
+    }
+}
+
+void release_grid() {
+    state.ordered_epoch = ++state.last_epoch;
+    for (size_t i = 0; i < block_count; ++i) {
+        Block& block = *blocks[i];
+        block.waits_for_grid = false;
+        block.seen_progress = state.progress - 1;
+        for (int t = 0; t < state.thread_count; ++t) {
+            if (block.threads[t].status == AT_GRID_BARRIER) block.threads[t].status = READY;
+        }
+    }
+}
+
+bool all_wait_for_grid() {
+    for (size_t i = 0; i < block_count; ++i) {
+        if (!blocks[i]->waits_for_grid) return false;
+    }
+    return true;
+}
+
+// Runs blocks until all have ended; false if there is no memory.
+bool run_blocks(uint32_t total) {
+    size_t place = 0;
+    uint64_t idle = 0, seen = state.progress;
+    while (!is_abandoned() && (begun < total || block_count)) {
+        const bool room = begun < total && block_count < most_alive;
+        const size_t changed = block_count ? worth_running(place, false) : 0;
+        bool fresh = room && (block_count < BEGIN_FIRST || changed == block_count || state.launch.cooperative);
+        if (!fresh && block_count && all_wait_for_grid()) {
+            if (block_count < total) {
+                make_current(*blocks[0]);
+                report(DIVERGENT_BARRIER, current_thread().waits_at, 0,
+                       "%zu blocks of the grid wait for all of its %u, of which the others have ended", block_count, total);
+                break;
+            }
+            release_grid();
+            place = block_count - 1;
+            continue;
+        }
+        if (fresh) {
+            if (!begin_block(begun)) return false;
+            ++begun;
+            place = block_count - 1;
+        } else {
+            place = changed < block_count ? changed : worth_running(place, true);
+            if (!take_up(*blocks[place])) return false;
+            if (state.epoch < state.ordered_epoch) block_met();
+        }
+        run_threads();
+        if (is_abandoned()) break;
+        if (state.block->alive == 0) {
+            end_block_of_order();
+            retire(place);
+            place = place ? place - 1 : block_count ? block_count - 1 : 0;
+        } else {
+            int at_grid = 0;
+            for (int t = 0; t < state.thread_count; ++t) at_grid += state.threads[t].status == AT_GRID_BARRIER;
+            state.block->waits_for_grid = at_grid == state.block->alive;
+            state.block->seen_progress = state.progress;
+        }
+        idle = state.progress == seen ? idle + 1 : 0;
+        seen = state.progress;
+        if (!block_count || (begun < total && block_count < most_alive) || idle < ROUNDS * block_count) continue;
+        const size_t polling = count_threads(true);
+        if (!polling || idle < (ROUNDS + POLLS / polling) * block_count) continue;
+        report_deadlock(begun < total);
+        break;
+    }
+    return true;
+}
+
+} // namespace
+
+bool run_grid() {
+    const uint32_t* grid = state.launch.grid;
+    begun = 0;
+    state.block = nullptr;
+    while (block_count) retire(block_count - 1); // of a launch that was abandoned
+    most_alive = MAX_LIVE_THREADS / static_cast<size_t>(state.thread_count);
+    return run_blocks(grid[0] * grid[1] * grid[2]);
+}
+
+} // namespace peakgate

@@ -1,0 +1,236 @@
+// Intrinsics: arithmetic and conversions in each rounding, and operations on bits. Included by cuda_math.h.
+#pragma once
+
+// ---- rounding ----
+extern "C" int fesetround(int) noexcept;
+namespace peakgate {
+enum Rounding { TO_NEAREST, TO_ZERO, DOWN, UP };
+// While it lives the processor rounds like that. What it computes goes through volatile variables, or it would be computed
+// before or after.
+struct Rounded {
+#ifdef __aarch64__
+    explicit Rounded(Rounding mode) { fesetround(mode == UP ? 0x400000 : mode == DOWN ? 0x800000 : mode ? 0xc00000 : 0); }
+#else
+    explicit Rounded(Rounding mode) { fesetround(mode == UP ? 0x800 : mode == DOWN ? 0x400 : mode ? 0xc00 : 0); }
+#endif
+    ~Rounded() { fesetround(0); }
+};
+
+template <class T> constexpr bool is_signed = T(-1) < T(0);
+template <class T> constexpr T largest = is_signed<T> ? static_cast<T>(~(1ull << (8 * sizeof(T) - 1))) : static_cast<T>(~0ull);
+template <class T> constexpr T smallest = is_signed<T> ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
+
+// A whole number in another type, its largest or smallest value where it is beyond them.
+template <class T, class U> inline T clamped(U a) {
+    const __int128 wide = a;
+    return wide < smallest<T> ? smallest<T> : wide > largest<T> ? largest<T> : static_cast<T>(wide);
+}
+// The same of a floating-point number without a fraction. NaN is 0, or for the double types the smallest or largest power.
+template <class T, class U> inline T to_integer(U a) {
+    if (a != a) return sizeof(U) == 8 || sizeof(T) == 8 ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
+    const double wide = static_cast<double>(a), limit = ldexp(1.0, 8 * static_cast<int>(sizeof(T)) - is_signed<T>);
+    if (wide >= limit) return largest<T>;
+    return wide < (is_signed<T> ? -limit : 0.0) ? smallest<T> : static_cast<T>(wide);
+}
+} // namespace peakgate
+
+// ---- intrinsics; the fast ones are as exact as the plain ones here ----
+// Macros, because the C library has internal functions by some of these names.
+#define __expf(x) expf(x)
+#define __exp10f(x) powf(10.0f, x)
+#define __logf(x) logf(x)
+#define __log2f(x) log2f(x)
+#define __log10f(x) log10f(x)
+#define __sinf(x) sinf(x)
+#define __cosf(x) cosf(x)
+#define __tanf(x) tanf(x)
+#define __powf(x, y) powf(x, y)
+#define __sincosf(x, s, c) sincosf(x, s, c)
+
+// Arithmetic in each rounding.
+namespace peakgate {
+template <class T, class F, class... V> inline T rounded(Rounding mode, F computed, V... values) {
+    const volatile T kept[] = {values...};
+    const Rounded while_it_lives(mode);
+    const volatile T result = computed(kept);
+    return result;
+}
+} // namespace peakgate
+#define PEAKGATE_UNPACKED(...) __VA_ARGS__
+#define PEAKGATE_ROUNDED(name, mode, type, parameters, values, ...)                                                    \
+    inline type name parameters {                                                                                      \
+        auto computed = [](const volatile type* v) { return static_cast<type>(__VA_ARGS__); };                         \
+        return peakgate::rounded<type>(peakgate::mode, computed, PEAKGATE_UNPACKED values);                            \
+    }
+#define PEAKGATE_ROUNDED_ALL(name, type, parameters, values, plain, ...)                                               \
+    inline type name##_rn parameters { return plain; }                                                                 \
+    PEAKGATE_ROUNDED(name##_rz, TO_ZERO, type, parameters, values, __VA_ARGS__)                                        \
+    PEAKGATE_ROUNDED(name##_rd, DOWN, type, parameters, values, __VA_ARGS__)                                           \
+    PEAKGATE_ROUNDED(name##_ru, UP, type, parameters, values, __VA_ARGS__)
+#define PEAKGATE_ROUNDED_1(name, type, plain, ...) PEAKGATE_ROUNDED_ALL(name, type, (type a), (a), plain, __VA_ARGS__)
+#define PEAKGATE_ROUNDED_2(name, type, op)                                                                             \
+    PEAKGATE_ROUNDED_ALL(name, type, (type a, type b), (a, b), a op b, v[0] op v[1])
+#define PEAKGATE_ROUNDED_3(name, type, function)                                                                       \
+    PEAKGATE_ROUNDED_ALL(name, type, (type a, type b, type c), (a, b, c), function(a, b, c), function(v[0], v[1], v[2]))
+PEAKGATE_ROUNDED_2(__fadd, float, +)
+PEAKGATE_ROUNDED_2(__fsub, float, -)
+PEAKGATE_ROUNDED_2(__fmul, float, *)
+PEAKGATE_ROUNDED_2(__fdiv, float, /)
+PEAKGATE_ROUNDED_3(__fmaf, float, fmaf)
+PEAKGATE_ROUNDED_3(__fmaf_ieee, float, fmaf)
+PEAKGATE_ROUNDED_1(__frcp, float, 1 / a, 1 / v[0])
+PEAKGATE_ROUNDED_1(__fsqrt, float, sqrtf(a), sqrtf(v[0]))
+PEAKGATE_ROUNDED_2(__dadd, double, +)
+PEAKGATE_ROUNDED_2(__dsub, double, -)
+PEAKGATE_ROUNDED_2(__dmul, double, *)
+PEAKGATE_ROUNDED_2(__ddiv, double, /)
+PEAKGATE_ROUNDED_3(__fma, double, fma)
+PEAKGATE_ROUNDED_1(__drcp, double, 1 / a, 1 / v[0])
+PEAKGATE_ROUNDED_1(__dsqrt, double, sqrt(a), sqrt(v[0]))
+inline float __frsqrt_rn(float a) { return static_cast<float>(1 / sqrt(static_cast<double>(a))); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __tanhf(float a) { return tanhf(a); }
+
+// Conversions. Out of its range a number becomes the largest or smallest of the type, as in the instruction.
+namespace peakgate {
+template <class To, class From> inline To converted(From a, Rounding mode) {
+    const volatile From kept = a;
+    const Rounded while_it_lives(mode);
+    const volatile To result = static_cast<To>(kept);
+    return result;
+}
+} // namespace peakgate
+#define PEAKGATE_TO_INTEGERS(from, type)                                                                               \
+    PEAKGATE_TO_INTEGER(from, type, int, int)                                                                          \
+    PEAKGATE_TO_INTEGER(from, type, uint, unsigned)                                                                    \
+    PEAKGATE_TO_INTEGER(from, type, ll, long long)                                                                     \
+    PEAKGATE_TO_INTEGER(from, type, ull, unsigned long long)
+#define PEAKGATE_TO_INTEGER(from, type, name, to)                                                                      \
+    inline to __##from##2##name##_rn(type a) { return peakgate::to_integer<to>(rint(a)); }                             \
+    inline to __##from##2##name##_rz(type a) { return peakgate::to_integer<to>(trunc(a)); }                            \
+    inline to __##from##2##name##_rd(type a) { return peakgate::to_integer<to>(floor(a)); }                            \
+    inline to __##from##2##name##_ru(type a) { return peakgate::to_integer<to>(ceil(a)); }
+PEAKGATE_TO_INTEGERS(float, float)
+PEAKGATE_TO_INTEGERS(double, double)
+#define PEAKGATE_FROM_INTEGER(name, from, type)                                                                        \
+    inline type __##name##_rn(from a) { return static_cast<type>(a); }                                                 \
+    inline type __##name##_rz(from a) { return peakgate::converted<type>(a, peakgate::TO_ZERO); }                      \
+    inline type __##name##_rd(from a) { return peakgate::converted<type>(a, peakgate::DOWN); }                         \
+    inline type __##name##_ru(from a) { return peakgate::converted<type>(a, peakgate::UP); }
+PEAKGATE_FROM_INTEGER(int2float, int, float)
+PEAKGATE_FROM_INTEGER(uint2float, unsigned, float)
+PEAKGATE_FROM_INTEGER(ll2float, long long, float)
+PEAKGATE_FROM_INTEGER(ull2float, unsigned long long, float)
+PEAKGATE_FROM_INTEGER(ll2double, long long, double)
+PEAKGATE_FROM_INTEGER(ull2double, unsigned long long, double)
+PEAKGATE_FROM_INTEGER(double2float, double, float)
+inline double __int2double_rn(int a) { return a; }
+inline double __uint2double_rn(unsigned a) { return a; }
+
+inline float __saturatef(float a) { return fminf(fmaxf(a, 0.0f), 1.0f); }
+
+inline int __float_as_int(float a) { return __builtin_bit_cast(int, a); }
+inline unsigned __float_as_uint(float a) { return __builtin_bit_cast(unsigned, a); }
+inline float __int_as_float(int a) { return __builtin_bit_cast(float, a); }
+inline float __uint_as_float(unsigned a) { return __builtin_bit_cast(float, a); }
+inline long long __double_as_longlong(double a) { return __builtin_bit_cast(long long, a); }
+inline double __longlong_as_double(long long a) { return __builtin_bit_cast(double, a); }
+
+
+inline int __double2hiint(double a) { return static_cast<int>(__double_as_longlong(a) >> 32); }
+inline int __double2loint(double a) { return static_cast<int>(__double_as_longlong(a)); }
+inline double __hiloint2double(int high, int low) {
+    return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned>(low));
+}
+
+// Not the compilers' builtins: for processors that may lack the instruction, g++ makes them calls of a library.
+inline int __popc(unsigned a) {
+    a -= a >> 1 & 0x55555555u;
+    a = (a & 0x33333333u) + (a >> 2 & 0x33333333u);
+    return static_cast<int>(((a + (a >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24);
+}
+inline int __popcll(unsigned long long a) {
+    return __popc(static_cast<unsigned>(a)) + __popc(static_cast<unsigned>(a >> 32));
+}
+inline int __clz(int a) { return a ? __builtin_clz(static_cast<unsigned>(a)) : 32; }
+inline int __clzll(long long a) { return a ? __builtin_clzll(static_cast<unsigned long long>(a)) : 64; }
+inline int __ffs(int a) { return __builtin_ffs(a); }
+inline int __ffsll(long long a) { return __builtin_ffsll(a); }
+inline int __mul24(int a, int b) { return a * b; }
+inline unsigned __umul24(unsigned a, unsigned b) { return a * b; }
+inline int __mulhi(int a, int b) { return static_cast<int>((static_cast<long long>(a) * b) >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+    return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+    return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31)) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
+}
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? low : __funnelshift_l(low, high, shift);
+}
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? high : __funnelshift_r(low, high, shift);
+}
+// Four bytes out of eight; with its highest bit set, a selector spreads the sign of its byte.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selectors) {
+    const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+    unsigned result = 0;
+    for (int at = 0; at < 4; ++at) {
+        const unsigned selector = selectors >> 4 * at & 15;
+        const unsigned byte = static_cast<unsigned>(bytes >> 8 * (selector & 7)) & 255;
+        result |= (selector & 8 ? (byte & 128 ? 255u : 0u) : byte) << 8 * at;
+    }
+    return result;
+}
+inline unsigned short __nv_bswap16(unsigned short a) { return __builtin_bswap16(a); }
+inline unsigned __nv_bswap32(unsigned a) { return __builtin_bswap32(a); }
+inline unsigned long long __nv_bswap64(unsigned long long a) { return __builtin_bswap64(a); }
+inline int __dp4a(int a, int b, int sum) {
+    for (int at = 0; at < 32; at += 8) sum += static_cast<signed char>(a >> at) * static_cast<signed char>(b >> at);
+    return sum;
+}
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
+    for (int at = 0; at < 32; at += 8) sum += (a >> at & 255) * (b >> at & 255);
+    return sum;
+}
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+inline long long __mul64hi(long long a, long long b) { return static_cast<long long>(static_cast<__int128>(a) * b >> 64); }
+inline int __rhadd(int a, int b) { return static_cast<int>((static_cast<long long>(a) + b + 1) >> 1); }
+inline unsigned __uhadd(unsigned a, unsigned b) { return static_cast<unsigned>((static_cast<unsigned long long>(a) + b) >> 1); }
+inline unsigned __urhadd(unsigned a, unsigned b) {
+    return static_cast<unsigned>((static_cast<unsigned long long>(a) + b + 1) >> 1);
+}
+inline unsigned __sad(int a, int b, unsigned sum) {
+    return sum + (a < b ? static_cast<unsigned>(b) - static_cast<unsigned>(a) : static_cast<unsigned>(a) - static_cast<unsigned>(b));
+}
+inline unsigned __usad(unsigned a, unsigned b, unsigned sum) { return sum + (a < b ? b - a : a - b); }
+// The n-th set bit from `base` on, or from it downwards where n is negative; all ones where there is none.
+inline unsigned __fns(unsigned mask, unsigned base, int n) {
+    if (n == 0) return mask >> (base & 31) & 1 ? base : ~0u;
+    for (int at = static_cast<int>(base), step = n > 0 ? 1 : -1; at >= 0 && at < 32; at += step)
+        if (mask >> at & 1 && (n -= step) == 0) return static_cast<unsigned>(at);
+    return ~0u;
+}
+template <class A, class B> inline auto peakgate_dp2a(A a, B b, int from) {
+    const int low = static_cast<signed char>(b >> from), high = static_cast<signed char>(b >> (from + 8));
+    return static_cast<int>(static_cast<short>(a)) * low + static_cast<int>(static_cast<short>(a >> 16)) * high;
+}
+inline int __dp2a_lo(int a, int b, int sum) { return sum + peakgate_dp2a(a, b, 0); }
+inline int __dp2a_hi(int a, int b, int sum) { return sum + peakgate_dp2a(a, b, 16); }
+inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned sum) {
+    return sum + (a & 0xffff) * (b & 255) + (a >> 16) * (b >> 8 & 255);
+}
+inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned sum) { return __dp2a_lo(a, b >> 16, sum); }
+inline unsigned __brev(unsigned a) {
+    unsigned reversed = 0;
+    for (int bit = 0; bit < 32; ++bit) reversed |= (a >> bit & 1u) << (31 - bit);
+    return reversed;
+}
+inline unsigned long long __brevll(unsigned long long a) {
+    return static_cast<unsigned long long>(__brev(static_cast<unsigned>(a))) << 32 | __brev(static_cast<unsigned>(a >> 32));
+}

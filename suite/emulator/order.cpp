@@ -1,0 +1,728 @@
+// Which accesses have happened before which others: vector clocks with scopes, as C++ race detectors have them. This file
+// is the only one that knows; everything else asks `ordered` (shadow.h), which comes here where blocks differ.
+//
+//  operation                                        | effect on order
+//  -------------------------------------------------+----------------------------------------------------------------------
+//  plain load or store; __ldg, __ldcg, __stcg, ...  | none; two unordered ones of one word, one a store, are a race
+//  __threadfence_block, fence.*.cta, membar.cta     | the thread's clock becomes its pending release in its block; what its
+//                                                   | strong loads saw released by its own block is acquired
+//  __threadfence, __threadfence_system,             | the same for the whole device
+//  fence.*.gpu/.sys, membar.gl/.sys,                |
+//  cuda::atomic_thread_fence (scope as given)       |
+//  atomicAdd ... (relaxed, device), _system;        | strong load and store: the pending release joins the word's clock;
+//  atom, red, cuda::atomic(_ref) relaxed            | the word's clock is remembered until the next fence acquires it
+//  atomicAdd_block ..., .cta, thread_scope_block    | the same among threads of one block; with another block it is a race
+//  volatile; ld/st.volatile, .relaxed               | strong load or store, relaxed, device. Between lanes of one warp, in
+//                                                   | shared memory and without a fence, volatile is no order: a race
+//  .acquire, memory_order_acquire                   | what the word's clock has is acquired at once
+//  .release, memory_order_release                   | the thread's own clock joins the word's clock
+//  a failing compare-and-swap                       | a strong load
+//  a strong store (no read-modify-write) of another | begins the word's clock anew: the earlier releases are not seen in it
+//  thread                                           |
+//  __syncthreads and its kin, bar.sync, block.sync  | all clocks of the block are joined; strong loads before it are acquired,
+//                                                   | fences before it hold for every thread behind it (the guide's last
+//                                                   | block and CUB's GridBarrier rely on these two)
+//  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires, in the block
+//  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
+//  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier
+//  grid.sync                                        | all that came before happened before all that follows
+//  cluster barriers                                 | not emulated
+//
+// A strong load is ordered after the strong store that it saw, as regards that word alone (PTX's observation order).
+//
+// A clock is sparse: per block the epoch up to which everything is known (a barrier ends an epoch, and with it all threads
+// of the block know of one another), and beside it single threads of the epoch in which they released. Inside a block and an
+// epoch rows of stamps do the same; most threads never have more than that.
+#include "shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+namespace peakgate {
+
+// Whose accesses before `until` (epoch and stamp) are known: the block's number and the thread, or all its threads.
+struct Entry {
+    uint64_t who, until;
+};
+constexpr uint64_t EVERYBODY = 0xffff, SEVERAL = ~uint64_t{0};
+
+// Never changed once it is made; what it knows of other blocks may be shared with others.
+struct Clock {
+    int references;
+    uint32_t count;
+    Clock* others;
+    Entry entries[1];
+};
+
+constexpr int PADDING = 16;  // or the rows would compete for the same few cache sets
+constexpr int SCOPES = 2;    // of a release: the block, the device
+constexpr int AWAITED = 8;   // words that a thread has read since it last acquired
+constexpr int OBSERVED = 64; // strong stores that a block has seen last
+
+// The releases that a word's value stands for, the latest first.
+struct Link {
+    int references;
+    uint32_t length;
+    uint64_t by; // block and thread, or SEVERAL
+    Link* previous;
+    Clock* clock;
+};
+
+struct Location {
+    uintptr_t address; // 0: an empty place of the table
+    uint32_t begun;    // how often a store began it anew
+    uint32_t too_long; // links that are worth joining to one
+    uint64_t stored_by;
+    Link* released[SCOPES];
+};
+
+struct Locations {
+    Location* places;
+    size_t capacity, count;
+};
+
+// What a strong load has seen and no fence has acquired.
+struct Awaited {
+    uintptr_t address;
+    uint32_t begun;
+    int scope;
+    Link* released[SCOPES];
+};
+
+struct Awaiting {
+    int count;
+    Awaited seen[AWAITED];
+};
+
+struct Observed {
+    const void* cell;
+    uint32_t epoch, stamp;                   // of the store
+    uint32_t observer_epoch, observer_stamp; // of who saw it
+    uint16_t thread, observer;
+};
+
+// What a thread has beyond what its block had at the last barrier.
+struct OfThread {
+    Clock* others; // of other blocks; null: what its block knows
+    Clock* fenced[SCOPES];
+    Awaiting awaiting;
+    uint32_t row_epoch; // when its row was last added to
+    bool listed;
+};
+
+struct Order {
+    uint32_t rows[MAX_THREADS][MAX_THREADS + PADDING];
+    int used_rows; // the first so many may not be zero
+    OfThread threads[MAX_THREADS];
+    int listed[MAX_THREADS], listed_count; // threads that have something
+    Clock* others;
+    Clock* fenced[SCOPES];
+    Awaiting awaiting;
+    Locations locations; // in shared memory
+    Observed observed[OBSERVED];
+    unsigned observed_count;
+};
+
+namespace {
+
+Locations global_locations;
+Entry* scratch;
+size_t scratch_count, scratch_room;
+
+struct Run { // of epochs of one block
+    uint32_t first, block;
+};
+Run* runs;
+size_t run_count, run_room;
+
+void* more(void* from, size_t count, size_t size, size_t& room) {
+    if (count < room) return from;
+    room = room ? 2 * room : 64;
+    void* grown = realloc(from, room * size);
+    if (!grown) abort();
+    return grown;
+}
+
+int first_of_warp(int thread) { return thread - thread % WARP; }
+uint64_t who(int thread) { return static_cast<uint64_t>(state.block->number) << 16 | static_cast<uint64_t>(thread); }
+uint64_t time_of(uint32_t epoch, uint32_t stamp) { return static_cast<uint64_t>(epoch) << 32 | stamp; }
+Order& here() { return *state.block->order; }
+
+// ---- clocks ----
+
+Clock* keep(Clock* clock) {
+    if (clock) ++clock->references;
+    return clock;
+}
+
+void drop(Clock*& clock) {
+    Clock* dropped = clock;
+    clock = nullptr;
+    while (dropped && --dropped->references == 0) {
+        Clock* next = dropped->others;
+        free(dropped);
+        dropped = next;
+    }
+}
+
+void drop(Link*& link) {
+    Link* dropped = link;
+    link = nullptr;
+    while (dropped && --dropped->references == 0) {
+        Link* next = dropped->previous;
+        drop(dropped->clock);
+        free(dropped);
+        dropped = next;
+    }
+}
+
+Clock* new_clock(size_t count, Clock* others) {
+    auto* clock = static_cast<Clock*>(malloc(sizeof(Clock) + count * sizeof(Entry)));
+    if (!clock) abort();
+    clock->references = 1;
+    clock->count = static_cast<uint32_t>(count);
+    clock->others = keep(others);
+    return clock;
+}
+
+uint64_t known_until(const Clock& clock, uint64_t whose) {
+    size_t low = 0, high = clock.count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (clock.entries[middle].who < whose)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < clock.count && clock.entries[low].who == whose ? clock.entries[low].until : 0;
+}
+
+// Of a clock that has no further one behind it.
+bool knows(const Clock* clock, uint64_t whose, uint64_t time) {
+    return clock && (known_until(*clock, whose | EVERYBODY) > time || known_until(*clock, whose) > time);
+}
+
+int by_who(const void* a, const void* b) {
+    const auto *first = static_cast<const Entry*>(a), *second = static_cast<const Entry*>(b);
+    return first->who < second->who ? -1 : first->who > second->who;
+}
+
+void add(Entry entry) {
+    scratch = static_cast<Entry*>(more(scratch, scratch_count, sizeof(Entry), scratch_room));
+    scratch[scratch_count++] = entry;
+}
+
+void add_all(const Clock* clock) {
+    for (; clock; clock = clock->others) {
+        for (uint32_t i = 0; i < clock->count; ++i) add(clock->entries[i]);
+    }
+}
+
+// What has been added, as one clock: the latest of each thread, and no thread that all of its block is known beyond.
+Clock* added() {
+    qsort(scratch, scratch_count, sizeof(Entry), by_who);
+    size_t kept = 0;
+    for (size_t i = 0; i < scratch_count; ++i) {
+        const Entry entry = scratch[i];
+        if (kept && scratch[kept - 1].who == entry.who) {
+            if (entry.until > scratch[kept - 1].until) scratch[kept - 1].until = entry.until;
+        } else {
+            scratch[kept++] = entry;
+        }
+        const bool last = i + 1 == scratch_count || scratch[i + 1].who != entry.who;
+        if ((entry.who & EVERYBODY) != EVERYBODY || !last) continue;
+        const Entry whole = scratch[--kept];
+        size_t first = kept;
+        while (first && scratch[first - 1].who >> 16 == whole.who >> 16) --first;
+        size_t left = first;
+        for (size_t j = first; j < kept; ++j) {
+            if (scratch[j].until > whole.until) scratch[left++] = scratch[j];
+        }
+        scratch[left++] = whole;
+        kept = left;
+    }
+    Clock* clock = new_clock(kept, nullptr);
+    if (kept) memcpy(clock->entries, scratch, kept * sizeof(Entry));
+    scratch_count = 0;
+    return clock;
+}
+
+Clock* joined(Clock* a, Clock* b) {
+    if (!a || !b || a == b) return keep(a ? a : b);
+    add_all(a);
+    add_all(b);
+    return added();
+}
+
+void join(Clock*& into, Clock* other) {
+    if (!other || into == other) return;
+    Clock* both = joined(into, other);
+    drop(into);
+    into = both;
+}
+
+// ---- what a thread knows ----
+
+OfThread& listed(int thread) {
+    Order& order = here();
+    OfThread& of = order.threads[thread];
+    if (!of.listed) {
+        of.listed = true;
+        order.listed[order.listed_count++] = thread;
+    }
+    return of;
+}
+
+void acquire_awaited(Awaiting& awaiting, int scope, Clock*& others, int thread);
+
+// What strong loads saw before the block's last barriers counts for all its threads. It is looked at only when needed: of
+// all blocks that count themselves, only the last one needs it.
+void settle_block() {
+    Order& order = here();
+    if (order.awaiting.count) acquire_awaited(order.awaiting, PEAKGATE_DEVICE, order.others, -1);
+}
+
+Clock*& others_of(int thread) {
+    OfThread& of = here().threads[thread];
+    return of.others ? of.others : here().others;
+}
+
+void know_thread(int self, int other, uint32_t stamp) {
+    Order& order = here();
+    order.used_rows = state.thread_count;
+    order.threads[self].row_epoch = state.epoch;
+    state.crossed |= first_of_warp(self) != first_of_warp(other);
+    if (stamp > order.rows[self][other]) order.rows[self][other] = stamp;
+}
+
+// Adds what of a clock is news; what it says of the own block goes to the thread's row.
+void learn(const Clock* clock, const Clock* known, int thread, bool own_block_only) {
+    for (; clock; clock = clock->others) {
+        for (uint32_t i = 0; i < clock->count; ++i) {
+            const Entry& entry = clock->entries[i];
+            const int other = static_cast<int>(entry.who & EVERYBODY);
+            if (entry.who >> 16 == state.block->number) {
+                if (thread >= 0 && other != static_cast<int>(EVERYBODY) && other != thread && entry.until >> 32 == state.epoch)
+                    know_thread(thread, other, static_cast<uint32_t>(entry.until));
+            } else if (!own_block_only && !knows(known, entry.who, entry.until - 1)) {
+                add(entry);
+            }
+        }
+    }
+}
+
+void acquire(const Awaited& seen, int scope, const Clock* known, int thread) {
+    for (int which = 0; which < SCOPES; ++which) {
+        for (const Link* link = seen.released[which]; link; link = link->previous) {
+            const bool own = link->by >> 16 == state.block->number;
+            if (own || (which && scope == PEAKGATE_DEVICE))
+                learn(link->clock, known, thread, false);
+            else if (link->by == SEVERAL)
+                learn(link->clock, known, thread, true);
+        }
+    }
+}
+
+void add_to(Clock*& others, const Clock* before) {
+    if (!scratch_count) return;
+    add_all(before);
+    Clock* more_known = added();
+    drop(others);
+    others = more_known;
+}
+
+void forget(Awaited& seen) {
+    for (Link*& link : seen.released) drop(link);
+}
+
+void acquire_awaited(Awaiting& awaiting, int scope, Clock*& others, int thread) {
+    const Clock* before = thread < 0 ? others : others_of(thread);
+    int kept = 0;
+    for (int i = 0; i < awaiting.count; ++i) {
+        Awaited& seen = awaiting.seen[i];
+        acquire(seen, scope < seen.scope ? scope : seen.scope, before, thread);
+        if (scope < seen.scope)
+            awaiting.seen[kept++] = seen; // a wider fence may come
+        else
+            forget(seen);
+    }
+    awaiting.count = kept;
+    add_to(others, before);
+}
+
+Link* keep(Link* link) {
+    if (link) ++link->references;
+    return link;
+}
+
+void await(Awaiting& awaiting, const Awaited& seen) {
+    for (int i = 0; i < awaiting.count; ++i) {
+        Awaited& known = awaiting.seen[i];
+        if (known.address != seen.address || known.begun != seen.begun || known.scope != seen.scope) continue;
+        for (int which = 0; which < SCOPES; ++which) {
+            if (known.released[which] == seen.released[which]) continue;
+            drop(known.released[which]);
+            known.released[which] = keep(seen.released[which]);
+        }
+        return;
+    }
+    if (awaiting.count == AWAITED) { // the oldest is given up
+        forget(awaiting.seen[0]);
+        memmove(&awaiting.seen[0], &awaiting.seen[1], (AWAITED - 1) * sizeof(Awaited));
+        --awaiting.count;
+    }
+    Awaited& added_one = awaiting.seen[awaiting.count++] = seen;
+    for (Link* link : added_one.released) keep(link);
+}
+
+// All that a thread knows by now; what it does later has a later stamp.
+Clock* clock_of(int thread) {
+    settle_block();
+    Order& order = here();
+    uint32_t* row = order.rows[thread];
+    order.used_rows = state.thread_count;
+    row[thread] = ++state.threads[thread].stamp;
+    size_t count = 2;
+    const bool alone = order.threads[thread].row_epoch != state.epoch;
+    for (int i = 0; i < state.thread_count && !alone; ++i) count += i != thread && row[i];
+    Clock* clock = new_clock(count, others_of(thread));
+    size_t at = 0;
+    for (int i = alone ? thread : 0; i < (alone ? thread + 1 : state.thread_count); ++i) {
+        if (row[i]) clock->entries[at++] = {who(i), time_of(state.epoch, row[i])};
+    }
+    clock->entries[at] = {who(0) | EVERYBODY, time_of(state.epoch, 0)};
+    return clock;
+}
+
+// ---- words ----
+
+bool is_shared_word(uintptr_t address) { return address - state.shared < state.shared_size; }
+
+Location* place_of(Locations& table, uintptr_t address) {
+    size_t at = address * 0x9e3779b97f4a7c15ull >> 20 & (table.capacity - 1);
+    while (table.places[at].address && table.places[at].address != address) at = (at + 1) & (table.capacity - 1);
+    return &table.places[at];
+}
+
+Location* find(Locations& table, uintptr_t address) {
+    if (!table.count) return nullptr;
+    Location* found = place_of(table, address);
+    return found->address ? found : nullptr;
+}
+
+Location& find_or_make(Locations& table, uintptr_t address) {
+    if (2 * (table.count + 1) > table.capacity) {
+        Locations grown = {nullptr, table.capacity ? 2 * table.capacity : 64, table.count};
+        grown.places = static_cast<Location*>(calloc(grown.capacity, sizeof(Location)));
+        if (!grown.places) abort();
+        for (size_t i = 0; i < table.capacity; ++i) {
+            if (table.places[i].address) *place_of(grown, table.places[i].address) = table.places[i];
+        }
+        free(table.places);
+        table = grown;
+    }
+    Location* found = place_of(table, address);
+    if (!found->address) {
+        ++table.count;
+        found->address = address;
+        found->too_long = 8;
+        found->stored_by = SEVERAL;
+    }
+    return *found;
+}
+
+void clear(Locations& table) {
+    if (!table.count) return;
+    for (size_t i = 0; i < table.capacity; ++i) {
+        for (Link*& link : table.places[i].released) drop(link);
+    }
+    memset(table.places, 0, table.capacity * sizeof(Location));
+    table.count = 0;
+}
+
+void append(Link*& released, Clock* clock, uint64_t by) {
+    if (!clock || (released && released->clock == clock)) return;
+    auto* link = static_cast<Link*>(malloc(sizeof(Link)));
+    if (!link) abort();
+    // A thread's later clock has all that its earlier one had.
+    Link* previous = released && released->by == by ? released->previous : released;
+    *link = {1, previous ? previous->length + 1 : 1, by, keep(previous), keep(clock)};
+    drop(released);
+    released = link;
+}
+
+// One link in place of many: of one block's releases, or of any for the whole device.
+void shorten(Location& at, int which) {
+    Link*& released = at.released[which];
+    if (!released || released->length < at.too_long) return;
+    uint64_t by = released->by | EVERYBODY;
+    for (const Link* link = released; link; link = link->previous) {
+        if ((link->by | EVERYBODY) != by) by = SEVERAL;
+    }
+    if (by == SEVERAL && !which) return;
+    for (const Link* link = released; link; link = link->previous) add_all(link->clock);
+    Clock* all = added();
+    at.too_long = 8 + all->count / 2;
+    drop(released);
+    append(released, all, by);
+    drop(all);
+}
+
+void forget_thread(OfThread& of) {
+    drop(of.others);
+    for (Clock*& fenced : of.fenced) drop(fenced);
+    for (int i = 0; i < of.awaiting.count; ++i) forget(of.awaiting.seen[i]);
+    of.awaiting.count = 0;
+    of.listed = false;
+}
+
+// What a thread has that others now have too. `awaiting` may be null: strong loads count for their own thread only.
+void hand_over(OfThread& of, Clock*& others, Clock** fenced, Awaiting* awaiting) {
+    join(others, of.others);
+    for (int scope = 0; scope < SCOPES; ++scope) join(fenced[scope], of.fenced[scope]);
+    if (!awaiting) return;
+    for (int i = 0; i < of.awaiting.count; ++i) await(*awaiting, of.awaiting.seen[i]);
+}
+
+} // namespace
+
+// ---- the life of a block ----
+
+Order* new_order() { return static_cast<Order*>(calloc(1, sizeof(Order))); }
+
+void use_clock_of(int thread) { state.known = here().rows[thread]; }
+
+void end_block_of_order() {
+    Order& order = here();
+    for (int i = 0; i < order.listed_count; ++i) forget_thread(order.threads[order.listed[i]]);
+    order.listed_count = 0;
+    drop(order.others);
+    for (Clock*& fenced : order.fenced) drop(fenced);
+    for (int i = 0; i < order.awaiting.count; ++i) forget(order.awaiting.seen[i]);
+    order.awaiting.count = 0;
+    clear(order.locations);
+    order.observed_count = 0;
+}
+
+void begin_block_of_order() {
+    end_block_of_order(); // of an earlier launch that was abandoned
+    Order& order = here();
+    for (int i = 0; i < state.thread_count; ++i) state.threads[i].stamp = 0;
+    for (int i = 0; i < order.used_rows; ++i) {
+        if (state.crossed)
+            memset(order.rows[i], 0, sizeof order.rows[i]);
+        else // only its own warp's have been in use
+            memset(&order.rows[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
+    }
+    for (int i = 0; i < state.thread_count; ++i) order.threads[i].row_epoch = 0;
+    state.crossed = false;
+    order.used_rows = 0;
+}
+
+void begin_launch_of_order() {
+    clear(global_locations);
+    run_count = 0;
+    scratch_count = 0;
+}
+
+void begin_epoch() {
+    const uint32_t before = state.epoch;
+    state.epoch = ++state.last_epoch;
+    if (state.epoch != before + 1) state.block_epoch = state.epoch;
+    if (run_count && runs[run_count - 1].block == state.block->number) return;
+    runs = static_cast<Run*>(more(runs, run_count, sizeof(Run), run_room));
+    runs[run_count++] = {state.epoch, state.block->number};
+}
+
+uint32_t block_of(uint32_t epoch) {
+    size_t low = 0, high = run_count;
+    while (low + 1 < high) {
+        const size_t middle = (low + high) / 2;
+        (runs[middle].first <= epoch ? low : high) = middle;
+    }
+    return run_count ? runs[low].block : 0;
+}
+
+void block_met() {
+    Order& order = here();
+    for (int i = 0; i < order.listed_count; ++i) {
+        OfThread& of = order.threads[order.listed[i]];
+        hand_over(of, order.others, order.fenced, &order.awaiting);
+        forget_thread(of);
+    }
+    order.listed_count = 0;
+    begin_epoch();
+}
+
+bool ordered_across_blocks(const Access& earlier) {
+    const uint32_t block = block_of(earlier.epoch);
+    if (block == state.block->number) return true; // of an earlier epoch: a barrier came between
+    const uint64_t whose = static_cast<uint64_t>(block) << 16 | earlier.thread, time = time_of(earlier.epoch, earlier.stamp);
+    if (knows(others_of(state.current), whose, time)) return true;
+    if (!here().awaiting.count) return false;
+    settle_block();
+    OfThread& of = here().threads[state.current];
+    if (of.others) join(of.others, here().others);
+    return knows(others_of(state.current), whose, time);
+}
+
+// ---- inside a block ----
+
+void threads_met(const int* threads, int count) {
+    Order& order = here();
+    order.used_rows = state.thread_count;
+    const int warp = first_of_warp(threads[0]);
+    bool within_warp = true;
+    for (int i = 0; i < count; ++i) within_warp &= first_of_warp(threads[i]) == warp;
+    state.crossed |= !within_warp;
+    const int begin = state.crossed ? 0 : warp;
+    const int columns = state.crossed ? state.thread_count : WARP;
+    uint32_t joined_row[MAX_THREADS];
+    memcpy(joined_row, &order.rows[threads[0]][begin], static_cast<size_t>(columns) * sizeof *joined_row);
+    // Of the threads that met, each knows best about itself: where a whole warp has met, that is all there is to know.
+    if (state.crossed || count < WARP) {
+        for (int i = 1; i < count; ++i) {
+            const uint32_t* row = &order.rows[threads[i]][begin];
+            for (int column = 0; column < columns; ++column)
+                joined_row[column] = row[column] > joined_row[column] ? row[column] : joined_row[column];
+        }
+    }
+    for (int i = 0; i < count; ++i) joined_row[threads[i] - begin] = ++state.threads[threads[i]].stamp;
+    for (int i = 0; i < count; ++i) {
+        memcpy(&order.rows[threads[i]][begin], joined_row, static_cast<size_t>(columns) * sizeof *joined_row);
+        order.threads[threads[i]].row_epoch = state.epoch;
+    }
+    if (!order.listed_count) return;
+    Clock *others = nullptr, *fenced[SCOPES] = {};
+    for (int i = 0; i < count; ++i) hand_over(order.threads[threads[i]], others, fenced, nullptr);
+    for (int i = 0; i < count && (others || fenced[0]); ++i) {
+        OfThread& of = listed(threads[i]);
+        join(of.others, others);
+        for (int scope = 0; scope < SCOPES; ++scope) join(of.fenced[scope], fenced[scope]);
+    }
+    drop(others);
+    for (Clock*& clock : fenced) drop(clock);
+}
+
+void publish_to(Published& published) {
+    Order& order = here();
+    const int self = state.current;
+    state.crossed = true;
+    order.used_rows = state.thread_count;
+    settle_block();
+    uint32_t* row = order.rows[self];
+    row[self] = ++state.threads[self].stamp;
+    for (int i = 0; i < state.thread_count; ++i)
+        published.known[i] = row[i] > published.known[i] ? row[i] : published.known[i];
+    join(published.others, others_of(self));
+}
+
+void acquire_from(const Published& published, int thread) {
+    Order& order = here();
+    order.used_rows = state.thread_count;
+    order.threads[thread].row_epoch = state.epoch;
+    uint32_t* own = order.rows[thread];
+    for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
+    if (!published.others || published.others == others_of(thread)) return;
+    settle_block();
+    Clock* both = joined(others_of(thread), published.others);
+    OfThread& of = listed(thread);
+    drop(of.others);
+    of.others = both;
+}
+
+void forget_published(Published& published) {
+    memset(published.known, 0, sizeof published.known);
+    drop(published.others);
+}
+
+// ---- strong accesses ----
+
+void strong_access(uintptr_t address, bool loads, bool stores, int order, int scope) {
+    Locations& table = is_shared_word(address) ? here().locations : global_locations;
+    const int self = state.current;
+    Location* at = find(table, address);
+    if (loads && at && (at->released[0] || at->released[1])) {
+        for (int which = 0; which < SCOPES; ++which) shorten(*at, which);
+        Awaited seen = {address, at->begun, scope, {at->released[0], at->released[1]}};
+        if (order & PEAKGATE_ACQUIRE) {
+            settle_block();
+            const Clock* before = others_of(self);
+            acquire(seen, scope, before, self);
+            if (scratch_count) add_to(listed(self).others, before);
+        } else {
+            await(listed(self).awaiting, seen);
+        }
+    }
+    if (!stores) return;
+    if (!loads && at && at->stored_by != who(self)) {
+        for (Link*& link : at->released) drop(link);
+        ++at->begun;
+    }
+    Order& all = here();
+    Clock* clocks[SCOPES];
+    for (int which = 0; which < SCOPES; ++which) {
+        Clock* own = all.threads[self].fenced[which];
+        clocks[which] = keep(own ? own : all.fenced[which]);
+    }
+    if (order & PEAKGATE_RELEASE) {
+        const int which = scope == PEAKGATE_DEVICE;
+        for (int narrower = 0; narrower <= which; ++narrower) drop(clocks[narrower]);
+        clocks[which] = clock_of(self);
+        if (which) clocks[0] = keep(clocks[1]);
+    }
+    if (at || clocks[0]) {
+        at = &find_or_make(table, address);
+        if (scope == PEAKGATE_DEVICE) append(at->released[1], clocks[1], who(self));
+        if (scope != PEAKGATE_DEVICE || clocks[0] != clocks[1]) append(at->released[0], clocks[0], who(self));
+        at->stored_by = loads && at->stored_by != who(self) ? SEVERAL : who(self);
+    }
+    for (Clock*& clock : clocks) drop(clock);
+}
+
+bool has_fenced() { return here().threads[state.current].fenced[0] || here().fenced[0]; }
+
+void observe(const void* cell, const Access& store) {
+    Order& order = here();
+    order.observed[order.observed_count++ % OBSERVED] = {cell,
+                                                         store.epoch,
+                                                         store.stamp,
+                                                         state.epoch,
+                                                         current_thread().stamp,
+                                                         store.thread,
+                                                         static_cast<uint16_t>(state.current)};
+}
+
+bool has_observed(const void* cell, const Access& store) {
+    const Order& order = here();
+    for (unsigned i = 0; i < OBSERVED && i < order.observed_count; ++i) {
+        const Observed& seen = order.observed[i];
+        if (seen.cell != cell || seen.epoch != store.epoch || seen.stamp != store.stamp || seen.thread != store.thread) continue;
+        if (seen.observer_epoch != state.epoch || seen.observer == state.current ||
+            state.known[seen.observer] > seen.observer_stamp)
+            return true;
+    }
+    return false;
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_fence(int order, int scope) {
+    if (!state.checking || scope == PEAKGATE_THREAD) return;
+    const int self = state.current;
+    OfThread& of = here().threads[self];
+    if ((order & PEAKGATE_ACQUIRE) && of.awaiting.count) {
+        settle_block();
+        acquire_awaited(of.awaiting, scope, of.others, self);
+    }
+    if (!(order & PEAKGATE_RELEASE)) return;
+    Clock* clock = clock_of(self);
+    OfThread& own = listed(self);
+    for (int which = 0; which <= (scope == PEAKGATE_DEVICE); ++which) {
+        drop(own.fenced[which]);
+        own.fenced[which] = keep(clock);
+    }
+    drop(clock);
+}

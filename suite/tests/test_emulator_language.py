@@ -1,0 +1,154 @@
+"""Device code means what nvcc takes it to mean: constructors, alignment, headers, arguments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from peakgate import emulator
+from peakgate.build import headers
+from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect
+
+COMPILERS = emulator.available_compilers()
+ONE = (1, 1, 1)
+
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "kernel.cu"
+
+
+def loaded(source: Path, text: str, **options: Any) -> EmulatedKernel:
+    source.write_text(text)
+    return emulator.load(source, "kernel", **options)
+
+
+CONSTRUCTED = """#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+struct Pair { float a, b; __device__ Pair() {} __device__ Pair(float x) : a(x), b(x) {} };
+__global__ void kernel(float* out) {
+    __shared__ half h[64];
+    __shared__ half2 h2[64];
+    __shared__ __nv_bfloat16 brain[64];
+    __shared__ Pair pairs[64];
+    const int t = threadIdx.x;
+    if (out[t] == 0) { h[t] = t; h2[t] = __half2half2(h[t]); brain[t] = t; pairs[t] = Pair(t); }
+    __syncthreads();
+    out[t] = __half2float(h[63 - t]) + __low2float(h2[63 - t]) + __bfloat162float(brain[63 - t]) + pairs[63 - t].a;
+}
+"""
+
+
+@every_compiler
+def test_shared_objects_with_a_constructor_have_no_guard_that_counts_as_shared_memory(
+    source: Path, compiler: Compiler
+) -> None:
+    kernel = loaded(source, CONSTRUCTED, compiler=compiler)
+    out = np.zeros(64, np.float32)
+    kernel.launch(ONE, (64, 1, 1), (out,))
+    np.testing.assert_array_equal(out, 4 * np.arange(63, -1, -1))
+    with pytest.raises(KernelDefect) as caught:  # what the kernel itself leaves unwritten is found all the same
+        kernel.launch(ONE, (64, 1, 1), (out,))
+    assert {defect.kind for defect in caught.value.defects} == {DefectKind.UNINITIALISED_SHARED}
+
+
+@every_compiler
+def test_a_threads_own_array_is_aligned_for_the_accesses_to_it(source: Path, compiler: Compiler) -> None:
+    text = """#include <cuda_fp16.h>
+__global__ void kernel(float* out, const float2* in, int n) {
+    char before[3];
+    half r[4];
+    *reinterpret_cast<float2*>(r) = in[0];
+    before[n % 3] = 1;
+    out[0] = __half2float(r[n]) + before[n % 3];
+}
+"""
+    out, halves = np.zeros(1, np.float32), np.array([1, 2, 3, 4], np.float16)
+    loaded(source, text, compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
+    assert out[0] == 4
+
+
+HEADERS = """#include <type_traits>
+#include <limits>
+#include <algorithm>
+#include <cuda.h>
+#include <cub/cub.cuh>
+#if CUDART_VERSION < 12000 || CUDA_VERSION < 12000 || __CUDACC_VER_MAJOR__ < 12 || !__CUDA_ARCH_LIST__
+#error "as NVRTC has them"
+#endif
+template <class T> __device__ T positive(T a) {
+    if constexpr (std::is_same_v<T, float> || std::is_integral<T>::value) return std::max(a, T(0));
+    return a;
+}
+__global__ void kernel(float* out) {
+    using Reduce = cub::BlockReduce<float, 64>;
+    __shared__ typename Reduce::TempStorage storage;
+    const float sum = Reduce(storage).Sum(1.0f);
+    int a = 1, b = 2;
+    std::swap(a, b);
+    if (threadIdx.x) return;
+    out[0] = sum + std::min(std::numeric_limits<float>::max(), 3.0f) + positive(-2.0f) + std::clamp(5, 0, a);
+}
+"""
+
+
+@every_compiler
+def test_headers_and_macros_are_those_that_nvrtc_has(source: Path, compiler: Compiler) -> None:
+    out = np.zeros(1, np.float32)
+    loaded(source, HEADERS, compiler=compiler).launch(ONE, (64, 1, 1), (out,))
+    assert out[0] == 64 + 3 + 0 + 2
+
+
+def test_nvrtc_gets_the_parts_of_cub_for_blocks_and_warps() -> None:
+    folders = headers.cuda_folders(13)
+    if not folders:
+        pytest.skip("CUDA's headers are not installed")
+    names = re.findall(r"#include <(cub/[^>]*)>", headers.nvrtc_headers()["cub/cub.cuh"])
+    assert {"cub/block/block_reduce.cuh", "cub/warp/warp_scan.cuh"} <= {*names}
+    assert [name for name in names if not any((folder / name).is_file() for folder in folders)] == []
+
+
+def test_a_const_atomic_is_read(source: Path) -> None:
+    text = """#include <cuda/atomic>
+struct Counter { cuda::atomic<int, cuda::thread_scope_device> value; };
+__device__ int read(const Counter& counter) { return counter.value.load(cuda::memory_order_relaxed) + counter.value; }
+__global__ void kernel(Counter* counter, int* out) {
+    counter->value.fetch_add(1);
+    out[threadIdx.x] = 0;
+    if (threadIdx.x == 0) out[0] = read(*counter) > 0;
+}
+"""
+    out = np.zeros(2, np.int32)
+    loaded(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
+    assert list(out) == [1, 0]
+
+
+POINTERS = """__global__ void kernel(volatile float* out, const volatile int* in, const float* maybe, const void* no) {
+    out[threadIdx.x] = maybe || no ? -1 : in[threadIdx.x];
+}
+"""
+
+
+def test_pointers_to_volatile_and_null_pointers_are_arguments(source: Path) -> None:
+    out = np.zeros(4, np.float32)
+    arguments = (out, np.arange(4, dtype=np.int32), None, np.uint64(0))
+    loaded(source, POINTERS).launch(ONE, (4, 1, 1), arguments, outputs=(0,))
+    np.testing.assert_array_equal(out, np.arange(4))
+
+
+def test_a_null_pointer_that_is_read_belongs_to_nothing(source: Path) -> None:
+    arguments = (np.zeros(4, np.float32), None, None, None)
+    with pytest.raises(KernelDefect, match="an address that belongs to nothing"):
+        loaded(source, POINTERS).launch(ONE, (4, 1, 1), arguments)
+
+
+def test_a_launch_that_waits_for_the_one_before_it_runs(source: Path) -> None:
+    text = "__global__ void kernel(int* out) {\n    cudaGridDependencySynchronize();\n    out[threadIdx.x] = 1;\n}\n"
+    out = np.zeros(4, np.int32)
+    loaded(source, text).launch(ONE, (4, 1, 1), (out,))
+    assert out.all()

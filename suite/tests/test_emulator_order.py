@@ -1,0 +1,159 @@
+"""Order between threads: barriers as ever, polling that ends or is named, and the record of the kernels of order.py."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrated.emulated import LEAST_FOUND_OF_ORDER, ORDER_RECORD, counts, passes, run
+from calibrated.order import kernels
+from calibrated.pattern import CLEAN, RACY, STUCK
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate import emulator
+from peakgate.check.emulate import schedules
+from peakgate.emulator import DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
+
+EVERY = 23
+THREADS, WORDS = 36, 3
+WRITE, BARRIER, NOTHING = WORDS, 2 * WORDS, 2 * WORDS + 1
+"""Steps of a program: first a read of each word, then a write of each, a barrier of all threads, nothing."""
+INTERPRETER = """
+extern "C" __global__ void run(int* words, const int* program, int steps) {
+    __shared__ int shared[3];
+    const int t = threadIdx.x;
+    if (t < 3) shared[t] = 0;
+    __syncthreads();
+    int kept = 0;
+    for (int k = 0; k < steps; ++k) {
+        const int step = program[t * steps + k];
+        if (step == 7) continue;
+        if (step == 6) __syncthreads();
+        else if (step < 3) kept += IN_SHARED ? shared[step] : words[step];
+        else if (IN_SHARED) shared[step - 3] = kept + k + t;
+        else words[step - 3] = kept + k + t;
+    }
+}
+"""
+RACES = {DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE}
+
+
+@pytest.fixture(scope="module")
+def interpreters(tmp_path_factory: pytest.TempPathFactory) -> tuple[EmulatedKernel, EmulatedKernel]:
+    source = tmp_path_factory.mktemp("order") / "interpreter.cu"
+    source.write_text(INTERPRETER)
+    in_global, in_shared = (emulator.load(source, "run", (("IN_SHARED", place),)) for place in "01")
+    return in_global, in_shared
+
+
+def races(kernel: EmulatedKernel, program: np.ndarray, schedule: int) -> bool:
+    try:
+        kernel.launch(
+            (1, 1, 1),
+            (THREADS, 1, 1),
+            (np.zeros(WORDS, np.int32), program, np.int32(program.shape[1])),
+            schedule=schedule,
+        )
+    except KernelDefect as defect:
+        return {found.kind for found in defect.defects} <= RACES
+    return False
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, THREADS - 1), st.integers(0, 2 * WORDS - 1)), max_size=3),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_with_barriers_alone_what_two_threads_do_between_two_of_them_races_and_nothing_else(
+    interpreters: tuple[EmulatedKernel, EmulatedKernel], phases: list[list[tuple[int, int]]], schedule: int
+) -> None:
+    expected = False
+    columns = []
+    for phase in phases:
+        for thread, step in phase:
+            columns.append(np.full(THREADS, NOTHING, np.int32))
+            columns[-1][thread] = step
+        columns.append(np.full(THREADS, BARRIER, np.int32))
+        expected |= any(
+            first != second and max(a, b) >= WRITE and a % WORDS == b % WORDS
+            for (first, a), (second, b) in combinations(phase, 2)
+        )
+    program = np.ascontiguousarray(np.stack(columns, axis=1))
+    for kernel in interpreters:
+        assert races(kernel, program, schedule) == expected
+
+
+def launched(tmp_path: Path, body: str, blocks: int, schedule: int = 0, threads: int = 64) -> np.ndarray:
+    source = tmp_path / "polls.cu"
+    source.write_text(f'extern "C" __global__ void polls(int* out) {{ const int b = blockIdx.x; {body} }}')
+    out = np.zeros(4096, np.int32)
+    emulator.load(source, "polls").launch((blocks, 1, 1), (threads, 1, 1), (out,), schedule=schedule)
+    return out
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 3])
+def test_a_block_waits_for_the_one_after_it_and_all_that_follow(tmp_path: Path, schedule: int) -> None:
+    body = (
+        "if (threadIdx.x == 0) { if (b + 1 < gridDim.x) { while (atomicAdd(out + b + 1, 0) == 0) {} } __threadfence(); "
+        "out[1000 + b] = b + 1 < gridDim.x ? out[1001 + b] + 1 : 1; __threadfence(); atomicExch(out + b, 1); }"
+    )
+    out = launched(tmp_path, body, 40, schedule)
+    assert out[1000:1040].tolist() == list(range(40, 0, -1))
+
+
+def test_shared_memory_is_each_blocks_own_while_it_waits(tmp_path: Path) -> None:
+    body = (
+        "__shared__ int s[64]; s[threadIdx.x] = 100 * b + threadIdx.x; __syncthreads(); "
+        "if (threadIdx.x == 0) { atomicAdd(out, 1); while (atomicAdd(out, 0) < gridDim.x) {} } __syncthreads(); "
+        "out[64 + 64 * b + threadIdx.x] = s[63 - threadIdx.x];"
+    )
+    out = launched(tmp_path, body, 9)
+    for b, part in enumerate(np.split(out[64 : 64 + 9 * 64], 9)):
+        assert part.tolist() == [100 * b + 63 - t for t in range(64)]
+
+
+def test_polling_of_all_that_live_is_a_deadlock_and_says_how_many_wait(tmp_path: Path) -> None:
+    with pytest.raises(KernelDefect) as caught:
+        launched(tmp_path, "if (threadIdx.x < 2) { while (!*(volatile int*)out) {} } __syncthreads();", 3)
+    assert caught.value.kind is DefectKind.ENDLESS_LOOP
+    assert "6 threads poll" in str(caught.value)
+    assert "186 wait" in str(caught.value)
+
+
+def test_a_loop_that_gives_up_by_itself_is_no_deadlock(tmp_path: Path) -> None:
+    body = "int k = 0; while (k < 150 && atomicAdd(out, 0) == 0) ++k; out[1 + threadIdx.x] = k;"
+    assert launched(tmp_path, body, 1)[1:65].tolist() == [150] * 64
+
+
+def test_more_threads_than_can_be_alive_at_once_are_no_defect_of_the_kernel(tmp_path: Path) -> None:
+    body = "if (b + 1 < gridDim.x) { while (!*(volatile int*)(out)) {} } else atomicExch(out, 1);"
+    with pytest.raises(KernelBuildError, match="polling for later blocks"):
+        launched(tmp_path, body, 40, threads=1024)
+
+
+def test_a_sample_of_the_kernels_that_order_memory_is_judged_as_recorded() -> None:
+    recorded = json.loads(ORDER_RECORD.read_text())["kernels"]
+    outcome = run(kernels()[::EVERY], schedules(2))
+    assert outcome == {name: recorded[name] for name in outcome}
+
+
+def test_the_record_is_of_all_of_them_and_passes() -> None:
+    recorded = json.loads(ORDER_RECORD.read_text())
+    assert set(recorded["kernels"]) == {kernel.name for kernel in kernels()}
+    assert passes(recorded["kernels"], LEAST_FOUND_OF_ORDER)
+    found = counts(recorded["kernels"])
+    assert found[CLEAN][0] >= 100 <= found[RACY][0]
+    assert found[STUCK][0] > 0
+    assert set(recorded["first_run"]["missed"]) <= set(recorded["kernels"])
+
+
+def test_each_kernel_names_the_rule_that_its_label_rests_on() -> None:
+    assert all(kernel.why for kernel in kernels())
+    assert len({kernel.name for kernel in kernels()}) == len(kernels())
