@@ -67,12 +67,6 @@ def test_builds_are_proven_early_only_where_that_is_asked_for_and_the_device_tak
     assert session.device.warm
 
 
-def test_a_case_that_the_base_does_not_have_is_never_proven_early(monkeypatch):
-    proven = []
-    begun(monkeypatch, lambda _, case: proven.append(case.size), new={CASES[0].id}, prove_early=True)
-    assert proven == ["1"]
-
-
 @pytest.mark.parametrize("error", [WrongResult("0 is 1"), KernelFault("a guard was hit"), MemoryError()])
 def test_what_is_wrong_early_is_left_to_the_proof_of_the_case(monkeypatch, error):
     def prove(_session, _case):
