@@ -2,8 +2,8 @@
 
 ``meaning.toml`` lists them, one edit each, with the tests that have to notice. Each is made in a copy of the package
 that is found before the tree's own; its tests run until one fails. The record, ``meaning.json``, has which were caught
-and which survived, each with the commit that was tried; ``--again`` tries survivors and new ones alone. Exit code 1 where
-less than 95 % were caught, or a survivor is not explained in the list.
+and which survived, each with the commit that was tried; ``--again`` tries survivors and new ones alone. Exit code 1
+where less than 95 % were caught, or a survivor is not explained in the list.
 """
 
 from __future__ import annotations

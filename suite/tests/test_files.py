@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, a_line_each, read_limited, write_whole
+from peakgate.common.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -100,3 +100,18 @@ def test_a_file_that_a_link_places_outside_the_folder_is_refused(tmp_path, link)
     with pytest.raises(UnreadableFile):
         read_limited(path[link], LIMIT_BYTES, inside=inside)
     assert read_limited(inside / "alias", LIMIT_BYTES, inside=inside) == b"own"
+
+
+@pytest.mark.parametrize("kind", ["endless", "FIFO", "none", "folder", "large"])
+def test_what_has_no_end_has_no_digest_and_is_not_waited_for(tmp_path, monkeypatch, kind):
+    path = tmp_path / "file"
+    if kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "large":
+        monkeypatch.setattr("peakgate.common.files.LARGEST_DIGESTED_BYTES", 2)
+        path.write_bytes(b"abc")
+    assert file_digest(path) is None
