@@ -79,7 +79,7 @@ def own_module(module: str, *arguments: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Answered:
     """How a process ended: its exit code, negative for a signal, and what it printed.
 
     ``problem`` says in a few words why it was ended or failed; empty where it exited with 0.
@@ -110,7 +110,7 @@ class Asked:
         end_group(self._process)
         self._files.close()
 
-    def finish(self) -> Finished:
+    def finish(self) -> Answered:
         """Wait for its end, and end it where it exceeds a limit."""
         problem = ""
         while not problem:
@@ -126,7 +126,7 @@ class Asked:
         if not problem and code:
             problem = f"{last_words(_end(self._errors))} (exit {code})"
         self._output.seek(0)
-        return Finished(code, self._output.read(MOST_OUTPUT_BYTES), problem)
+        return Answered(code, self._output.read(MOST_OUTPUT_BYTES), problem)
 
 
 _LAST_BYTES, _LONGEST_WORDS = 10_000, 300

@@ -1,8 +1,10 @@
 import json
 import os
 import socket
+from pathlib import Path
 
 import pytest
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
 
@@ -115,3 +117,10 @@ def test_what_has_no_end_has_no_digest_and_is_not_waited_for(tmp_path, monkeypat
         monkeypatch.setattr("peakgate.common.files.LARGEST_DIGESTED_BYTES", 2)
         path.write_bytes(b"abc")
     assert file_digest(path) is None
+
+
+@pytest.mark.parametrize("at", [0, 1, 499, 998, 999])
+def test_the_member_that_does_not_fit_is_named_among_many(tmp_path, at):
+    members = {f"k{number}": "x" if number >= at else 1 for number in range(1000)}
+    with pytest.raises(records.RecordError, match=rf"^file: k{at} is 'x'"):
+        records.decode(json.dumps(members).encode(), dict[str, int], Path("file"), "see it")
