@@ -45,10 +45,10 @@ class Compiling:
         self.warm = True
 
 
-def begun(monkeypatch, prove, *, new=(), **options):
+def begun(monkeypatch, prove, **options):
     """Begin a session whose builds are proven by ``prove``; the session and the steps it announced."""
     steps = []
-    session = Session(Compiling(), SimpleNamespace(), Tier.GATE, new=new, expect=lambda *step: steps.append(step))
+    session = Session(Compiling(), SimpleNamespace(), Tier.GATE, expect=lambda *step: steps.append(step))
     monkeypatch.setattr(Session, "_prove_build", prove)
     session.begin(CASES, {}, **options)
     return session, steps
