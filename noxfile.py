@@ -223,6 +223,7 @@ def mutation(session: nox.Session) -> None:
     """Mutate the modules that judge, and see whether the tests notice; the record is in lab/mutation."""
     install(session, "tests")
     requirements(session, "mutation")
+    session.run("python", "-m", "lab.mutation.meaning")
     session.run("python", "-m", "lab.mutation.mutation")
 
 
@@ -270,6 +271,6 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Give 275,000 hostile files to the readers: -- [--seed TEXT] [--inputs N] [--record FILE] [READER ...]; 30 min."""
+    """Give 280,000 hostile inputs to readers: -- [--seed TEXT] [--inputs N] [--record FILE] [READER ...]. An hour."""
     install(session, "tests")
     session.run("python", "-m", "lab.faults.fuzz", *session.posargs)

@@ -429,7 +429,7 @@ class Sized:
     names: tuple[str, ...]
 
 
-MOST_CASES = 10_000
+MOST_FAMILY_CASES = 10_000
 """Of a family, or edge-size problems of a build: more would take a run of hours and mean a mistake."""
 
 

@@ -6,7 +6,7 @@ import errno
 import importlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError, defect, described, refused
@@ -61,10 +61,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     verb = given.pop(0) if given else "--help"
-    try:
+
+    def run() -> int:
         with sigterm_interrupts():
-            code = _command(verb, given)
-            _flush()
+            return _command(verb, given)
+
+    return guarded(verb, run)
+
+
+def guarded(verb: str, run: Callable[[], int]) -> int:
+    """Run a command and return its exit code, whatever it raises; what that is, is one line on stderr."""
+    try:
+        code = run()
+        _flush()
     except PeakgateError as error:
         code = refused(error)
     except KeyboardInterrupt:

@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from peakgate.case import (
-    MOST_CASES,
+    MOST_FAMILY_CASES,
     Argument,
     Array,
     Buffer,
@@ -293,7 +293,7 @@ def kernel(
     def probed() -> tuple[Size, ...]:
         sized = of_any_size()
         if sized is None:
-            return tuple(islice(edges, MOST_CASES + 1))
+            return tuple(islice(edges, MOST_FAMILY_CASES + 1))
         usual = map(_numbers, EDGES.get(dimensions, ()))
         taken = [size for size in usual if not isinstance(accepted(sized, size), str)]
         return tuple(taken) or tuple(_numbers(size) for size in chosen(sized).cases)
@@ -301,7 +301,7 @@ def kernel(
     def cases(scale: Scale) -> Iterator[Case]:
         tier = Tier.GATE if scale is Scale.BENCH else Tier.FULL
         try:
-            own = tuple(islice(sizes if scale is Scale.BENCH else small_sizes, MOST_CASES + 1))
+            own = tuple(islice(sizes if scale is Scale.BENCH else small_sizes, MOST_FAMILY_CASES + 1))
             wanted = own or probed()[-1:]
         except Exception as error:
             yield cast("Case", _refused(stage, sizes[0], error, called_at))

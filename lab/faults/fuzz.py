@@ -46,12 +46,13 @@ def main() -> int:
         fuzz_readers.prepare(Path(name))
         if options.input is not None:
             return fuzz_readers.READERS[chosen[0]].repeat(f"{options.seed}{chosen[0]}", options.input, Path(name))
-        record: dict[str, Any] = {"commit": _commit(), "seed": options.seed, "inputs": 0, "readers": {}, "findings": {}}
+        record: dict[str, Any] = {"seed": options.seed, "inputs": 0, "commits": {}, "readers": {}, "findings": {}}
         if options.record and options.record.exists():
             record = json.loads(options.record.read_text())
-        saved = time.monotonic()
+        saved, commit = time.monotonic(), _commit()
         for reader in chosen:
             codes = Counter(record["readers"].get(reader, {}))
+            record["commits"].setdefault(reader, commit)
             wanted = fuzz_readers.READERS[reader].inputs * options.inputs // WHOLE
             for number in range(codes.total(), wanted):
                 code, wrong = fuzz_readers.attempt(reader, number, Path(name), record["seed"])

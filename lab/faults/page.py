@@ -29,7 +29,8 @@ def _fuzz(record: dict[str, Any]) -> str:
     for reader, codes in record["readers"].items():
         counts = [sum(codes.values()), *(codes.get(code, 0) for code in CODES)]
         lines.append(f"| {reader} | " + " | ".join(map(str, counts)) + " |")
-    return "\n".join(lines) + f"\n\n{record['inputs']} inputs, {len(record['findings'])} findings.\n"
+    found = f"{record['inputs']} inputs of the seed {record['seed']}, {len(record['findings'])} findings."
+    return "\n".join(lines) + f"\n\n{found}\n"
 
 
 def _kill(record: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 ``meaning.toml`` lists them, one edit each, with the tests that have to notice. Each is made in a copy of the package
 that is found before the tree's own; its tests run until one fails. The record, ``meaning.json``, has which were caught
-and which survived; exit code 1 where less than 95 % were, or a survivor is not explained in the list.
+and which survived, each with the commit that was tried; ``--again`` tries survivors and new ones alone. Exit code 1
+where less than 95 % were caught, or a survivor is not explained in the list.
 """
 
 from __future__ import annotations
@@ -47,9 +48,13 @@ def main() -> int:
     """Try the mutants, or those whose name or file contains a text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("text", nargs="?", default="", help="only mutants whose name or file contains it")
+    parser.add_argument("--again", action="store_true", help="only those that the record has not as caught")
     options = parser.parse_args()
-    chosen = [each for each in listed() if options.text in each["name"] or options.text in each["file"]]
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if options.again else {"caught": {}}
+    known = {each["name"]: record["caught"][each["name"]] for each in listed() if each["name"] in record["caught"]}
+    chosen = [each for each in listed() if each["name"] not in known]
+    described = ["git", "describe", "--always", "--dirty"]
+    commit = subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     for mutant in chosen:
         mutated(mutant)
     tests = sorted({test for each in chosen for test in each["tests"]})
@@ -61,16 +66,12 @@ def main() -> int:
     survived = [each for each, code in zip(chosen, codes, strict=True) if code != 1]
     for mutant in survived:
         sys.stdout.write(f"survives: {mutant['name']} ({mutant['file']}): {mutant.get('survives', 'not explained')}\n")
-    caught = len(chosen) - len(survived)
-    sys.stdout.write(f"{caught} of {len(chosen)} caught\n")
-    if not options.text:
-        described = ["git", "describe", "--always", "--dirty"]
-        commit = subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-        names = {"caught": [each["name"] for each in chosen if each not in survived]}
-        names["survived"] = [each["name"] for each in survived]
-        write_whole(RECORD, json.dumps({"commit": commit, **names}, indent=1) + "\n")
+    caught = known | {each["name"]: commit for each in chosen if each not in survived}
+    found = {"caught": caught, "survived": {each["name"]: commit for each in survived}}
+    write_whole(RECORD, json.dumps(found, indent=1) + "\n")
+    sys.stdout.write(f"{len(caught)} of {len(listed())} caught\n")
     unexplained = [each for each in survived if "survives" not in each]
-    return int(caught < LEAST_CAUGHT * len(chosen) or bool(unexplained))
+    return int(len(caught) < LEAST_CAUGHT * len(listed()) or bool(unexplained))
 
 
 def _try(scratch: Path, number: int, mutant: dict[str, Any]) -> int:

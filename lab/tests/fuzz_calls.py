@@ -13,7 +13,6 @@ from random import Random
 
 import fuzz_mutate as mutate
 from peakgate import cli
-from peakgate.common.errors import PeakgateError, refused
 from peakgate.verdict import ExitCode
 
 VERDICTS = (ExitCode.OK, ExitCode.REGRESSION, ExitCode.BAD_INPUT, ExitCode.UNDECIDED)
@@ -56,10 +55,7 @@ def call(action: Callable[[], int | None]) -> Outcome:
     """Run a command in this process; Finding for an exception, another exit code, or more than one line with a 2."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = int(action() or 0)
-        except PeakgateError as error:
-            code = int(refused(error))
+        code = int(cli.guarded("fuzz", lambda: action() or 0))
     found = Outcome(code, out.getvalue(), err.getvalue())
     if code not in VERDICTS:
         places = re.findall(r'File ".*/(?:suite|reports)/(.*)", line (\d+)', found.err)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -42,12 +43,17 @@ VERDICTS: dict[str, Any] = {
 
 def artifact(random: Random) -> bytes:
     """A zip of verdicts with damaged bytes, or of one damaged verdict, deflated or not."""
-    packed, hostile = io.BytesIO(), random.choice((*VERDICTS, None))
+    packed, hostile = io.BytesIO(), random.choice((*VERDICTS, render.GATE, None))
     how = random.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
     with zipfile.ZipFile(packed, "w", how) as archive:
+        digests = {}
         for name, content in VERDICTS.items():
             data = mutate.document(content, random) if name == hostile else json.dumps(content).encode()
             archive.writestr(random.choice(("", f"{FOLDER}/")) + f"{name}.json", data)
+            digests[f"{name}.json"] = hashlib.sha256(data).hexdigest()
+        gate = {"exit_code": 1, "head": COMMIT, "files": digests}
+        data = mutate.document(gate, random) if hostile == render.GATE else json.dumps(gate).encode()
+        archive.writestr(f"{render.GATE}.json", data)
     data = packed.getvalue()
     return data if hostile is not None and random.random() < 0.7 else mutate.bytes_changed(data, random)
 
@@ -56,7 +62,7 @@ def artifact_read(_folder: Path, data: bytes) -> int:
     """What is posted is bounded, and passes only where every verdict is there and its exit code is 0."""
 
     def read() -> int:
-        files = {"runner": render.from_artifact(data, FOLDER)}
+        files = {"runner": render.from_artifact(data, FOLDER, COMMIT)}
         text = render.render(files, COMMIT, URL)
         check = render.check_run(files, COMMIT, URL)
         json.dumps(check).encode()
@@ -182,7 +188,7 @@ def gate_reported(folder: Path, data: bytes) -> int:
     store = fleet(folder)
     (store.folder / "gates" / "GPU-0-exclusive.json").write_bytes(data)
     found = verb("fleet", "--report", store.folder, "--out", folder / "fleet-out")
-    if found.code == 0 and json.loads(data)["exit_code"] not in (0, None, 0.0, False):
+    if found.code == 0 and json.loads(data).get("exit_code") not in (0, None, 0.0, False):
         raise Finding("passes although a gate failed")
     return found.code
 

@@ -89,6 +89,15 @@ def test_what_cannot_be_compared_with_base_says_why(side: RunSide, run: Run, res
     assert settled(few, few, both) == (Verdict.INCONCLUSIVE, f"base and new: {reason}")
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_whole_run_of_several_is_enough_to_miss_a_case_or_to_call_it_new(
+    side: RunSide, run: Run, result: CaseResult, order: int
+) -> None:
+    several, timed = RunSide("several", (run, replace(run, whole=False))[::order]), Measured((result,))
+    assert settled(timed, ABSENT, (side, several)) == (Verdict.MISSING, "in base, not in new")
+    assert settled(ABSENT, timed, (several, side)) == (Verdict.NEW, "not in base")
+
+
 def test_a_missing_case_names_the_tiers_where_they_differ(run: Run) -> None:
     both = RunSide("both", (replace(run, tier="full"), replace(run, tier="gate")))
     gate = RunSide("gate", (replace(run, tier="gate"),))
@@ -110,6 +119,8 @@ def test_the_rules_of_a_comparison(saved: Saved) -> None:
     assert rules({}, other, across_gpus=True) == Rules(None, other_model=False, same_gpu=False, several_gpus=False)
     emulator = {"slug": "cpu-emulator"}
     assert rules(emulator, emulator).refusal == "emulated times are not judged"
+    assert rules(emulator, {}, across_gpus=True).refusal == "emulated times are not judged"
+    assert rules({}, emulator, across_gpus=True).refusal == "emulated times are not judged"
 
 
 def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(result: CaseResult) -> None:

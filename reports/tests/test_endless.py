@@ -18,9 +18,13 @@ from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.process import SideBroken
 
 LONGEST_S = 60.0
+EMPTY = """
+from peakgate.case import Family
+FAMILY = Family("endless", "synthetic", (), lambda scale: iter(()), lambda case: iter(()))
+"""
 FAMILY = """
-import os, signal
-pipe = os.open(os.environ["STARTED"], os.O_WRONLY)
+import os, pathlib, signal
+pipe = os.open(pathlib.Path(__file__).parents[2] / "started", os.O_WRONLY)
 os.write(pipe, b"started\\n")
 while True:
     signal.pause()
@@ -29,15 +33,18 @@ while True:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a project whose family says through a pipe that it is imported, and never ends."""
+    """A repository whose working tree has a family that says through a pipe that it is imported, and never ends."""
     folder = tmp_path / "repository"
     (folder / "kernels" / "endless").mkdir(parents=True)
     (folder / "baselines").mkdir()
     (folder / "peakgate.toml").write_text("")
-    (folder / "kernels" / "endless" / "family.py").write_text(FAMILY)
+    family = folder / "kernels" / "endless" / "family.py"
+    family.write_text(EMPTY)
     git(folder, "init", "-q")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "base")
+    family.write_text(FAMILY)
+    os.mkfifo(folder / "started")
     return folder
 
 
@@ -52,14 +59,13 @@ def repository(tmp_path: Path) -> Path:
 def test_a_command_that_waits_for_an_endless_family_is_ended_with_all_that_it_made(
     repository: Path, arguments: Sequence[str], ended_by: signal.Signals
 ) -> None:
-    started, scratch = repository.parent / "started", repository.parent / "scratch"
-    os.mkfifo(started)
+    scratch = repository.parent / "scratch"
     scratch.mkdir()
-    reading = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
+    reading = os.open(repository / "started", os.O_RDONLY | os.O_NONBLOCK)
     command = subprocess.Popen(
         [sys.executable, "-P", "-m", "peakgate", *arguments],
         cwd=repository,
-        env=os.environ | {"STARTED": str(started), "TMPDIR": str(scratch)},
+        env=os.environ | {"TMPDIR": str(scratch)},
         stderr=subprocess.PIPE,
     )
     try:
@@ -90,7 +96,7 @@ def test_a_side_that_never_lists_its_cases_is_broken_after_a_limit(
     monkeypatch.setattr(plan, "CODES_LIMIT_S", 0.01)
     with pytest.raises(SideBroken, match="no end within"):
         plan.read_code(
-            "gate", "9.0", "head", SideFolder("head", repository, None), os.environ | {"STARTED": "/dev/null"}
+            "gate", "9.0", "head", SideFolder("head", repository, None), os.environ
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.runs.find import Archive, apart, find_history, find_side, without_copies
+from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 
 FIRST, SECOND = "a1" * 20, "a2" * 20
@@ -210,3 +211,14 @@ def test_the_one_run_asked_for_says_why_it_cannot_be_read(runs: Path) -> None:
     odd_run(runs)
     with pytest.raises(PeakgateError, match=r"odd\.json: .*registers"):
         find_side("latest", Archive([runs]))
+
+
+def test_a_run_that_vanishes_while_runs_are_searched_is_passed_over_and_a_named_one_is_one_line(runs: Path) -> None:
+    archive = Archive([runs])
+    gone = archive.files[-1]
+    gone.unlink()
+    assert str(gone) not in {session.path for session in archive.sessions()}
+    assert sum(str(gone) in note for note in archive.notes()) == 1
+    find_side("latest", archive)
+    with pytest.raises(PeakgateError, match="No such file"):
+        load_run(gone)

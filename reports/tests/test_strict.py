@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
+from peakgate.reports.runs import runfile
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.runs.sessions import read_session
+from peakgate.reports.runs.sessions import SavedSession, read_session
 from synthetic_runs import document, save
 
 CASE = "transpose.smem_pad-4096-32x8"
@@ -91,6 +93,20 @@ def test_samples_that_scatter_absurdly_decide_nothing_and_break_nothing(tmp_path
     base, new = save(tmp_path, "base", with_stats(iqr=1.0)), save(tmp_path, "new", with_stats(iqr=1e300, median=3e-5))
     assert main(["compare", str(base), str(new), "--no-files"]) == 3
     assert "INCONCLUSIVE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("fraction", "taken"), [(0.5, True), (0.49995, True), (0.4995, False), (0.46, False)])
+def test_a_pass_may_be_below_its_floor_by_the_rounding_of_run_files_alone(
+    tmp_path: Path, fraction: float, taken: bool
+) -> None:
+    read = read_session(save(tmp_path, "run", with_extra(verdict="PASS", floor=0.5, peak_fraction=fraction)))
+    assert isinstance(read, SavedSession) == taken
+
+
+@pytest.mark.parametrize(("minutes", "taken"), [(59, True), (61, False), (60 * 24, False)])
+def test_a_run_may_be_dated_an_hour_ahead_and_no_more(tmp_path: Path, minutes: int, taken: bool) -> None:
+    moment = (runfile.now() + timedelta(minutes=minutes)).isoformat()
+    assert isinstance(read_session(save(tmp_path, "run", document() | {"datetime": moment})), SavedSession) == taken
 
 
 def test_a_wrong_case_may_hold_any_figures(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import runpy
 import sys
 
-from peakgate.common.processes import end_with_parent
+from peakgate.common.processes import end_with_parent, sigterm_interrupts
 from peakgate.verdict import ExitCode
 
 if __name__ == "__main__":
@@ -17,4 +17,8 @@ if __name__ == "__main__":
     if not end_with_parent(int(parent)):
         os._exit(ExitCode.INTERRUPTED)
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        with sigterm_interrupts():
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)

@@ -67,7 +67,7 @@ def print_output(process: subprocess.Popen[bytes], limit_s: float, *, but: str |
 
 
 MOST_OUTPUT_BYTES = 64 << 20
-_LOOK_EVERY_S = 0.05
+_LOOK_EVERY_S, _GRACE_S = 0.05, 5.0
 
 
 def own_module(module: str, *arguments: str) -> list[str]:
@@ -79,7 +79,7 @@ def own_module(module: str, *arguments: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Answered:
     """How a process ended: its exit code, negative for a signal, and what it printed.
 
     ``problem`` says in a few words why it was ended or failed; empty where it exited with 0.
@@ -107,10 +107,15 @@ class Asked:
         return self
 
     def __exit__(self, *_: object) -> None:
-        end_group(self._process)
+        self._end()
         self._files.close()
 
-    def finish(self) -> Finished:
+    def _end(self) -> int:
+        """End it, where it did not end by itself, with time to remove its temporary files; its exit code."""
+        self._process.terminate()
+        return end_group(self._process, _GRACE_S)
+
+    def finish(self) -> Answered:
         """Wait for its end, and end it where it exceeds a limit."""
         problem = ""
         while not problem:
@@ -122,11 +127,11 @@ class Asked:
                     problem = f"no end within {self._limit_s:.0f} s"
                 elif max(os.fstat(each.fileno()).st_size for each in (self._output, self._errors)) > MOST_OUTPUT_BYTES:
                     problem = f"it printed more than {MOST_OUTPUT_BYTES >> 20} MiB"
-        code = end_group(self._process)
+        code = self._end()
         if not problem and code:
             problem = f"{last_words(_end(self._errors))} (exit {code})"
         self._output.seek(0)
-        return Finished(code, self._output.read(MOST_OUTPUT_BYTES), problem)
+        return Answered(code, self._output.read(MOST_OUTPUT_BYTES), problem)
 
 
 _LAST_BYTES, _LONGEST_WORDS = 10_000, 300

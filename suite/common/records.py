@@ -24,6 +24,9 @@ from peakgate.common.text import nearest
 Decoded = TypeVar("Decoded")
 
 LONGEST_TEXT = 20_000
+LARGEST_TOML_BYTES = 2**20
+"""People write these; Python's parser takes some seconds for so much."""
+
 GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
 
@@ -66,7 +69,7 @@ def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None
     ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
     """
     try:
-        content = read_limited(path, LARGEST_FILE_BYTES)
+        content = read_limited(path, LARGEST_TOML_BYTES if path.suffix == ".toml" else LARGEST_FILE_BYTES)
     except UnreadableFile as error:
         if error.missing and absent is not None:
             return absent
@@ -188,17 +191,22 @@ def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str
 
 
 def _culprit(document: Any, members: dict[str, Any], kind: type[Decoded], message: str) -> str:
-    """The key for which msgspec says ``[...]``: the one that gives the same message alone. The others are taken out."""
-    whole = dict(members)
-    for key, value in whole.items():
+    """The key for which msgspec says ``[...]``: the first that gives the same message. The others are taken out."""
+    whole = list(members.items())
+    low, high = 0, len(whole)
+    while high - low > 1:
+        middle = (low + high) // 2
         members.clear()
-        members[key] = value
+        members.update(whole[low:middle])
         try:
             msgspec.convert(document, kind)
         except ValueError as error:
-            if str(error) == message:
-                return key
-    raise AssertionError(f"no single member is refused: {message}")
+            low, high = (low, middle) if str(error) == message else (middle, high)
+        else:
+            low = middle
+    members.clear()
+    members.update(whole[low:high])
+    return whole[low][0]
 
 
 def _plain(known: Any) -> Any:

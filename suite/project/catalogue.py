@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from peakgate.case import MOST_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.case import MOST_FAMILY_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.common.errors import PeakgateError, defined_at, raised_at
 from peakgate.common.errors import described as described_error
 from peakgate.common.selection import selector
@@ -195,8 +195,8 @@ def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: objec
     """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
     try:
         for count, case in enumerate(function(given)):
-            if count == MOST_CASES:
-                raise ValueError(f"more than {MOST_CASES} cases or problems, expected fewer")  # noqa: TRY301
+            if count == MOST_FAMILY_CASES:
+                raise ValueError(f"more than {MOST_FAMILY_CASES} cases or problems, expected fewer")  # noqa: TRY301
             if not isinstance(case, Case | RefusedCase):
                 raise TypeError(f"it yields {case!r}, expected a peakgate.case.Case")  # noqa: TRY301
             yield case

@@ -1,10 +1,12 @@
 import json
 import os
 import socket
+from pathlib import Path
 
 import pytest
+from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, a_line_each, read_limited, write_whole
+from peakgate.common.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -100,3 +102,25 @@ def test_a_file_that_a_link_places_outside_the_folder_is_refused(tmp_path, link)
     with pytest.raises(UnreadableFile):
         read_limited(path[link], LIMIT_BYTES, inside=inside)
     assert read_limited(inside / "alias", LIMIT_BYTES, inside=inside) == b"own"
+
+
+@pytest.mark.parametrize("kind", ["endless", "FIFO", "none", "folder", "large"])
+def test_what_has_no_end_has_no_digest_and_is_not_waited_for(tmp_path, monkeypatch, kind):
+    path = tmp_path / "file"
+    if kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "large":
+        monkeypatch.setattr("peakgate.common.files.LARGEST_DIGESTED_BYTES", 2)
+        path.write_bytes(b"abc")
+    assert file_digest(path) is None
+
+
+@pytest.mark.parametrize("at", [0, 1, 499, 998, 999])
+def test_the_member_that_does_not_fit_is_named_among_many(tmp_path, at):
+    members = {f"k{number}": "x" if number >= at else 1 for number in range(1000)}
+    with pytest.raises(records.RecordError, match=rf"^file: k{at} is 'x'"):
+        records.decode(json.dumps(members).encode(), dict[str, int], Path("file"), "see it")

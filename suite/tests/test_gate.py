@@ -49,6 +49,13 @@ def test_a_case_measured_again_gives_each_process_figure() -> None:
     )
 
 
+@pytest.mark.parametrize("fraction", [0.6999, 0.69, 0.65, 0.64])
+def test_a_fraction_that_is_below_its_floor_by_however_little_is_below_it(fraction: float) -> None:
+    assert judge(SAMPLES, measured(fraction), 0.7).verdict is Verdict.BELOW_FLOOR
+    assert judge(SAMPLES, measured(0.7), fraction).verdict is Verdict.PASS
+    assert judge(SAMPLES, measured(0.7), 0.7).verdict is Verdict.PASS
+
+
 def test_the_clock_may_account_for_two_percent_over_the_peak() -> None:
     assert judge(SAMPLES, measured(1.02), 0.7).verdict is Verdict.PASS
     assert judge(SAMPLES, measured(1.0201), 0.7).verdict is Verdict.IMPOSSIBLE
