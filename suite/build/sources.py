@@ -298,7 +298,10 @@ def _fate(
     kernels: Collection[str] | None,
     host: re.Pattern[str],
 ) -> _Fate:
-    if annotated.search(declaration.head if declaration.is_function else body):
+    device = declaration.head if declaration.is_function else body
+    if host.search(device):  # such a type is the host's, whatever constants it has
+        device = re.sub(r"\bconst(?:expr|eval)\b", "", device)
+    if annotated.search(device):
         is_kernel = declaration.is_function and "__global__" in declaration.head
         is_other = kernels is not None and is_kernel and _name(declaration.head) not in kernels
         return _Fate.DROPPED if is_other else _Fate.KEPT
