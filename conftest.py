@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from peakgate import emulator
+from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.device.driver import gpu_count
 
@@ -24,12 +28,31 @@ def compiler() -> None:
         pytest.skip(str(missing))
 
 
+@pytest.fixture
+def bench(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
+    """``peakgate bench`` in the emulator, supervised by this process: its exit code and what it printed."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(project: Path, *arguments: str) -> SimpleNamespace:
+        monkeypatch.chdir(project)
+        capfd.readouterr()
+        code = main(["bench", "--device", "cpu", *arguments])
+        printed = capfd.readouterr()
+        return SimpleNamespace(returncode=code, stdout=printed.out, stderr=printed.err)
+
+    return run
+
+
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for the profile it is asked for
 def pytest_configure(config: pytest.Config) -> None:
     """Take interrupts: a shell's background job ignores them, and so would every process that a test interrupts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # each of the processes that tests start would compile all anew
+        compiled = tempfile.TemporaryDirectory(prefix="peakgate-bytecode-", ignore_cleanup_errors=True)
+        os.environ["PYTHONPYCACHEPREFIX"] = compiled.name
+        config.add_cleanup(compiled.cleanup)
     if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without
         _profiles()
 

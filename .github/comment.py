@@ -28,7 +28,7 @@ from peakgate.reports.comment.render import (
 from peakgate.reports.comment.rest import Rest, RestError, notify
 
 ASKED_FOR = re.compile(r"gate of #([1-9]\d{0,8}) at ([0-9a-f]{40})")
-FOLDER = ".judge/out"
+FOLDER = ""
 """Where a gate's artifact has its verdict files."""
 
 
@@ -53,14 +53,20 @@ def pull_request(event: str, number: str, title: str, commit: str) -> tuple[str,
     return None
 
 
-def gathered(api: Rest, run: str) -> dict[str, dict[str, Any]]:
-    """By runner the verdict files that the run's artifacts hold."""
+def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, dict[str, Any]]:
+    """By runner the verdict files on this commit that the run's artifacts hold; none unless it called ``judge``.
+
+    The change's own workflow can upload what it likes, also under the name of the judge's artifact.
+    """
+    called = api("GET", f"actions/runs/{run}")["referenced_workflows"]
+    if not any(each["path"] == judge for each in called):
+        return {}
     found = {}
     for artifact in api("GET", f"actions/runs/{run}/artifacts?per_page=100")["artifacts"]:
         name = str(artifact["name"])
         if name.startswith("gate-") and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
             found[name.removeprefix("gate-")] = from_artifact(
-                api.raw("GET", f"actions/artifacts/{int(artifact['id'])}/zip"), FOLDER
+                api.raw("GET", f"actions/artifacts/{int(artifact['id'])}/zip"), FOLDER, commit
             )
     return found
 
@@ -91,7 +97,7 @@ def main(environment: Mapping[str, str]) -> int:
         return 2
     api = interface(environment)
     try:
-        verdicts = gathered(api, run)
+        verdicts = gathered(api, run, commit, environment["JUDGE"])
         post(api, number, render(verdicts, commit, url))
         api("POST", "check-runs", check_run(verdicts, commit, url))
         if hook := environment.get("PEAKGATE_WEBHOOK"):

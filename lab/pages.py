@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.reports.ladder.markers import fill, find_blocks, read_document
-from peakgate.reports.render.terminal import say
 
 ROOT = Path(__file__).resolve().parents[1]
 

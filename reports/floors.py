@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
+from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.render.phrases import one_line
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.verdict import FAULTY, ExitCode, Verdict
@@ -253,7 +253,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     runs = named_runs(options)
     path = options.baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
-    text = path.read_text(encoding="utf-8") if present.present else ""
+    text = read_text(path) if present.present else ""
     proposals = propose(runs, present)
     proposed = revised(text, proposals, lower=options.lower)
     say(diff(text, proposed, path))
@@ -262,5 +262,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         check_enough(len(runs))
     if options.write and proposed != text:
         write_whole(path, proposed)
-        say(f"written: {path}\n")
+        say(f"written: {path}")
     return ExitCode.OK

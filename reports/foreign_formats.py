@@ -19,6 +19,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import LARGEST_FILE_BYTES, read_limited
 from peakgate.common.records import Finite, Number, Whole
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -271,10 +272,14 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     """
     name, count = values.get("filename", ""), int(_finite(values.get("size", ""), "the number of samples"))
     places = [folder / name, folder.parent / name]
-    path = next((place for place in places if place.is_file()), None)
+    try:
+        path = next((place for place in places if place.is_file()), None)
+    except ValueError:  # a name that no file can have
+        path = None
     if path is None:
-        raise PeakgateError(f"its samples are in {name}, which is not beside it; copy that too")
-    read = array.array("f", path.read_bytes())
+        raise PeakgateError(f"its samples are in {records.short(name)}, which is not beside it; copy that too")
+    content = read_limited(path, LARGEST_FILE_BYTES, inside=folder.parent)
+    read = array.array("f", content[: len(content) // 4 * 4])
     if sys.byteorder == "big":
         read.byteswap()
     if len(read) != count:

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,8 @@ from typing import Any
 
 from peakgate.case import CASE_SCHEMA
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
+from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import OVER_PEAK
@@ -75,11 +75,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _read(path: Path) -> Source:
-    try:
-        data = path.read_bytes()
-        changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError as error:
-        raise PeakgateError(f"{path}: cannot be read ({error.strerror}); name a JSON file") from None
+    data = read_limited(path, LARGEST_FILE_BYTES)
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return Source(path, data, hashlib.sha256(data).hexdigest(), changed)
 
 
@@ -193,7 +190,7 @@ def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> 
     digest = document["peakgate"]["imported"]["sha256"][:8]
     target = folder / f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{slug}-{digest}.json"
     text = json.dumps(document, indent=1) + "\n"
-    if target.exists() and target.read_text(encoding="utf-8") != text:
+    if target.exists() and read_text(target) != text:
         raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten")
     write_whole(target, text)
     load_run(target)
@@ -203,6 +200,6 @@ def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> 
 def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
     for case, judgement in judged.items():
         if judgement.verdict in REGRESSIONS | UNDECIDED:
-            sys.stdout.write(f"{case}: {judgement.verdict}, {judgement.reason}\n")
+            say(f"{case}: {judgement.verdict}, {judgement.reason}")
     verdicts = [judgement.verdict for judgement in judged.values()]
-    sys.stdout.write(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}\n")
+    say(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}")

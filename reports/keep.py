@@ -10,9 +10,9 @@ from typing import Any
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, write_whole
+from peakgate.common.output import say
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 from peakgate.verdict import ExitCode
@@ -31,7 +31,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     add_baselines(parser)
     options = parser.parse_args(arguments)
     for path in keep(named_runs(options), options.baselines):
-        say(f"kept: {path}\n")
+        say(f"kept: {path}")
     return ExitCode.OK
 
 
@@ -55,7 +55,7 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
         there = next((path for path in (packed, plain) if path.exists()), None)
         if there is None:
             new[packed] = gzip.compress(content, mtime=0)
-        elif records.unpacked(there.read_bytes(), there, REMEDY) != content:
+        elif records.unpacked(read_limited(there, LARGEST_FILE_BYTES), there, REMEDY) != content:
             raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten")
         kept.append(there or packed)
     for path, content in new.items():

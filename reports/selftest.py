@@ -35,7 +35,7 @@ from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 RUNS = "runs"
-BENCH_COMMAND = (sys.executable, "-m", "peakgate", "bench")
+BENCH_COMMAND = (sys.executable, "-P", "-m", "peakgate", "bench")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

@@ -24,6 +24,7 @@ from peakgate.case import EMULATOR_SLUG
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.common.text import counted, one_line
 from peakgate.reports.history import page as history_page
 from peakgate.reports.history.changes import ChangePoint
@@ -36,7 +37,6 @@ from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regres
 from peakgate.reports.render import html, template
 from peakgate.reports.render.page import CaseLine, Page, of_run, tone
 from peakgate.reports.render.template import PAGE_TEMPLATES
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.runs.sessions import SavedSession, gpu_label
@@ -83,7 +83,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     cases = sum(len(trend.history.cases) for trend, _ in written)
     runs = sum(len(trend.history.sessions) for trend, _ in written)
     parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(runs, "run")]
-    say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}\n")
+    say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}")
     return ExitCode.OK
 
 

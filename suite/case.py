@@ -429,6 +429,10 @@ class Sized:
     names: tuple[str, ...]
 
 
+MOST_CASES = 10_000
+"""Of a family, or edge-size problems of a build: more would take a run of hours and mean a mistake."""
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """A folder of kernels/ and how its stages are put to work.

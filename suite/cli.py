@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.text import nearest
+from peakgate.common.errors import PeakgateError, defect, described, refused
+from peakgate.common.output import open_standard_streams, print_to_nobody
+from peakgate.common.processes import sigterm_interrupts
+from peakgate.common.text import nearest, one_line
 from peakgate.verdict import ExitCode
 
 VERBS = {
     "init": ("project.init", "make the project at hand ready: settings, and an example of a kernel"),
     "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
     "fleet": ("reports.fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
+    "gate": ("reports.gate", "judge a change where it reaches nothing of its judge: protect, bench and ab in one"),
     "ab": ("reports.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
     "bisect": ("reports.bisect.command", "find the commit that changed a case's time, with few measurements"),
     "compare": ("reports.comparison.command", "compare two saved runs"),
@@ -50,11 +55,30 @@ _EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code; a user's mistake is one line on stderr."""
+    """Run one verb and return its exit code; a user's mistake is one line on stderr, an own defect is exit code 70."""
+    open_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     verb = given.pop(0) if given else "--help"
+    try:
+        with sigterm_interrupts():
+            code = _command(verb, given)
+            _flush()
+    except PeakgateError as error:
+        code = refused(error)
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    except OSError as error:
+        code = refused(_of_system(verb, error))
+    except MemoryError:
+        code = refused(PeakgateError(f"peakgate {verb}: takes more memory than there is; name fewer or smaller files"))
+    except Exception as error:
+        code = defect(f"peakgate {one_line(verb)}", error)
+    return code
+
+
+def _command(verb: str, given: Sequence[str]) -> int:
     if verb in ("-h", "--help"):
         sys.stdout.write(_help())
         return ExitCode.OK
@@ -64,13 +88,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"peakgate {metadata.version('peakgate')}\n")
         return ExitCode.OK
     if verb not in VERBS:
-        return refused(PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`"))
+        raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`")
+    return _run(verb, given)
+
+
+def _flush() -> None:
+    """Write what was printed while an error of that can still be reported."""
     try:
-        return _run(verb, given)
-    except PeakgateError as error:
-        return refused(error)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+        sys.stdout.flush()
+    except BrokenPipeError:  # `peakgate history | head`: the verdict counts, not who reads it
+        print_to_nobody(sys.stdout)
+
+
+def _of_system(verb: str, error: OSError) -> PeakgateError:
+    """An error that the machine gave a command: a full disk, a file or a working directory that is gone."""
+    if error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF) and error.filename is None:
+        print_to_nobody(sys.stdout)  # else its buffer is written, and refused, again at the end
+        return PeakgateError(f"peakgate {verb}: standard output cannot be written ({error.strerror}); redirect it")
+    try:
+        Path.cwd()
+    except OSError:
+        return PeakgateError(f"peakgate {verb}: the working directory is gone; change to one that is there")
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return PeakgateError(f"peakgate {verb}: {where}{error.strerror or described(error)}; see that it is there and free")
 
 
 def _run(verb: str, arguments: Sequence[str]) -> int:

@@ -24,11 +24,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 from peakgate.case import (
+    MOST_CASES,
     Argument,
     Array,
     Buffer,
@@ -291,7 +293,7 @@ def kernel(
     def probed() -> tuple[Size, ...]:
         sized = of_any_size()
         if sized is None:
-            return tuple(edges)
+            return tuple(islice(edges, MOST_CASES + 1))
         usual = map(_numbers, EDGES.get(dimensions, ()))
         taken = [size for size in usual if not isinstance(accepted(sized, size), str)]
         return tuple(taken) or tuple(_numbers(size) for size in chosen(sized).cases)
@@ -299,7 +301,8 @@ def kernel(
     def cases(scale: Scale) -> Iterator[Case]:
         tier = Tier.GATE if scale is Scale.BENCH else Tier.FULL
         try:
-            wanted = tuple(sizes) if scale is Scale.BENCH else tuple(small_sizes) or probed()[-1:]
+            own = tuple(islice(sizes if scale is Scale.BENCH else small_sizes, MOST_CASES + 1))
+            wanted = own or probed()[-1:]
         except Exception as error:
             yield cast("Case", _refused(stage, sizes[0], error, called_at))
         else:

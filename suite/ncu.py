@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError, refused
+from peakgate.common.output import warn
 from peakgate.common.processes import run_in_group
 from peakgate.verdict import ExitCode
 
@@ -164,10 +165,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         launchable.launch()
                         cupy.cuda.get_current_stream().synchronize()
                 except FAULTS as fault:
-                    sys.stderr.write(f"{case.id}: {device.faulted(case, fault)}\n")
+                    warn(f"{case.id}: {device.faulted(case, fault)}")
                     continue
                 except (BuildError, KernelFault, MemoryError) as error:
-                    sys.stderr.write(f"{case.id}: {error}\n")
+                    warn(f"{case.id}: {error}")
                     continue
                 journal.write(f"{case.id}\n")
                 journal.flush()

@@ -55,9 +55,12 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     input_data: str | None = None
     saved: str | None = None
 
-    # Reference: how many edge-size problems, a digest of what is expected of them, one of a reference kernel.
+    # Reference: how many edge-size problems, a digest of what is expected of them, one of a reference kernel. At the
+    # case's own size digests of the data that functions make, and of what is expected where that takes no long time.
     edge_problems: int | None = None
     reference: str | None = None
+    benchmark_data: str | None = None
+    benchmark_reference: str | None = None
     reference_kernel: str | None = None
 
     # Bound of the error: the tolerance, one per output, and atol and rtol where they are given.
@@ -101,11 +104,14 @@ TERMS = Contract.__struct_fields__
 PROMISED = tuple(term for term in TERMS if term not in ("code", "library", "launch"))
 """What no change of a kernel touches, and what can turn a failing kernel into a passing one."""
 
-KEPT = tuple(term for term in PROMISED if term not in ("operation", "buffers", "reference"))
+EVALUATED = ("reference", "benchmark_data", "benchmark_reference")
+"""What only calls of the family's functions show."""
+
+KEPT = tuple(term for term in PROMISED if term not in ("operation", "buffers", *EVALUATED))
 """The base's terms, by which a change is judged, as far as they can be compared without calling the change's functions.
 
 An operation in place of a kernel is the change's code. Other buffers leave a case undecided, but for scratch memory,
-which is the kernel's own. Values of the change's reference are known only to a process that runs its Python.
+which is the kernel's own. Values of the change's functions are known only to a process that runs its Python.
 """
 
 

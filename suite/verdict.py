@@ -34,6 +34,9 @@ class ExitCode(IntEnum):
     REGRESSION = 1
     BAD_INPUT = 2
     UNDECIDED = 3
+    DEFECT = 70
+    """Of this tool, not of what it measures or reads: none of the verdicts."""
+
     INTERRUPTED = 130
 
 

@@ -7,9 +7,9 @@ times of cases that are wrong are not kept by ``peakgate bench``. Where the time
 it has; the same command, or one with another ``--only``, then adds the missing ones.
 
 A cheat is ``caught`` where its case is WRONG, IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` where it
-waits for the host, which is recorded and held to no floor; ``without effect`` where it passes on a GPU and is no faster
-than its twin; otherwise it ``passes``. Exits 1 where a cheat passes that is not outside the promise, or a twin does not
-pass, 3 where a pair was not run.
+waits for the host, which is recorded and held to no floor; ``not timed`` where it is right in the emulator, which
+judges no time; ``without effect`` where it passes and is no faster than its twin; otherwise it ``passes``. Exits 1
+where a cheat passes that is not outside the promise, or a twin does not pass, 3 where a pair was not run.
 """
 
 from __future__ import annotations
@@ -93,9 +93,11 @@ def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) 
         return "not run"
     if cheat["verdict"] in CAUGHT:
         return "caught"
+    if not judged:
+        return "not timed"
     if "recorded, not judged" in cheat["reason"]:
         return "not judged"
-    slow = judged and cheat["time_us"] and twin["time_us"] and twin["time_us"] <= NO_FASTER * cheat["time_us"]
+    slow = cheat["time_us"] and twin["time_us"] and twin["time_us"] <= NO_FASTER * cheat["time_us"]
     return "without effect" if slow else "passes"
 
 

@@ -28,30 +28,25 @@ def dodges(record: Mapping[str, Any]) -> str:
         + f"; {passing} of {len(rows) - counted['not run']} twins pass. {_published(rows)} were published."
     )
     head = [f"dodge ({record['device']})", "what it does", "from", "cheat", "twin"]
-    return summary + "\n\n" + table(head, [_row(row, timed=bool(record["driver"])) for row in rows])
+    return summary + "\n\n" + table(head, [_row(row) for row in rows])
 
 
-def _row(row: Mapping[str, Any], *, timed: bool) -> list[str]:
-    twin = row["twin"]
+def _row(row: Mapping[str, Any]) -> list[str]:
     kind = "" if row["kind"] == "kernel" else " (callable)"
-    return [
-        f"{row['name']}{kind}",
-        row["does"],
-        (row["published"] or "").partition(",")[0].rstrip("."),
-        _verdict(row, timed=timed),
-        "" if twin["verdict"] == "SKIPPED" else twin["verdict"],
-    ]
+    source = (row["published"] or "").partition(",")[0].rstrip(".")
+    twin = "" if row["twin"]["verdict"] == "SKIPPED" else row["twin"]["verdict"]
+    return [f"{row['name']}{kind}", row["does"], source, _verdict(row), twin]
 
 
-def _verdict(row: Mapping[str, Any], *, timed: bool) -> str:
-    cheat, twin = row["cheat"], row["twin"]
-    if row["outcome"] in ("not run", "caught"):
-        return "not run" if row["outcome"] == "not run" else str(cheat["verdict"])
+def _verdict(row: Mapping[str, Any]) -> str:
+    cheat, twin, found = row["cheat"], row["twin"], row["outcome"]
+    if found in ("not run", "caught"):
+        return found if found == "not run" else str(cheat["verdict"])
     gain = ""
-    if timed and cheat["time_us"] and twin["time_us"]:
+    if found != "not timed" and cheat["time_us"] and twin["time_us"]:
         gain = f", {twin['time_us'] / cheat['time_us']:.2f}x as fast as its twin"
     outside = "" if row["promised"] else ", outside the promise"
-    return f"{cheat['verdict']}: {row['outcome']}{gain}{outside}"
+    return f"{cheat['verdict']}: {found}{gain}{outside}"
 
 
 def _published(rows: list[Mapping[str, Any]]) -> int:

@@ -1,7 +1,8 @@
-"""Give every reader of a file hostile files: ``nox -s fuzz -- [--inputs N] [--record FILE] [READER ...]``.
+"""Give every reader of a file hostile files: ``nox -s fuzz -- [--seed TEXT] [--inputs N] [READER ...]``.
 
-Input NUMBER of a reader is the same at every run: ``--input NUMBER READER`` repeats one and shows its traceback. A
-record that is there already is continued.
+The seed is the day's date unless it is given, so that every day has inputs of its own; the record keeps it and the
+commit. Input NUMBER of a reader is the same at every run of a seed: ``--seed TEXT --input NUMBER READER`` repeats one
+and shows its traceback. A record that is there already is continued, with its seed.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,7 @@ SAVE_EVERY_S = 30.0
 def main() -> int:
     """Fuzz the readers named, or all; 1 when one of them did what it must not."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", default=datetime.now(UTC).date().isoformat(), help="of all inputs (default: today)")
     parser.add_argument("--inputs", type=int, default=WHOLE, help=f"of all readers together (default: {WHOLE})")
     parser.add_argument("--input", type=int, help="repeat this one input")
     parser.add_argument("--record", type=Path, metavar="FILE", help="also keep the counts there, as JSON")
@@ -41,8 +45,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         fuzz_readers.prepare(Path(name))
         if options.input is not None:
-            return fuzz_readers.READERS[chosen[0]].repeat(chosen[0], options.input, Path(name))
-        record: dict[str, Any] = {"inputs": 0, "readers": {}, "findings": {}}
+            return fuzz_readers.READERS[chosen[0]].repeat(f"{options.seed}{chosen[0]}", options.input, Path(name))
+        record: dict[str, Any] = {"commit": _commit(), "seed": options.seed, "inputs": 0, "readers": {}, "findings": {}}
         if options.record and options.record.exists():
             record = json.loads(options.record.read_text())
         saved = time.monotonic()
@@ -50,7 +54,7 @@ def main() -> int:
             codes = Counter(record["readers"].get(reader, {}))
             wanted = fuzz_readers.READERS[reader].inputs * options.inputs // WHOLE
             for number in range(codes.total(), wanted):
-                code, wrong = fuzz_readers.attempt(reader, number, Path(name))
+                code, wrong = fuzz_readers.attempt(reader, number, Path(name), record["seed"])
                 codes["finding" if code is None else f"exit {int(code)}"] += 1
                 record["inputs"] += 1
                 if wrong:
@@ -68,6 +72,11 @@ def main() -> int:
     for wrong, number in record["findings"].items():
         sys.stdout.write(f"input {number} of {wrong}\n")
     return 1 if record["findings"] else 0
+
+
+def _commit() -> str:
+    described = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

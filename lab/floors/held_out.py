@@ -25,13 +25,13 @@ import numpy as np
 from msgspec import structs
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.judge.floors import load_floors
 from peakgate.reports import margins
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.ladder.markers import table as markdown_table
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 

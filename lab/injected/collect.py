@@ -17,10 +17,10 @@ from typing import Any
 import pandas as pd
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import AbRecord, Process, load_record
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode, Verdict
 

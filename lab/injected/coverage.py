@@ -22,11 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, Estimate, decide
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.ladder.markers import table
-from peakgate.reports.render.terminal import say
 from peakgate.verdict import ExitCode
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs

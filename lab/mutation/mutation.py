@@ -32,7 +32,7 @@ LEAST_KILLED = 0.95
 
 MODULES = (
     *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy"),
-    *("measure/sampling", "resources/baseline", "resources/compare"),
+    *("measure/sampling", "resources/baseline"),
     *(
         "reports/ab/decide",
         "reports/comparison/judge",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,7 +62,9 @@ def call(action: Callable[[], int | None]) -> Outcome:
             code = int(refused(error))
     found = Outcome(code, out.getvalue(), err.getvalue())
     if code not in VERDICTS:
-        raise Finding(f"exit code {code}")
+        places = re.findall(r'File ".*/(?:suite|reports)/(.*)", line (\d+)', found.err)
+        at = f" at {places[-1][0]}:{places[-1][1]}, {found.err.splitlines()[-1][-200:]}" if places else ""
+        raise Finding(f"exit code {code}{at}")
     if code == ExitCode.BAD_INPUT and len(found.err.splitlines()) != 1:
         raise Finding(f"exit code 2 with {len(found.err.splitlines())} lines: {found.err[:300]!r}")
     if "Traceback" in found.out + found.err:

@@ -11,12 +11,14 @@ from typing import Any
 HOSTILE: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.0, -0.0, 1e308, 1e-300, -1.5, 0.5, 1.01),
     *(float("nan"), float("inf"), float("-inf"), "", " ", "nan", "\ud800", "\x00", "\x1b[31m", "a\nb", "../../evil"),
+    *(5e-324, 10**309, -5e-324, 1e-9, 1e6, "x" * 256, "\u202e::error::x", "a\x00b", "/dev/zero", ".", "..", "a/b"),
     *("/etc/passwd", "::add-mask::x", "=1+1", "x" * 30_000, "2099-01-01T00:00:00+00:00", "0001-01-01T00:00:00", "PASS"),
     *("WRONG", "nvidia-h200", "é" * 3, [], {}, [1], [[]], [None], {"": None}, {"case": []}, ["a", 1], [{}]),
 )
 """What takes the place of a value."""
 
 LITERALS = (
+    *("5e-324", "1e309", "1" + "0" * 309, '"/dev/zero"', '"\\u0000x"', '"' + "x" * 256 + '"', '"../outside"', '"/"'),
     *("0", "-1", "1", "2", "0.5", "1.5", "1e400", "nan", "inf", "9" * 5000, "true", "false", '""', '" "', '"x"', "'y'"),
     *('"../.."', '"\\u0000"', '"::error::x"', "[]", "[1]", '["a"]', "{}", "{a = 1}", "[[1]]", "[" * 3000, "1979-05-27"),
     *(
@@ -54,6 +56,16 @@ def lines(base: str, random: Random) -> bytes:
         _edit_line(text, random)
     data = ("\n".join(text) + "\n").encode("utf-8", errors="surrogatepass")
     return damaged(data, random) if random.random() < 0.05 else data
+
+
+def bytes_changed(data: bytes, random: Random) -> bytes:
+    """The bytes with one to eight of them changed, or damaged otherwise."""
+    if random.random() < 0.2:
+        return damaged(data, random)
+    changed = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 8))):
+        changed[random.randrange(len(changed))] = random.choice((0, 1, 0x7F, 0xFF, random.randrange(256)))
+    return bytes(changed)
 
 
 def damaged(data: bytes, random: Random) -> bytes:

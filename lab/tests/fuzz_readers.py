@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
+import fuzz_gate
 import fuzz_runs
 import fuzz_settings
 from fuzz_calls import Finding, Reader, text
@@ -41,6 +42,12 @@ READERS: dict[str, Reader] = {
     "Google Benchmark: import": Reader(fuzz_runs.google, fuzz_runs.imported, inputs=14_000),
     "selftest.json: compare": Reader(fuzz_runs.selftest, fuzz_runs.selftest_read, inputs=16_000),
     "digests.json: check": Reader(fuzz_settings.digest_file, fuzz_settings.digests_read, inputs=20_000),
+    "artifact: comment": Reader(fuzz_gate.artifact, fuzz_gate.artifact_read, inputs=16_000),
+    "lists of cases: ab": Reader(fuzz_gate.identities, fuzz_gate.identities_read, inputs=16_000),
+    "launches of cases: bench": Reader(fuzz_gate.launches, fuzz_gate.launches_read, inputs=16_000),
+    "git tree: protect": Reader(fuzz_gate.tree, fuzz_gate.protected, inputs=400),
+    "gate of a fleet: fleet --report": Reader(fuzz_gate.gate, fuzz_gate.gate_reported, inputs=400),
+    "plan of a fleet: fleet --report": Reader(fuzz_gate.fleet_plan, fuzz_gate.plan_reported, inputs=400),
     "resources.json: resources": Reader(fuzz_settings.resources_file, fuzz_settings.resources_read, inputs=20_000),
 }
 """By file and by what reads it."""
@@ -58,9 +65,9 @@ def prepare(folder: Path) -> None:
     fuzz_runs.MANIFEST.update(json.loads((fuzz_runs.manifest_folder(folder) / "manifest.json").read_text()))
 
 
-def attempt(name: str, number: int, folder: Path) -> tuple[int | None, str]:
+def attempt(name: str, number: int, folder: Path, seed: str = "") -> tuple[int | None, str]:
     """Input ``number`` of a reader: its exit code and "", or None and in a few words what went wrong and where."""
-    random = Random(f"{name} {number}")  # inputs that can be made again
+    random = Random(f"{seed}{name} {number}")  # inputs that can be made again
     reader = READERS[name]
     data = reader.make(random)
     try:

@@ -19,7 +19,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.project import catalogue, config
 from peakgate.reports.protect import acknowledged
 from peakgate.resources import baseline
-from peakgate.resources.compare import compare as compare_resources
+from peakgate.resources.baseline import compare as compare_resources
 from peakgate.verdict import ExitCode
 from synthetic_runs import document
 

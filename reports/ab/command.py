@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.processes import sigterm_interrupts
+from peakgate.common.output import say
 from peakgate.common.progress import Progress
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
@@ -68,6 +68,11 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
     parser.add_argument(
+        "--judged-by-base",
+        action="store_true",
+        help="judge HEAD by BASE's work, tolerance, reference and data, and import none of HEAD's families",
+    )
+    parser.add_argument(
         "--explain", action="store_true", help="say why each slower case is: machine code, and hardware counters by ncu"
     )
     add_verdict_options(parser)
@@ -117,12 +122,17 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     phases, budget = Phases(), Budget(options.budget)
     settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(
-        tuple(options.parts), options.sentinels, options.measure_unchanged, options.all_pairs, _durations_us()
+        tuple(options.parts),
+        options.sentinels,
+        options.measure_unchanged,
+        options.all_pairs,
+        options.judged_by_base,
+        _durations_us(),
     )
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         uuid = _answering(options.device)
-        with sigterm_interrupts(), locked(uuid, options.wait), folders(base, head) as placed:
+        with locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr), phases)
             # What writes reports is wanted at the end alone: nobody waits for its import.
             threading.Thread(target=importlib.import_module, args=(REPORT,), daemon=True).start()
@@ -139,8 +149,6 @@ def _ab(options: argparse.Namespace) -> ExitCode:
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured."""
-    from peakgate.reports.render.terminal import say  # noqa: PLC0415  (rich takes long to import)
-
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
@@ -157,10 +165,10 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         measure_unchanged=options.measure_unchanged,
     )
     for case, reason in reasons(planned, *codes).items():
-        say(f"{case}: {reason}\n")
+        say(f"{case}: {reason}")
     pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
-    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}\n")
+    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     return ExitCode.OK
 
 

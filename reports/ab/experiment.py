@@ -12,6 +12,7 @@ from pathlib import Path
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.processes import last_words_in
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
@@ -19,7 +20,7 @@ from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import plan, read_codes
-from peakgate.reports.ab.process import BenchProcess, SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import BenchProcess, SideBroken, SideProcesses, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
@@ -38,6 +39,7 @@ MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED
 class Choice:
     """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
+    ``judged_by_base``: head's cases keep base's terms where base has them, and none of its families is imported.
     ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``durations_us`` of an earlier
     run spread the sentinels.
     """
@@ -46,6 +48,7 @@ class Choice:
     sentinels: int = 5
     measure_unchanged: bool = False
     all_pairs: bool = False
+    judged_by_base: bool = False
     durations_us: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -87,7 +90,7 @@ def run_experiment(
     with means.phases.timed(SIDES):
         for which, folder, environment in zip(Side, folders, environments, strict=True):
             build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
-    with _opened(folders, means) as (sides, scratch):
+    with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
         means.progress.show("building both sides")
         with means.phases.timed(CASES):
             codes = read_codes(folders, settings.tier, environments)
@@ -126,16 +129,22 @@ def add_pairs(record: AbRecord, count: int, means: Means) -> None:
 
 
 @contextmanager
-def _opened(folders: tuple[SideFolder, SideFolder], means: Means) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
+def _opened(
+    folders: tuple[SideFolder, SideFolder], means: Means, *, judged_by_base: bool = False
+) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
     """The processes of both sides, and a folder for what they need and nobody keeps."""
     with ExitStack() as stack:
         stack.callback(means.progress.clear)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
+        judges = (None, folders[0].path if judged_by_base else None)
+        temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
         sides = {
             which: stack.enter_context(
-                SideProcesses(which, folder.path, side_environment(folder.path), means.out / f"{which}.log")
+                SideProcesses(
+                    which, folder.path, side_environment(folder.path, judge) | temporary, means.out / f"{which}.log"
+                )
             )
-            for which, folder in zip(Side, folders, strict=True)
+            for which, folder, judge in zip(Side, folders, judges, strict=True)
         }
         yield sides, scratch
 
@@ -336,8 +345,8 @@ class _Experiment:
         if not timed:
             file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
-                said = log.read_text(encoding="utf-8", errors="replace")
-                raise SideBroken(which, f"its run exits {finished.exit_code}: {last_words(said)} (all of it: {log})")
+                why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
+                raise SideBroken(which, why)
         process = Process(
             asked.stage, asked.pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
         )

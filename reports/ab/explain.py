@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,10 +16,12 @@ from peakgate import ncu
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
 from peakgate.common.git import ask
+from peakgate.common.processes import Asked, own_module
 from peakgate.common.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
+from peakgate.reports.ab.plan import CODES_LIMIT_S
 
 MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
@@ -206,15 +206,14 @@ def _described(project: ExplainedProject, cases: Sequence[str]) -> dict[str, Any
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "peakgate.run.identity", "--built", str(listed)]
-        done = subprocess.run(
-            command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False
-        )
+        command = own_module("peakgate.run.identity", "--built", str(listed))
+        with Asked(command, CODES_LIMIT_S, cwd=project.folder, env=project.environment) as asked:
+            done = asked.finish()
     try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(done.output)
     except ValueError:
-        reported = done.stderr.strip().splitlines() or ["it ended without a message"]
-        return {case: {"problem": f"its machine code cannot be had: {reported[-1][:300]}"} for case in cases}
+        problem = done.problem or "it answers with no JSON"
+        return {case: {"problem": f"its machine code cannot be had: {problem}"} for case in cases}
     return found
 
 
@@ -243,6 +242,6 @@ def changed_line(before: str, after: str) -> int:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_text(path)
+    except PeakgateError:
         return ""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import read_text
 from peakgate.common.git import ask
-from peakgate.common.processes import end_group
+from peakgate.common.processes import end_group, last_words_in
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.ab.process import SideBroken, last_words
+from peakgate.reports.ab.process import SideBroken
 
 WORKING_TREE = "."
 
@@ -59,22 +60,26 @@ def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
     if isinstance(there, SideFolder):
         yield there
         return
-    with _pruned(), tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch:
-        path = Path(scratch, side).resolve()
-        with _ONE_AT_A_TIME:
-            git("worktree", "add", "--detach", "--quiet", str(path), there)
-        _complete(path)
+    with (
+        tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch,
+        worktree(there, Path(scratch, side).resolve(), Path.cwd()) as path,
+    ):
         yield SideFolder(wanted.name, _there(path / _project_inside(), wanted.name), there)
 
 
 @contextmanager
-def _pruned() -> Iterator[None]:
-    """Take our worktrees off the repository's list in the end."""
+def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
+    """A commit of a repository as files in the new folder ``path``, which the repository forgets after the block."""
+    at = ("-C", str(repository))
     try:
-        yield
-    finally:
         with _ONE_AT_A_TIME:
-            git("worktree", "prune")
+            git(*at, "worktree", "add", "--detach", "--quiet", str(path), commit)
+        _complete(path)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        with _ONE_AT_A_TIME:
+            git(*at, "worktree", "prune")
 
 
 def _resolve(wanted: Wanted) -> SideFolder | str:
@@ -118,7 +123,7 @@ def _complete(worktree: Path) -> None:
         git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
     listed = git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
     attributes = (worktree / name for name in listed)
-    if shutil.which("git-lfs") and any("filter=lfs" in file.read_text(errors="replace") for file in attributes):
+    if shutil.which("git-lfs") and any("filter=lfs" in read_text(file) for file in attributes):
         git(*at, "lfs", "pull")
 
 
@@ -170,5 +175,5 @@ def build_side(
         finally:
             end_group(process)
     if code != 0:
-        said = last_words(log.read_text(encoding="utf-8", errors="replace"))
+        said = last_words_in(log)
         raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")

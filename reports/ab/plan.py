@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.processes import Asked, last_words, own_module
 from peakgate.common.selection import selector
 from peakgate.reports.ab import process
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.process import SideBroken, last_words
+from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
 from peakgate.terms import Contract, changes, named
 
@@ -31,6 +29,9 @@ NO_GPU_HERE = (
 )
 
 
+CODES_LIMIT_S = 900.0
+"""For listing and compiling a side's cases, as for a run of it."""
+
 Contracts = Mapping[str, Contract]
 """Every case of a side by its id."""
 
@@ -42,8 +43,12 @@ def read_codes(
 
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
     """
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        base, head = pool.map(partial(read_code, tier, capability), Side, folders, environments)
+    with ExitStack() as started:
+        asked = [
+            (which, started.enter_context(_asked(tier, capability, folder, environment)))
+            for which, folder, environment in zip(Side, folders, environments, strict=True)
+        ]
+        base, head = [_answer(which, each) for which, each in asked]
     return base, head
 
 
@@ -51,25 +56,37 @@ def read_code(
     tier: str, capability: str | None, which: str, folder: SideFolder, environment: Mapping[str, str], *, case: str = ""
 ) -> Contracts:
     """One side's cases, or one case of it; a SideBroken names the side ``which``."""
-    command = [sys.executable, "-P", "-m", f"{process.HARNESS}.run.identity", "--tier", tier]
+    with _asked(tier, capability, folder, environment, case) as asked:
+        return _answer(which, asked)
+
+
+def _asked(
+    tier: str, capability: str | None, folder: SideFolder, environment: Mapping[str, str], case: str = ""
+) -> Asked:
+    arguments = ["--tier", tier]
     if capability is not None:
-        command += ["--capability", capability]
+        arguments += ["--capability", capability]
     if case:
-        command += ["--case", case]
-    done = subprocess.run(command, cwd=folder.path, env=environment, capture_output=True, text=True, check=False)
-    said = last_words(done.stderr)
-    if done.returncode != 0 and said.startswith(NO_GPU):
+        arguments += ["--case", case]
+    command = own_module(f"{process.HARNESS}.run.identity", *arguments)
+    return Asked(command, CODES_LIMIT_S, cwd=folder.path, env=environment)
+
+
+def _answer(which: str, asked: Asked) -> Contracts:
+    done = asked.finish()
+    if done.problem.startswith(NO_GPU):
         raise PeakgateError(NO_GPU_HERE)
-    if done.returncode != 0:
-        raise SideBroken(which, f"its cases cannot be listed (exit {done.returncode}): {said}")
-    return _parsed(which, done.stdout)
+    if done.problem:
+        raise SideBroken(which, f"its cases cannot be listed: {done.problem}")
+    return _parsed(which, done.output)
 
 
-def _parsed(which: str, output: str) -> Contracts:
+def _parsed(which: str, output: bytes) -> Contracts:
     try:
-        return records.decode(output.encode(), dict[str, Contract], Path("its list of cases"), "see its families")
+        return records.decode(output, dict[str, Contract], Path("its list of cases"), "see its families")
     except records.RecordError:
-        raise SideBroken(which, f"its cases cannot be listed: {last_words(output)}") from None
+        said = last_words(output.decode(errors="replace"))
+        raise SideBroken(which, f"its cases cannot be listed: {said}") from None
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from peakgate.common.files import cache_folder
-from peakgate.common.processes import end_group
+from peakgate.common.processes import end_group, last_words_in
 from peakgate.project import config
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
@@ -37,8 +37,6 @@ AHEAD = 2
 
 LONGEST_RUN_S = 900.0
 """A run that takes longer hangs."""
-
-LONGEST_WORDS = 300
 
 
 class SideBroken(Exception):
@@ -151,7 +149,7 @@ class SideProcesses:
         try:
             run.ask(request)
         except BrokenPipeError:
-            said = last_words(self._log.read_text(encoding="utf-8", errors="replace"))
+            said = last_words_in(self._log)
             raise SideBroken(self.which, f"its process ended while it warmed up: {said}") from None
         return run
 
@@ -177,21 +175,18 @@ class SideProcesses:
             self._waiting.append(BenchProcess(self.which, process, word, left, self._log))
 
 
-def side_environment(folder: Path) -> dict[str, str]:
+def side_environment(folder: Path, judge: Path | None = None) -> dict[str, str]:
     """Our environment for a side's processes; both sides share our cache of built kernels.
+
+    With ``judge``, the folder of the base's project, nothing of this side is imported: base's terms judge its cases.
 
     No other plug-ins of pytest take part. The driver's compile cache is off: NVRTC 13.0 answers from it without the
     compiler's log, and the resources in it would be missing. A side's own modules come first: its ``pythonpath``.
     """
-    project = config.find(folder)
+    project = config.find(folder) if judge is None else None
     search = [str(path) for path in (project.pythonpath if project else ())]
     if inherited := os.environ.get("PYTHONPATH"):
         search.append(inherited)
     ours = {"PEAKGATE_CACHE": str(cache_folder()), "CUDA_CACHE_DISABLE": "1", "NO_COLOR": "1"}
+    ours |= {config.BASE_VARIABLE: str(judge)} if judge is not None else {}
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})
-
-
-def last_words(text: str) -> str:
-    """The last line that says something, cut to fit a line."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return said[-1][:LONGEST_WORDS] if said else "it said nothing"

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 from peakgate.common.files import write_whole
+from peakgate.common.output import say, warn
 from peakgate.common.progress import Progress
 from peakgate.common.text import as_json, counted
 from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate, Together, moved_together
@@ -29,7 +30,7 @@ from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, badness
 from peakgate.reports.render import outputs, terminal
-from peakgate.reports.render.terminal import VerdictConsole, say
+from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.result import WORST_FIRST, ComparedCase, Comparison, Shift, SuiteShift, percent, probability
 from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences
@@ -334,14 +335,14 @@ def report(
     if explained is not None:
         say(explained.text())
     if phases is not None:
-        say("".join(f"{line}\n" for line in ["", *phases.lines(time.monotonic() - start)]))
+        say("\n".join(["", *phases.lines(time.monotonic() - start)]))
     terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
     return found.exit_code(strict=options.strict)
 
 
 def broken_head(broken: SideBroken, out: Path) -> ExitCode:
     """A head that cannot be measured is a regression: one line, and the verdict file."""
-    sys.stderr.write(" ".join(str(broken).split()) + "\n")
+    warn(" ".join(str(broken).split()))
     verdict = {
         "schema": outputs.VERDICT_SCHEMA,
         "command": "ab",

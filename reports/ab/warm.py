@@ -1,10 +1,10 @@
 """One run of ``peakgate bench`` in a side's folder, with the imports done before it is its turn.
 
-Started as a script in that folder. It imports what a run needs and the side's families, waits for one line of JSON and
-is the run from then on. Before that line it finds the driver, a tenth of a second of each run, and makes no CUDA
-context, so it can wait beside a run that is being measured. It is not forked: its address space, and with it where
-its arrays are, is laid out anew, which is a part of what makes processes differ and must not be the same in all
-processes of a side.
+Started as a script in that folder. It imports what a run needs, the side's families too unless another side's judge
+it, waits for one line of JSON and is the run from then on. Before that line it finds the driver, a tenth of a second of
+each run, and makes no CUDA context, so it can wait beside a run that is being measured. It is not forked: its address
+space, and with it where its arrays are, is laid out anew, which is a part of what makes processes differ and must not
+be the same in all processes of a side.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(preload: list[str]) -> None:
     if "cupy" in sys.modules:
         with contextlib.suppress(Exception):
             sys.modules["cupy"].cuda.runtime.getDeviceCount()
-    if "peakgate.run.kernel_run" in sys.modules:
+    if "peakgate.run.kernel_run" in sys.modules and "PEAKGATE_BASE_TREE" not in os.environ:
         with contextlib.suppress(Exception):
             sys.modules["peakgate.run.kernel_run"].catalogue.families()
     line = sys.stdin.readline()

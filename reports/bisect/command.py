@@ -13,7 +13,7 @@ from pathlib import Path
 
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.processes import sigterm_interrupts
+from peakgate.common.output import say, warn
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.ab.command import add_pairs_options
@@ -39,7 +39,6 @@ from peakgate.reports.bisect.commits import (
 from peakgate.reports.bisect.measure import Rig
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
-from peakgate.reports.render.terminal import say
 from peakgate.run.lock import device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 
@@ -54,18 +53,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise PeakgateError(f"--error {options.error:g}: expected a share of bisects above 0 and below 0.5, 0.05 say")
     commits = listed(options.good, options.bad)
     progress = Progress(sys.stderr, every_s=5.0)
-    with sigterm_interrupts():
-        if options.plan:
-            return _plan(commits, options, progress)
-        uuid = device_uuid(options.device)
-        state, out = _begun(options, _question(options, commits, uuid))
-        try:
-            with locked(uuid, options.wait):
-                return _bisect(commits, options, state, Means(out, Budget(options.budget), progress))
-        except KeyboardInterrupt:
-            progress.clear()
-            sys.stderr.write(f"interrupted; what was measured is in {out}, go on with --resume\n")
-            return ExitCode.INTERRUPTED
+    if options.plan:
+        return _plan(commits, options, progress)
+    uuid = device_uuid(options.device)
+    state, out = _begun(options, _question(options, commits, uuid))
+    try:
+        with locked(uuid, options.wait):
+            return _bisect(commits, options, state, Means(out, Budget(options.budget), progress))
+    except KeyboardInterrupt:
+        progress.clear()
+        warn(f"interrupted; what was measured is in {out}, go on with --resume")
+        return ExitCode.INTERRUPTED
 
 
 def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState, Path]:
@@ -141,7 +139,7 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
         say("\n".join(text.plan_lines(history, case, found, narrowed(found))) + "\n")
     if not options.case:
         same = len(ends[1]) - len(changed)
-        say(f"{counted(len(changed), 'case')} changed between the ends, {same} not: no commit is to blame for those\n")
+        say(f"{counted(len(changed), 'case')} changed between the ends, {same} not: no commit is to blame for those")
     return ExitCode.OK
 
 
@@ -154,7 +152,7 @@ def _bisect(
         state.case = _slowest(options, settings, means) or ""
         state.save(means.out)
         if not state.case:
-            say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for\n")
+            say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for")
             return ExitCode.OK
     target = BuildTarget(options.tier, None, state.case)
     history = _history(commits, target, state, means.out, means.progress)
@@ -215,7 +213,7 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
     rows.sort(key=lambda row: row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0, reverse=True)
     for row in rows[1:]:
         again = f"peakgate bisect {options.good} {options.bad} --case {row.case}"
-        say(f"{row.case} is slower too ({row.shift}): `{again}`\n")
+        say(f"{row.case} is slower too ({row.shift}): `{again}`")
     return rows[0].case if rows else None
 
 

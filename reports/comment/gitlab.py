@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from peakgate.common.errors import PeakgateError
+from peakgate.common.errors import PeakgateError, described
+from peakgate.common.output import say
 from peakgate.common.text import one_line
 from peakgate.reports.comment.render import (
     COMMENT_MARKER,
@@ -71,7 +71,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
             said = project.bring_up_to_date(wanted)
         except RestError as error:
             failed, said = True, f"not written: {error}"
-        sys.stdout.write(one_line(f"merge request {wanted}: {said}") + "\n")
+        except Exception as error:  # what one change left must not stop the notes of others
+            failed, said = True, f"not written: {described(error)}"
+        say(f"merge request {wanted}: {said}")
     return ExitCode.BAD_INPUT if failed else ExitCode.OK
 
 
@@ -109,8 +111,8 @@ class GitlabProject:
         note = self._own_note(number)
         if note is not None and _field(note, "body", str).rstrip().endswith(stamp):
             return "up to date"
-        verdicts = {_field(each, "name", str): self._verdicts(each) for each in jobs}
         commit, url = _field(pipeline, "sha", str), _field(pipeline, "web_url", str)
+        verdicts = {_field(each, "name", str): self._verdicts(each, commit) for each in jobs}
         if not COMMIT.fullmatch(commit) or not re.fullmatch(r"https?://[^\s()<>\\]+", url):
             raise RestError("its pipeline has no commit or no address")
         body = {"body": f"{render(verdicts, commit, url)}\n{stamp}\n"}
@@ -150,7 +152,7 @@ class GitlabProject:
                 return pipeline, sorted(gate, key=lambda each: _field(each, "id", int))
         return None
 
-    def _verdicts(self, job: Mapping[str, Any]) -> dict[str, Any]:
+    def _verdicts(self, job: Mapping[str, Any], commit: str) -> dict[str, Any]:
         """The verdict files of one job, none where it left no artifact, or one that is too large or has expired."""
         file = job.get("artifacts_file")
         size = file.get("size") if isinstance(file, dict) else None
@@ -162,7 +164,7 @@ class GitlabProject:
             if error.status == 404:
                 return {}
             raise
-        return from_artifact(content, self._folder)
+        return from_artifact(content, self._folder, commit)
 
     def _own_note(self, number: int) -> dict[str, Any] | None:
         """The note with the marker that the token's own user wrote: anybody can write the marker."""

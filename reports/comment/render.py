@@ -6,11 +6,13 @@ The change could have written those files, so everything in them is data to be c
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
@@ -19,7 +21,8 @@ LONGEST_COMMENT = 65_536
 
 MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
 LONGEST_CELL, LONGEST_FILE = 300, 20 << 20
-FILES = ("protect", "bench", "ab")
+GATE = "gate"
+FILES = (GATE, "protect", "bench", "ab")
 MEANINGS = {
     0: "pass",
     3: "could not decide",
@@ -63,8 +66,8 @@ def render(verdicts: Verdicts, commit: str, url: str) -> str:
 
 
 def overall(verdicts: Verdicts) -> int:
-    """The exit code of the worst file of any runner; 2 where a file is missing."""
-    codes = [_code(files.get(name)) for files in verdicts.values() for name in FILES]
+    """The exit code of the worst file of any runner; 2 where the gate's own is missing."""
+    codes = [_code(files.get(name)) for files in verdicts.values() for name in FILES if name in files or name == GATE]
     return max(codes or [2], key=list(MEANINGS).index)
 
 
@@ -113,22 +116,31 @@ def escaped(text: object) -> str:
     return _REFERENCE.sub("\\g<0>\u200b", cell)  # each ends at a zero-width space
 
 
-def from_artifact(content: bytes, folder: str) -> dict[str, Any]:
+def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
     """The verdict files that a gate's artifact, a zip, has in ``folder``; what is no JSON, or too large, is left out.
 
-    Nothing is unpacked.
+    None at all where the gate's verdict is of another commit, or another file is not the one that it names by its
+    digest. Nothing is unpacked.
     """
     found: dict[str, Any] = {}
+    digests: dict[str, str] = {}
+    wanted = {f"{inside}{name}.json": name for inside in ("", f"{folder}/") for name in FILES}
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for entry in archive.infolist():
-                name = entry.filename.removeprefix(f"{folder}/").removesuffix(".json")
-                if name in FILES and entry.filename.endswith(".json") and entry.file_size <= LONGEST_FILE:
-                    with archive.open(entry) as stream:
-                        found[name] = json.loads(stream.read(LONGEST_FILE + 1))
-    except (zipfile.BadZipFile, ValueError, RecursionError, OSError, EOFError, NotImplementedError, RuntimeError):
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except Exception:  # whatever a parser of damaged bytes raises: zlib.error, struct.error, ...
         return found
-    return found
+    with archive:
+        for entry in archive.infolist():
+            if entry.filename in wanted and entry.file_size <= LONGEST_FILE:
+                with suppress(Exception), archive.open(entry) as stream:
+                    text = stream.read(LONGEST_FILE + 1)
+                    found[wanted[entry.filename]] = json.loads(text)
+                    digests[f"{wanted[entry.filename]}.json"] = hashlib.sha256(text).hexdigest()
+    gate = found.get(GATE)
+    if not isinstance(gate, dict) or gate.get("head") != commit or not isinstance(gate.get("files"), dict):
+        return {}
+    del digests[f"{GATE}.json"]
+    return found if all(gate["files"].get(name) == digest for name, digest in digests.items()) else {}
 
 
 def _code(document: Any) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from peakgate.case import Scale, Tier
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.processes import sigterm_interrupts
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.project import config
@@ -39,8 +38,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     root = options.out / "fleet"
     if options.report is None:
         _refuse(options, for_bench)
-        with sigterm_interrupts():
-            store = _measure(options, for_bench, root, phases)
+        store = _measure(options, for_bench, root, phases)
     else:
         store = Store(options.report) if options.report != Path() else stores.newest(root)
     from peakgate.reports.fleet import report  # noqa: PLC0415  (pandas is imported while the gates run)

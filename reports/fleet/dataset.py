@@ -16,6 +16,8 @@ import pandas as pd
 import pyarrow
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.records import LARGEST_FLOAT, short
+from peakgate.common.text import encodable
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import Store
 from peakgate.reports.runs.runfile import UNUSABLE, load_run
@@ -54,9 +56,33 @@ def of_store(store: Store) -> pd.DataFrame:
     missing = places.keys() - {gate["uuid"] for gate in gates}
     gates += [{"uuid": uuid, "mode": plan.mode, **NOT_MEASURED} for uuid in sorted(missing)]
     for gate in gates:
+        if gate["uuid"] not in places:
+            raise PeakgateError(
+                f"{store.folder}: has a gate of {short(gate['uuid'])}, which its plan has not; delete it"
+            )
         about = _about(places[gate["uuid"]], gate) | {"fleet": store.name}
         rows += [about | case for case in _cases(store, gate)] or [about]
+    rows = [
+        {name: encodable(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
+    ]
+    for name, value in ((name, value) for row in rows for name, value in row.items()):
+        if not _fits(value, DATASET_COLUMNS[name]):
+            expected = _EXPECTED[DATASET_COLUMNS[name]]
+            raise PeakgateError(f"{store.folder}: {name} is {short(value)}, expected {expected}; measure anew")
     return frame(rows)
+
+
+_EXPECTED = {TEXT: "a text", NUMBER: "a finite number", FLAG: "true or false"}
+
+
+def _fits(value: object, kind: str) -> bool:
+    if value is None:
+        return True
+    if kind == TEXT:
+        return isinstance(value, str)
+    if kind == FLAG:
+        return isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

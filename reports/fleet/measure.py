@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 import distributed
 from peakgate.common.errors import CannotDecide
+from peakgate.common.output import warn
 from peakgate.common.progress import Progress
 from peakgate.common.text import counted
 from peakgate.reports.fleet import place, task
@@ -61,7 +61,7 @@ def engine(
 
     def say(text: str) -> None:
         progress.clear()
-        sys.stderr.write(f"{text}\n")
+        warn(text)
         store.add_event(text)
 
     with ExitStack() as stack:

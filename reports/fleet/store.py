@@ -68,6 +68,16 @@ class Facts(Struct):
     places: list[GpuPlace]
 
 
+class GateNames(Struct):
+    """What the file of a gate has to say; its run file is found by it."""
+
+    uuid: str
+    mode: Literal["exclusive", "together", "again", "shard"]
+    outcome: Literal["measured", "refused", "crashed", "lost"]
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
 class Store:
     """The folder of one fleet."""
 
@@ -126,8 +136,15 @@ class Store:
 
     def gates(self) -> list[dict[str, Any]]:
         """What became of every finished gate, in the order of uuids."""
-        paths = sorted((self.folder / "gates").glob("*.json"))
-        return [records.read(path, dict[str, Any], "delete it: its gate runs again") for path in paths]
+        return [_gate(path) for path in sorted((self.folder / "gates").glob("*.json"))]
+
+
+def _gate(path: Path) -> dict[str, Any]:
+    remedy = "delete it: its gate runs again"
+    named = records.read(path, GateNames, remedy)
+    if path.stem != f"{named.uuid}-{named.mode}":
+        raise PeakgateError(f"{path}: is the gate of {records.short(named.uuid)}, {named.mode}; {remedy}")
+    return records.read(path, dict[str, Any], remedy)
 
 
 def new(root: Path) -> Store:

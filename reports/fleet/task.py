@@ -26,8 +26,7 @@ import distributed
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
-from peakgate.common.processes import end_group
-from peakgate.reports.ab.process import last_words
+from peakgate.common.processes import end_group, end_of, last_words
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet.store import FleetPlan
 from peakgate.reports.keep import trimmed
@@ -119,10 +118,10 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     phases["after"] = wall_s - sum(phases.values())
     rounded = {name: round(seconds, 3) for name, seconds in phases.items()}
     common |= {"after": after, "exit_code": code, "wall_s": round(wall_s, 3), "phases": rounded}
-    log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+    log = end_of(folder / "log.txt")
     run, verdict = folder / "run.json", folder / VERDICT_FILE
     if not (run.is_file() and verdict.is_file()):
-        outcome = "refused" if code in (ExitCode.BAD_INPUT, os.EX_SOFTWARE) else "crashed"
+        outcome = "refused" if code in (ExitCode.BAD_INPUT, ExitCode.DEFECT) else "crashed"
         reason = f"{last_words(log)} (exit code {code})"
         return common | {"outcome": outcome, "reason": reason, "log": log[-LAST_WORDS:]}
     document = records.read(run, dict[str, Any], "begin a new fleet")

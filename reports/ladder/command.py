@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
+from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.project.catalogue import families, module_at
 from peakgate.reports.ladder.markers import difference, fill, link
@@ -27,7 +28,6 @@ from peakgate.reports.ladder.tables import (
     terminal,
 )
 from peakgate.reports.options import add_runs, verb_parser
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import ExitCode
@@ -101,7 +101,7 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
         if texts[path] != old:
             found.append(LadderChange(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():
-        old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        old = read_text(path) if path.is_file() else ""
         texts[path] = picture.svg() if write else old
         if texts[path] != old or picture.digest not in old:
             found.append(LadderChange(path, f"{path}: {'differs' if old else 'missing'}\n"))
@@ -130,5 +130,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     else:
         say("".join(change.difference for change in found))
     if not found:
-        say("the ladder shows the run\n")
+        say("the ladder shows the run")
     return ExitCode.REGRESSION if found and not options.write else ExitCode.OK

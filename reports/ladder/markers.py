@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import UnreadableFile, read_text
 
 BLOCK_MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")
 
@@ -88,10 +89,9 @@ def inside(text: str, path: Path) -> dict[str, str]:
 def read_document(path: Path) -> str:
     """The text of a document with its line ends as they are; a PeakgateError where there is none."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PeakgateError(f"{path}: cannot be read as UTF-8 text ({error}); run at the repository's root") from error
+        return read_text(path)
+    except UnreadableFile as error:
+        raise PeakgateError(f"{path}: expected a document ({error.why}); run at the repository's root") from None
 
 
 def difference(old: str, new: str, path: Path) -> str:

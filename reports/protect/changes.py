@@ -174,17 +174,19 @@ def contract_changes(before: Mapping[str, Contract], after: Mapping[str, Contrac
 
 
 def reviewed_changes(
-    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = ()
+    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = (), kernels: Collection[str] = ()
 ) -> list[ProtectedChange]:
     """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
 
     ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
+    ``kernels`` are the folder's names: Python there says what is expected at sizes that are not compared.
     """
     found = []
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
+        named |= file.path.endswith(".py") and any(_within(file.path, name) for name in kernels)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(ProtectedChange("", ChangeKind.REVIEW, "file", file.path, file.before, file.after))
     return found

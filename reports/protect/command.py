@@ -8,10 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
@@ -19,15 +17,15 @@ from pathlib import Path
 
 from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, opened, read_limited, write_whole
+from peakgate.common.output import say
+from peakgate.common.processes import Asked, own_module
 from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes
 from peakgate.reports.protect.changes import NONE, FileChange
-from peakgate.reports.render.phrases import one_line
-from peakgate.reports.render.terminal import say
 from peakgate.reports.runs.runfile import load_run
 from peakgate.terms import Contract
 from peakgate.verdict import ExitCode
@@ -36,6 +34,7 @@ FLOORS_FILE = "floors.toml"
 
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 ID_DIGITS = 12
+_CHUNK_BYTES = 1 << 20
 IDENTITY_TIMEOUT_S = 300.0
 
 
@@ -72,23 +71,31 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
-    name = folder.resolve().relative_to(root.resolve()).as_posix()
+    name = _inside(root, folder)
     files = changed_files(commit, root)
     below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     inside = _without_repacked(below, commit, folder)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
         found += _contract_changes(options.base, commit, root, files)
-    found += changes.reviewed_changes(files, name, _benchmarks(root))
+    found += changes.reviewed_changes(files, name, *_with_python(root))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     ruling = changes.rule(found, words)
-    say("".join(f"{one_line(line)}\n" for line in _lines(ruling, options.base)))
+    say("\n".join(_lines(ruling, options.base)))
     failed = ruling.failing or (options.strict and ruling.review)
     code = ExitCode.REGRESSION if failed else ExitCode.OK
     if options.out is not None:
         write_whole(options.out / "protect.json", _verdict_json(ruling, commit, code))
     return code
+
+
+def _inside(root: Path, folder: Path) -> str:
+    """The folder's path as git names it; the folder itself may be a link, which the change may have made of it."""
+    place = folder.parent.resolve() / folder.name
+    if not place.is_relative_to(root.resolve()):
+        raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside")
+    return place.relative_to(root.resolve()).as_posix()
 
 
 def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
@@ -109,11 +116,17 @@ def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _benchmarks(root: Path) -> list[str]:
-    """The working tree's benchmark tests, as git names their files or folders."""
+def _with_python(root: Path) -> tuple[list[str], list[str]]:
+    """The working tree's benchmark tests, and its folder of kernels, as git names their files or folders."""
     project, top = config.find(root), root.resolve()
-    found = [path.resolve() for path in project.benchmarks] if project is not None else []
-    return [path.relative_to(top).as_posix() for path in found if path.is_relative_to(top)]
+    if project is None:
+        return [], []
+
+    def named(paths: Iterable[Path]) -> list[str]:
+        real = [path.resolve() for path in paths]
+        return [path.relative_to(top).as_posix() for path in real if path.is_relative_to(top)]
+
+    return named(project.benchmarks), named([project.kernels])
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
@@ -127,7 +140,7 @@ def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) ->
     for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
         other = path.removesuffix(".gz") if path.endswith(".gz") else f"{path}.gz"
         if other in added:
-            before, after = _bytes_then(commit, folder, path), (folder / other).read_bytes()
+            before, after = _bytes_then(commit, folder, path), read_limited(folder / other, LARGEST_FILE_BYTES)
             with suppress(PeakgateError):
                 if records.unpacked(before, Path(path), "") == records.unpacked(after, Path(other), ""):
                     same |= {path, other}
@@ -265,17 +278,12 @@ def text_then(commit: str, folder: Path, name: str) -> str:
 
 def contracts(tree: Path, name: str) -> dict[str, Contract]:
     """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
-    command = [sys.executable, "-m", "peakgate.run.identity", "--terms"]
-    try:
-        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=IDENTITY_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise PeakgateError(
-            f"{name}: its cases were not listed within {IDENTITY_TIMEOUT_S:.0f} s; see its family files"
-        ) from None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise PeakgateError(f"{name}: its cases cannot be listed: {said[-1] if said else done.returncode}")
-    return records.decode(done.stdout, dict[str, Contract], Path(name), "see whether a family file prints")
+    command = own_module("peakgate.run.identity", "--terms")
+    with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
+        done = asked.finish()
+    if done.problem:
+        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; see its family files")
+    return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
 
 
 def _bytes_then(commit: str, folder: Path, name: str) -> bytes:
@@ -289,7 +297,7 @@ def _named(root: Path, file: FileChange) -> FileChange:
     elif file.repository and (root / file.path).is_dir():
         after = _id(file.after) or "repository"
     else:
-        after = "link" if file.link else _blob_id((root / file.path).read_bytes())
+        after = "link" if file.link else _blob_id(root / file.path)
     return replace(file, before=_id(file.before) or NONE, after=after)
 
 
@@ -298,10 +306,14 @@ def _id(name: str) -> str:
     return name[:ID_DIGITS] if name.strip("0") else ""
 
 
-def _blob_id(content: bytes) -> str:
+def _blob_id(path: Path) -> str:
     """The first digits of the name git gives to a file's content."""
-    header = f"blob {len(content)}\0".encode()
-    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()[:ID_DIGITS]
+    with opened(path) as stream:
+        header = f"blob {os.fstat(stream.fileno()).st_size}\0".encode()
+        digest = hashlib.sha1(header, usedforsecurity=False)
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()[:ID_DIGITS]
 
 
 def _text(folder: Path, *arguments: str) -> str:

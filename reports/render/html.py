@@ -23,10 +23,10 @@ from typing import Any
 from markupsafe import Markup
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.output import say
 from peakgate.reports.options import add_out, add_runs, verb_parser
 from peakgate.reports.render import figures, template
 from peakgate.reports.render.page import Page, Point, of_comparison, of_run
-from peakgate.reports.render.terminal import say
 from peakgate.reports.result import Comparison, Shift
 from peakgate.reports.runs.find import FORMS, Archive, find_history, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run
@@ -206,5 +206,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     page = of_run(side.runs[0], archive.read(find_history(archive, [side])))
     write_whole(options.out / "show.html", render(page))
     counts = ", ".join(f"{count} {verdict}" for verdict, count in page.counts.items())
-    say(f"{counts}: {page.verdict}; {options.out / 'show.html'}\n")
+    say(f"{counts}: {page.verdict}; {options.out / 'show.html'}")
     return ExitCode.OK

@@ -5,12 +5,12 @@ When the reader closes the pipe, files and exit code stay the same.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from peakgate.common.output import print_to_nobody
 from peakgate.reports.render import phrases
 from peakgate.reports.result import Comparison
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
@@ -29,21 +29,7 @@ class VerdictConsole(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        _print_to_nobody()
-
-
-def say(text: str) -> None:
-    """Print the text unchanged, until the pipe is closed."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _print_to_nobody()
-
-
-def _print_to_nobody() -> None:
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        print_to_nobody(sys.stdout)
 
 
 FOLDED = frozenset({Verdict.INCOMPARABLE, Verdict.NEW})
@@ -69,7 +55,7 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
     if comparison.suite:
         suite = comparison.suite
         text = Text("suite-wide: ").append_text(verdict_text(suite.judgement.verdict))
-        console.print(text.append(f", {suite.judgement.reason}"))
+        console.print(text.append(f", {phrases.one_line(suite.judgement.reason)}"))
     for sentence in (phrases.floors(comparison), phrases.detectable(comparison), phrases.rerun(comparison)):
         if sentence:
             line(console, sentence)

@@ -56,7 +56,7 @@ class Archive:
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
         found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
-        return sorted(found, key=lambda path: (path.stat().st_mtime, str(path)), reverse=True)
+        return sorted(found, key=lambda path: (_saved_s(path), str(path)), reverse=True)
 
     def sessions(self) -> list[SavedSession]:
         """What the runs are, by the time they were taken, oldest first."""
@@ -82,9 +82,9 @@ class Archive:
         A JSON file that is no run of ours is passed over.
         """
         read = {session.path for session in self.sessions()}
-        since = Path(chosen.path).stat().st_mtime
+        since = _saved_s(Path(chosen.path))
         for file in self.files:
-            if str(file) in read or file.stat().st_mtime < since:
+            if str(file) in read or _saved_s(file) < since:
                 continue
             try:
                 load_run(file)
@@ -103,6 +103,14 @@ class Archive:
     def _wanted(self, root: Path, path: Path) -> bool:
         in_runs_folder = path.relative_to(root).parts[1:2] == ("runs",)
         return path.is_file() and (in_runs_folder or not (self.default and root.name == "baselines"))
+
+
+def _saved_s(path: Path) -> float:
+    """When a file was written; of one that is gone meanwhile, the beginning of time."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def find_side(wanted: str, archive: Archive) -> RunSide:

@@ -80,6 +80,7 @@ class FakeSide:
     fingerprints_fail: str = ""
     launches: Mapping[str, str | None] = field(default_factory=dict)
     operations: tuple[str, ...] = ()
+    slug: str = "nvidia-h200"
 
     def write(self, folder: Path, name: str, log: Path) -> Path:
         """Put the side's tree below ``folder``; each of its runs adds a line to ``log``."""
@@ -90,7 +91,7 @@ class FakeSide:
             (package / "__init__.py").write_text("")
         (harness / "__main__.py").write_text(FAKE_BENCH)
         (harness / "run" / "identity.py").write_text(FAKE_IDENTITY)
-        (folder / "run.json").write_text(json.dumps(document(self.times_us, extra=self.extra)))
+        (folder / "run.json").write_text(json.dumps(document(self.times_us, extra=self.extra, slug=self.slug)))
         script: dict[str, Any] = {"name": name, "log": str(log)}
         identities = {
             case: ({"code": None, "operation": case} if case in self.operations else {"code": code})

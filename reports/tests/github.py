@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import threading
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 REPOSITORY = "us/kernels"
 TOKEN = "a-token-of-the-job"
+JUDGE = f"{REPOSITORY}/.github/workflows/judge.yml@refs/heads/main"
 PROJECT, BOT = 42, 7
 """GitLab's numbers of the project and of the user whose token it is."""
 
@@ -28,6 +30,15 @@ def artifact(files: Mapping[str, Any]) -> bytes:
     return content.getvalue()
 
 
+def judged(files: Mapping[str, Any], folder: str, commit: str) -> dict[str, bytes]:
+    """Verdict files as a gate leaves them in a folder: with its own, which has the digests of the others."""
+    texts = {name: json.dumps(document).encode() for name, document in files.items()}
+    digests = {f"{name}.json": hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+    worst = max((document["exit_code"] for document in files.values()), key=[0, 3, 2, 1].index)
+    texts["gate"] = json.dumps({"exit_code": worst, "head": commit, "files": digests}).encode()
+    return {f"{folder}{name}.json": text for name, text in texts.items()}
+
+
 @dataclass
 class GitHub:
     """The repository's state; ``refused`` are requests without the token."""
@@ -37,7 +48,7 @@ class GitHub:
     comments: list[dict[str, Any]] = field(default_factory=list)
     permissions: dict[str, str] = field(default_factory=dict)
     commits: list[str] = field(default_factory=list)
-    base: str = "b" * 40
+    called: tuple[str, ...] = (JUDGE,)
     checks: list[dict[str, Any]] = field(default_factory=list)
     started: list[dict[str, Any]] = field(default_factory=list)
     refused: int = 0
@@ -52,6 +63,8 @@ class GitHub:
         listed = list(self.artifacts)
         found: tuple[int, Any] = 404, {}
         match method, path.partition("?")[0].split("/"):
+            case "GET", ["actions", "runs", _]:
+                found = 200, {"referenced_workflows": [{"path": each} for each in self.called]}
             case "GET", ["actions", "runs", _, "artifacts"]:
                 entries = [
                     {"id": at, "name": name, "expired": False, "size_in_bytes": len(self.artifacts[name])}
@@ -75,8 +88,6 @@ class GitHub:
                 found = 200, {"permission": self.permissions.get(author, "read")}
             case "GET", ["pulls", _, "commits"]:
                 found = 200, [{"sha": each} for each in self.commits] if path.endswith("&page=1") else []
-            case "GET", ["pulls", _]:
-                found = 200, {"base": {"sha": self.base}}
             case "POST", ["actions", "workflows", "gate.yml", "dispatches"]:
                 self.started.append(body)
                 found = 204, None

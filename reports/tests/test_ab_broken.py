@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from ab_experiment import CHANGED, PAD, ab, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
+from peakgate.case import EMULATOR_SLUG
 from peakgate.cli import main
 from peakgate.reports.ab import command
 
+GPU = "nvidia-h200"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -39,9 +41,17 @@ def test_a_base_whose_run_fails_to_start_exits_2_with_one_line(tmp_path: Path, c
     assert capsys.readouterr().err.splitlines()[-1].startswith("base: its run exits 1: ERROR: no GPU left for base")
 
 
+@pytest.mark.parametrize("emulated", ["base", "head"])
+def test_a_side_that_ran_in_the_emulator_is_judged_by_nothing(tmp_path: Path, capsys: Captured, emulated: str) -> None:
+    slugs = {emulated: EMULATOR_SLUG}
+    sides = FakeSide(slug=slugs.get("base", GPU)), FakeSide(CHANGED, slug=slugs.get("head", GPU))
+    assert ab(tmp_path, *sides) == 2
+    assert "emulated times are not judged" in capsys.readouterr().err
+
+
 def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(fingerprints_fail="kernels/transpose: cannot be listed")) == 1
-    assert "cannot be listed (exit 1): kernels/transpose: cannot be listed" in capsys.readouterr().err
+    assert "cannot be listed: kernels/transpose: cannot be listed (exit 1)" in capsys.readouterr().err
 
 
 def test_a_machine_without_a_gpu_is_told_apart_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:

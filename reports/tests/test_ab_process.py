@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from peakgate.common.processes import last_words
 from peakgate.reports.ab import process
-from peakgate.reports.ab.process import FinishedRun, SideBroken, SideProcesses, last_words, side_environment
+from peakgate.reports.ab.process import FinishedRun, SideBroken, SideProcesses, side_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,4 +67,4 @@ def test_a_run_that_hangs_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_last_words_are_the_last_line_that_says_something() -> None:
     assert last_words("first\nERROR: second\n\n  \n") == "ERROR: second"
-    assert last_words("\n") == "it said nothing"
+    assert last_words("\n") == "it printed nothing"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from github import REPOSITORY, TOKEN, GitHub, artifact, serving
+from github import JUDGE, REPOSITORY, TOKEN, GitHub, artifact, judged, serving
 from github import comment as posted
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +37,9 @@ AB = {
     "explained": {"cases": [EXPLAINED]},
 }
 OK = {"exit_code": 0, "counts": {"PASS": 3}}
-FOUND: dict[str, dict[str, Any]] = {"nvidia-h200": {"protect": OK, "bench": OK, "ab": AB}}
+FOUND: dict[str, dict[str, Any]] = {
+    "nvidia-h200": {"gate": OK | {"exit_code": 1}, "protect": OK, "bench": OK, "ab": AB}
+}
 
 
 def test_a_slower_kernel_stands_in_the_comment_with_its_reason() -> None:
@@ -60,7 +62,7 @@ def test_the_check_annotates_the_line_that_got_slower() -> None:
 
 @pytest.mark.parametrize(
     ("verdicts", "code"),
-    [({}, 2), ({"a": {"bench": OK, "ab": OK}}, 2), ({"a": {"protect": OK, "bench": OK, "ab": OK}}, 0)],
+    [({}, 2), ({"a": {"protect": OK, "bench": OK, "ab": OK}}, 2), ({"a": {"gate": OK, "protect": OK, "bench": OK}}, 0)],
 )
 def test_a_verdict_that_is_missing_is_never_a_pass(verdicts: dict[str, Any], code: int) -> None:
     assert render.overall(verdicts) == code
@@ -118,12 +120,27 @@ def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
 
 
 def test_an_artifact_gives_its_verdict_files_and_nothing_else() -> None:
-    files = {".judge/out/ab.json": AB, ".judge/out/bench.json": b"{", "../../ab.json": OK, "x/protect.json": OK}
-    assert render.from_artifact(artifact({".judge/out/protect.json": OK} | files), ".judge/out") == {
-        "protect": OK,
-        "ab": AB,
-    }
-    assert render.from_artifact(b"no zip", "out") == {}
+    files = judged({"ab": AB, "protect": OK}, "out/", COMMIT)
+    others = {"../../ab.json": OK, "x/protect.json": OK}
+    found = render.from_artifact(artifact(files | others), "out", COMMIT)
+    assert (found["protect"], found["ab"], sorted(found)) == (OK, AB, ["ab", "gate", "protect"])
+    assert render.from_artifact(b"no zip", "out", COMMIT) == {}
+
+
+@pytest.mark.parametrize("name", ["protect", "bench", "ab", "gate"])
+def test_files_that_are_not_the_ones_the_gate_left_on_this_commit_are_no_verdict(name: str) -> None:
+    files = judged({"protect": OK, "bench": OK, "ab": AB}, "", COMMIT)
+    assert render.from_artifact(artifact(files), "", COMMIT)
+    assert render.from_artifact(artifact(files), "", "d" * 40) == {}
+    assert render.from_artifact(artifact(files | {f"{name}.json": OK | {"counts": {"PASS": 4}}}), "", COMMIT) == {}
+
+
+def test_a_run_that_called_no_judge_has_no_verdict() -> None:
+    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
+    for called, code in (((JUDGE,), "pass"), ((JUDGE.replace("main", "weak"),), "bad input"), ((), "bad input")):
+        with serving(GitHub(artifacts={"gate-nvidia-h200": files}, called=called)) as github:
+            assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+        assert f"## Peakgate: {code}" in github.comments[0]["body"]
 
 
 @pytest.mark.parametrize(
@@ -158,14 +175,14 @@ def test_only_the_command_with_a_whole_hash_asks_for_a_run(body: str, commit: st
 
 
 def environment(github: GitHub, **more: str) -> dict[str, str]:
-    common = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_API_URL": github.address}
+    common = {"GITHUB_TOKEN": TOKEN, "JUDGE": JUDGE, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_API_URL": github.address}
     return common | {"NUMBER": "12", "BRANCH": "main", "AUTHOR": "ada", "BODY": f"/peakgate {COMMIT}"} | more
 
 
 def test_who_may_write_starts_the_gate_of_exactly_that_commit() -> None:
     with serving(GitHub(permissions={"ada": "write"}, commits=[COMMIT])) as github:
         assert asked.main(environment(github)) == 0
-    inputs = {"base": "b" * 40, "head": COMMIT, "pull_request": "12"}
+    inputs = {"head": COMMIT, "pull_request": "12"}
     assert github.started == [{"ref": "main", "inputs": inputs}]
 
 
@@ -193,7 +210,7 @@ def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.Capt
         run = environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL, GITHUB_TOKEN="another")
         assert comment.main(run) == 2
     assert capsys.readouterr().out.startswith(
-        "::error::the results could not be posted: GET actions/runs/7/artifacts?per_page=100: HTTP error 403"
+        "::error::the results could not be posted: GET actions/runs/7: HTTP error 403"
     )
     assert github.refused
 

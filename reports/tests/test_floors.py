@@ -97,6 +97,18 @@ def test_wrong_open_lonely_and_peakless_cases_are_skipped(tmp_path: Path) -> Non
     assert found.skipped == ("a.lonely", "a.open", "a.peakless", "a.wrong")
 
 
+@pytest.mark.parametrize("verdict", ["WRONG", "CRASHED", "TIMEOUT", "IMPOSSIBLE"])
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_case_that_any_session_found_at_fault_gets_no_floor(tmp_path: Path, verdict: str, timed: bool) -> None:
+    found = {"verdict": verdict, "peak_fraction": 0.9}
+    lost = [] if timed else [{"case": PAD, "verdict": verdict, "reason": "x"}]
+    other = document(
+        {PAD if timed else "a.other": 100.0}, day=9, extra={PAD: found} if timed else {}, not_measured=lost
+    )
+    runs = [*sessions(tmp_path, [0.724, 0.725, 0.726]), load_run(save(tmp_path, "faulty", other))]
+    assert proposed(runs).raised == ()
+
+
 def test_a_session_that_left_a_case_open_does_not_count(tmp_path: Path) -> None:
     left_open = document({PAD: 400.0}, day=9, extra={PAD: {"verdict": "INCONCLUSIVE", "peak_fraction": 0.1}})
     runs = [*sessions(tmp_path, [0.724, 0.725, 0.726]), load_run(save(tmp_path, "open", left_open))]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from github import PROJECT, TOKEN, GitLab, artifact, note, serving
+from github import PROJECT, TOKEN, GitLab, artifact, judged, note, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
@@ -17,7 +17,8 @@ from ruamel.yaml import YAML
 from test_comment import AB, COMMIT, HOSTILE, OK
 
 URL = "https://gitlab.example.com/us/kernels/-/pipelines/70"
-FILES = {f".peakgate/out/{name}.json": document for name, document in (("protect", OK), ("bench", OK), ("ab", AB))}
+FOLDER = ".peakgate/out/"
+FILES = judged({"protect": OK, "bench": OK, "ab": AB}, FOLDER, COMMIT)
 
 
 def project(**more: Any) -> GitLab:
@@ -66,7 +67,7 @@ def test_a_newer_gate_rewrites_the_note_among_hundreds(monkeypatch: pytest.Monke
     with serving(project(notes={12: [note(number, "a word", 1) for number in range(150)]})) as gitlab:
         assert commented(gitlab, monkeypatch) == 0
         gitlab.jobs[71] = [gate(8, "success")]
-        gitlab.artifacts[8] = artifact(FILES | {".peakgate/out/ab.json": OK})
+        gitlab.artifacts[8] = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, FOLDER, "d" * 40))
         assert commented(gitlab, monkeypatch) == 0
     assert len(gitlab.notes[12]) == 151
     assert f"## Peakgate: pass\n\nCommit {'d' * 40}" in gitlab.notes[12][150]["body"]

@@ -142,6 +142,32 @@ def test_a_regression_is_open_until_a_later_step_mends_it() -> None:
     assert open_regressions(find_changes(history(mended))) == ()
 
 
+def test_a_regression_that_was_mended_in_part_is_open_by_what_is_left_of_it() -> None:
+    log_time = slowed(slowed(quiet(), 7, 30, 0.06), 7, 12, -0.03)
+    (regression,) = open_regressions(find_changes(history(log_time)))
+    assert regression.change.percent == pytest.approx(6, abs=0.6)
+    assert regression.remaining_percent == pytest.approx(100 * (1.06 * 0.97 - 1), abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("dirty", "cause"), [((), Cause.ENVIRONMENT), (range(20), Cause.COMMITS), (range(20, 40), Cause.COMMITS)]
+)
+def test_a_step_within_one_commit_is_the_environments_unless_either_session_had_changes(
+    dirty: Sequence[int], cause: Cause
+) -> None:
+    sessions = [session(number, commit="a" * 40, dirty=number in dirty) for number in range(40)]
+    (change,) = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
+    assert change.cause is cause
+
+
+def test_a_case_is_no_quieter_on_one_gpu_than_over_all_of_them() -> None:
+    sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
+    log_time = slowed(quiet(), 7, 8, 0.02)
+    assert [each.case for each in find_changes(history(log_time, sessions))] == [CASE]
+    log_time[7, :20] += 0.02 * np.array([1, -1] * 10)  # the same case scatters on the other GPU
+    assert find_changes(history(log_time, sessions)) == ()
+
+
 def test_a_faster_driver_does_not_mend_what_a_commit_did() -> None:
     sessions = [session(number, driver="590.1" if number > 24 else "580.1") for number in range(40)]
     log_time = slowed(slowed(quiet(), 7, 28, 0.03), 7, 15, -0.05)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
+from peakgate.common.files import LARGEST_FILE_BYTES
 from peakgate.reports.protect import acknowledged
 from synthetic_runs import document, save
 
@@ -287,3 +289,44 @@ def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -
 def hashed(path: Path) -> str:
     done = subprocess.run(["git", "hash-object", str(path)], check=True, capture_output=True, text=True)
     return done.stdout[:12]
+
+
+@pytest.mark.parametrize("kind", ["endless link", "FIFO", "large", "folder", "nothing"])
+def test_floors_that_become_something_else_never_pass_and_are_not_read_without_end(
+    gpu: Path, capsys: Captured, kind: str
+) -> None:
+    path = gpu / "floors.toml"
+    path.unlink()
+    if kind == "endless link":
+        path.symlink_to("/dev/zero")
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(LARGEST_FILE_BYTES + 1)
+    elif kind == "folder":
+        path.mkdir()
+    code = main(["protect", "--base", "base"])
+    assert (code, len(capsys.readouterr().err.splitlines())) in ((1, 0), (2, 1))
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "three.json", "/proc/self/maps"])
+def test_a_link_among_the_runs_fails_and_is_not_read(gpu: Path, capsys: Captured, target: str) -> None:
+    (gpu / "runs" / "three.json").symlink_to(target)
+    assert main(["protect", "--base", "base"]) == 1
+    assert "symbolic link: runs/three.json" in capsys.readouterr().out
+
+
+def test_baselines_that_become_a_link_fail(gpu: Path, tmp_path: Path, capsys: Captured) -> None:
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    gpu.parent.rename(elsewhere)
+    gpu.parent.symlink_to(elsewhere)
+    assert main(["protect", "--base", "base"]) == 1
+    assert "symbolic link: baselines" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "baselines"])
+def test_baselines_that_become_a_link_to_no_folder_never_pass(gpu: Path, target: str) -> None:
+    gpu.parent.rename(gpu.parent.with_name("moved"))
+    gpu.parent.symlink_to(target)
+    assert main(["protect", "--base", "base"]) in (1, 2)

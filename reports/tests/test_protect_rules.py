@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -96,6 +96,18 @@ def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("days", "taken"), [(90, True), (91, False), (180, False)])
+def test_an_acknowledgement_lives_ninety_days_and_no_longer(tmp_path: Path, days: int, taken: bool) -> None:
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(
+        f"schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = {TODAY + timedelta(days)}"
+    )
+    if taken:
+        assert len(acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)) == 1
+    else:
+        with pytest.raises(PeakgateError, match="may live 90 days"):
+            acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)
+
+
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_bytes(b"\xff")
     with pytest.raises(PeakgateError, match="UTF-8"):
@@ -109,6 +121,12 @@ def test_exactly_the_floors_that_no_longer_hold_as_much_are_changes(
     changes = floor_changes("g", before, after)
     assert {change.what for change in changes} == {case for case in before if after.get(case, 0.0) < before[case]}
     assert all((change.kind is ChangeKind.DROPPED) == (change.what not in after) for change in changes)
+
+
+@pytest.mark.parametrize("after", [0.6999, 0.699, 0.694])
+def test_a_floor_that_is_lower_by_however_little_is_lowered(after: float) -> None:
+    assert [each.kind for each in floor_changes("g", {"a": 0.7}, {"a": after})] == [ChangeKind.LOWERED]
+    assert floor_changes("g", {"a": after}, {"a": 0.7}) == []
 
 
 def word(gpu: str, change: ProtectedChange) -> Acknowledgement:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
 CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
-PROTECT, BENCH, AB = (
-    "List what could buy a pass",
-    "Compare head with its floors",
-    "Measure base and head alternately",
-)
-
 pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
     pytest.mark.skipif(not (workflow.ROOT / ".git").exists(), reason="not a git checkout"),
@@ -83,68 +76,57 @@ def run(
     return workflow.run(name, origin[0], scratch / "job", context, STAND_IN_LOG=str(scratch / "calls"), **settings)
 
 
-def judged(base: str, head: str, **more: Any) -> dict[str, Any]:
-    """What the judge is given by gate.yml."""
-    return {"github.event_name": "merge_group", "github.sha": head, "inputs.base": base, "inputs.head": head, **more}
-
-
-@pytest.fixture(scope="module")
-def gate(
-    origin: tuple[Path, str, str], experiments: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[workflow.Job, Path]:
-    """The gate of a change with a slower kernel, every session of it run, and where."""
-    scratch = tmp_path_factory.mktemp("gate")
-    return run("judge.yml", origin, scratch, judged(*origin[1:]), STAND_IN_AB=experiments["slower"]), scratch
-
-
-def saved(gate: tuple[workflow.Job, Path], *sessions: str, ab: str | None = None) -> dict[str, str]:
-    """Settings by which these sessions end as they did in that gate, and `ab` as an experiment did."""
-    files = [str(gate[0].workspace / ".judge" / "out" / f"{session}.json") for session in sessions]
-    files += [f"{ab}/ab.json"] if ab else []
-    return {"STAND_IN_SAVED": os.pathsep.join(files)}
+def judge(origin: tuple[Path, str, str], scratch: Path, head: str, experiment: str, **settings: str) -> workflow.Job:
+    """The gate of a change, as judge.yml runs it."""
+    about = {"github.event_name": "pull_request", "github.sha": head, "inputs.head": head}
+    about |= {"github.event.repository.default_branch": "main", "github.repository": "us/kernels"}
+    about |= {"github.event.pull_request.head.repo.full_name": "us/kernels"}
+    return run("judge.yml", origin, scratch, about, STAND_IN_AB=experiment, **settings)
 
 
 def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
-    origin: tuple[Path, str, str], gate: tuple[workflow.Job, Path]
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
-    _, base, head = origin
-    job, scratch = gate
-    tool = "-f .judge/base/noxfile.py -s"
-    assert calls(scratch) == [
-        f"{tool} protect -- --base {base} --acknowledged-from-base --out .judge/out",
-        f"{tool} bench -- --device gpu:0 --strict-gate --baselines-from {base} --out .judge/out",
-        f"{tool} ab -- {base} {head} --device gpu:0 --explain --out .judge/out",
-    ]
-    assert (job[PROTECT].exit_code, job[BENCH].exit_code, job[AB].exit_code) == (0, 1, 1), said(job)
+    folder, _, base = origin
+    head = changing(folder, {"kernels/note": "other"})
+    job = judge(origin, tmp_path, head, experiments["slower"])
+    change, temporary = job.workspace / "change", tmp_path / "job" / "temp"
+    (call,) = calls(tmp_path)
+    assert call == (
+        f"-f judge/tool/noxfile.py -s gate -- origin/main {head} --repository {change} --branch origin/main "
+        f"--out {temporary}/judge/out --device gpu:0 --strict-gate --explain"
+    )
     assert job["Verdict"].exit_code == 1, said(job)
     assert job.failed
-    assert "::notice title=Peakgate: pass::protect: 0 failing, 0 acknowledged, 0 review" in job["Verdict"].output
-    assert "::warning title=Peakgate: could not decide::bench: 1 NO_FLOOR" in job["Verdict"].output
-    assert "::error title=Peakgate: regression::ab: 1 SLOWER" in job["Verdict"].output
+    assert f"judged by {base[:12]}" in job["Judge"].output
+    assert "protect: pass\nbench: could not decide\nab: regression\n" in job["Judge"].output
+    assert "::error title=Peakgate: regression::gate: " in job["Verdict"].output
     assert PAD in job.summary
-    assert {f".judge/out/ab.{form}" for form in ("md", "csv", "json", "junit.xml", "html")} <= job.artifacts
-    assert any(file.startswith(".benchmarks/cpu-emulator/") for file in job.artifacts)
+    assert {
+        "gate.json",
+        "protect.json",
+        *(f"ab.{form}" for form in ("md", "csv", "json", "junit.xml")),
+    } <= job.artifacts
+    assert [path.name for path in job.workspace.iterdir()] == ["change"]
+    assert workflow.git(change, "status", "--porcelain", "--ignored") == ""
 
 
 def test_a_gate_that_cannot_decide_ends_with_3(
-    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str], gate: tuple[workflow.Job, Path]
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
-    settings = saved(gate, "protect", "bench", ab=experiments["same"])
-    job = run("judge.yml", origin, tmp_path, judged(*origin[1:]), **settings)
-    assert (job[AB].exit_code, job["Verdict"].exit_code) == (0, 3), said(job)
-    assert "::notice title=Peakgate: pass::ab: " in job["Verdict"].output
+    head = changing(origin[0], {"kernels/note": "other"})
+    job = judge(origin, tmp_path, head, experiments["same"])
+    assert job["Verdict"].exit_code == 3, said(job)
+    assert "ab: pass\n" in job["Judge"].output
 
 
 def test_a_gate_whose_run_never_began_ends_with_2_whatever_verdicts_head_has_committed(
-    origin: tuple[Path, str, str], tmp_path: Path, gate: tuple[workflow.Job, Path]
+    origin: tuple[Path, str, str], tmp_path: Path
 ) -> None:
-    folder, base, _ = origin
-    head = dodging(folder, dict.fromkeys((".judge/out/bench.json", ".judge/out/ab.json"), '{"exit_code": 0}'))
-    settings = saved(gate, "protect") | {"STAND_IN_K": "no_such_case", "STAND_IN_AB": "nowhere"}
-    job = run("judge.yml", origin, tmp_path, judged(base, head), **settings)
+    names = [f"{folder}/gate.json" for folder in ("judge/out", "out", ".judge/out", "reports/out")]
+    head = changing(origin[0], dict.fromkeys(names, '{"exit_code": 0}'))
+    job = judge(origin, tmp_path, head, "nowhere", STAND_IN_K="no_such_case")
     assert job["Verdict"].exit_code == 2, said(job)
-    assert "no case was selected" in job[BENCH].output
-    assert job["Verdict"].output.count("::error title=Peakgate: bad input") == 2
 
 
 H200 = "baselines/nvidia-h200"
@@ -160,21 +142,39 @@ TAMPERED = {
 """Floors deleted, a run edited, and the judge itself emptied."""
 
 
+HARMFUL = {
+    **dict.fromkeys(("venv.py", "venv/__main__.py", "nox.py", "pip.py", "sitecustomize.py"), "raise SystemExit(70)"),
+    "uv.toml": 'offline = true\ncache-dir = "packages"\n',
+    "pip.conf": "[global]\nno-index = true\n",
+    ".venv/lib/python3.11/site-packages/zz.pth": "import sys; sys.exit(70)\n",
+    "judge/venv/bin/nox": "#!/bin/false\n",
+}
+"""What would run, or be read, one folder from the judge."""
+
+
 def test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases(
-    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str], gate: tuple[workflow.Job, Path]
+    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
-    folder, base, _ = origin
-    head = dodging(folder, TAMPERED)
-    settings = saved(gate, "bench", ab=experiments["same"])
-    job = run("judge.yml", origin, tmp_path, judged(base, head), **settings)
-    assert (job[PROTECT].exit_code, job["Verdict"].exit_code) == (1, 1), said(job)
-    listed = job[PROTECT].output
+    head = changing(origin[0], TAMPERED | HARMFUL)
+    job = judge(origin, tmp_path, head, experiments["same"])
+    assert job["Verdict"].exit_code == 1, said(job)
+    listed = job["Judge"].output
+    assert "protect: regression" in listed
     assert "floor dropped: " in listed
     assert "run edited: 20261120T173100-gate.json.gz" in listed
     assert all(f"for review: {path}" in listed for path in (".github/verdict.py", "noxfile.py", "suite/verdict.py"))
 
 
-def dodging(folder: Path, files: dict[str, str]) -> str:
+def test_what_sets_up_the_judge_neither_starts_in_the_change_nor_reads_its_settings() -> None:
+    _, job = workflow.read("judge.yml")
+    for step in job["steps"]:
+        if "run" in step:
+            assert step["working-directory"] == "${{ runner.temp }}"
+    assert {"UV_NO_CONFIG": "1", "PIP_CONFIG_FILE": "/dev/null"}.items() <= job["env"].items()
+    assert set(workflow.read("judge.yml")[0]["on"]["workflow_call"]["inputs"]) == {"head"}
+
+
+def changing(folder: Path, files: dict[str, str]) -> str:
     """A commit on top of the origin's newest that writes these files, which no branch keeps."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def test_the_changes_own_workflow_only_calls_the_judge_of_the_base_branch() -> N
     document, job = workflow.read("gate.yml")
     assert "steps" not in job
     assert job["uses"].endswith("/.github/workflows/judge.yml@main")
-    assert set(job["with"]) == {"base", "head"}
+    assert set(job["with"]) == {"head"}
     assert document["permissions"] == {"contents": "read"}
 
 
@@ -266,7 +266,7 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
         "tests -- reports/tests",
         "tests -- suite/tests",
     ]
-    assert "reports/out/bench.json" in job.artifacts
+    assert "bench.json" in job.artifacts
 
 
 @pytest.mark.parametrize(
@@ -290,6 +290,7 @@ def completed(number: int | str, **more: str) -> dict[str, Any]:
     return {
         "github.token": github.TOKEN,
         "github.event.repository.default_branch": "main",
+        "github.repository": github.REPOSITORY,
         f"{run}.event": "pull_request",
         f"{run}.pull_requests[0].number": str(number),
         f"{run}.display_title": "gate of #13 at " + "d" * 40,
@@ -305,7 +306,7 @@ def test_one_comment_is_kept_up_to_date_and_a_check_annotates_the_slower_kernel(
 ) -> None:
     folder, _, head = origin
     slow = json.loads(Path(experiments["slower"], "ab.json").read_text())
-    files = {".judge/out/ab.json": slow}
+    files = github.judged({"protect": {"exit_code": 0}, "bench": {"exit_code": 0}, "ab": slow}, "", "c" * 40)
     with github.serving(github.GitHub(artifacts={"gate-nvidia-h200": github.artifact(files)})) as hub:
         settings = {"GITHUB_API_URL": hub.address, "GITHUB_REPOSITORY": github.REPOSITORY}
         for turn in ("first", "second"):

@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 PYTHON = """#!/bin/bash
+[ "$1 $2" != "-I -m" ] || shift
 if [ "$1 $2" = "-m venv" ]; then
   mkdir -p "$3/bin" && cp "{tools}/pip" "{tools}/nox" "$3/bin/"
 else
@@ -136,7 +137,9 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
     """Run the workflow's job in a checkout of ``origin``; ``settings`` are what the stand-ins go by."""
     document, job = read(workflow)
     result = Job(workspace=scratch / "workspace")
-    context = {**context, "github.workspace": str(result.workspace)}
+    temporary = scratch / "temp"
+    temporary.mkdir(parents=True)
+    context = {**context, "github.workspace": str(result.workspace), "runner.temp": str(temporary)}
     if "matrix" in job.get("strategy", {}):
         runners = TEMPLATE.sub(lambda template: template[1], job["strategy"]["matrix"]["runner"])
         context = {**context, "matrix.runner": evaluate(runners, context)[0]}
@@ -153,13 +156,14 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
             continue
         inputs = {key: filled(value, context) for key, value in step.get("with", {}).items()}
         if name == "actions/checkout":
-            ran = _checkout(origin, result.workspace, inputs, str(context["github.sha"]))
+            ran = _checkout(origin, result.workspace / inputs.get("path", ""), inputs, str(context["github.sha"]))
         elif name == "actions/upload-artifact" or "upload-artifact" in str(step.get("uses", "")):
             result.artifacts |= _artifacts(result.workspace, inputs["path"].split())
             ran = 0, ""
         elif "run" in step:
             own = {key: filled(value, context) for key, value in step.get("env", {}).items()}
-            ran = _bash(filled(step["run"], context), result.workspace, environment | own)
+            folder = Path(filled(step.get("working-directory", result.workspace), context))
+            ran = _bash(filled(step["run"], context), folder, environment | own)
             environment |= dict(
                 line.split("=", 1) for line in Path(environment["GITHUB_ENV"]).read_text().splitlines() if "=" in line
             )
@@ -197,17 +201,21 @@ def _environment(scratch: Path) -> dict[str, str]:
 def _checkout(origin: Path, workspace: Path, inputs: Mapping[str, str], sha: str) -> tuple[int, str]:
     """A checkout of what the step names, as deep as it asks for: one commit by default."""
     depth = int(inputs.get("fetch-depth", "1"))
-    workspace.mkdir()
+    workspace.mkdir(parents=True)
     git(workspace, "init", "--quiet")
     shallow = [f"--depth={depth}"] if depth else []
-    git(workspace, "fetch", "--quiet", *shallow, origin.as_uri(), inputs.get("ref") or sha)
+    git(workspace, "remote", "add", "origin", origin.as_uri())
+    git(workspace, "fetch", "--quiet", *shallow, "origin", inputs.get("ref") or sha)
     git(workspace, "checkout", "--quiet", "--detach", "FETCH_HEAD")
+    if not depth:
+        git(workspace, "fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*")
     return 0, ""
 
 
 def _artifacts(workspace: Path, paths: list[str]) -> set[str]:
-    found = (file for path in paths for file in (workspace / path).rglob("*"))
-    return {str(file.relative_to(workspace)) for file in found if file.is_file()}
+    found = ((workspace / path, file) for path in paths for file in (workspace / path).rglob("*"))
+    # GitHub names the files of a single folder by their place in it, others by theirs in the workspace.
+    return {str(file.relative_to(folder if len(paths) == 1 else workspace)) for folder, file in found if file.is_file()}
 
 
 def _bash(script: str, workspace: Path, environment: Mapping[str, str]) -> tuple[int, str]:

@@ -18,6 +18,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.json import encode
 from peakgate.build import headers
+from peakgate.build.options import objection_to
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Launch, Stage
 from peakgate.common import records
@@ -109,22 +110,22 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     unit = _Unit.of(stage, defines, capability)
     stem = cache_folder() / "cubin" / f"{stage.name}-{unit.key()}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
-    if (saved := _saved(code, notes, stage.name)) is not None:
+    if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
         return saved
     machine_code, (first, *further), lowered, bounds = unit.compiled()
     entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
-    fingerprint = _fingerprint(machine_code, entries, stage.name)
+    fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
     write_whole(code, machine_code)
     built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
     write_whole(notes, encode(_Notes(fingerprint, [first, *further], entries, constants, bounds, unit.options)))
     return built
 
 
-def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
+def _saved(code: Path, notes: Path, stage: str, file_name: str) -> Cubin | None:
     """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
     try:
         saved = records.read(notes, _Notes, "it is made again")
-        whole = saved.fingerprint == _fingerprint(code.read_bytes(), saved.entries, stage)
+        whole = saved.fingerprint == _fingerprint(code.read_bytes(), saved.entries, stage, file_name)
     except (OSError, PeakgateError):
         return None
     first, *further = saved.resources
@@ -132,21 +133,33 @@ def _saved(code: Path, notes: Path, stage: str) -> Cubin | None:
     return built if whole else None
 
 
-def _fingerprint(machine_code: bytes, entries: tuple[str, ...], stage: str) -> str:
+def _fingerprint(machine_code: bytes, entries: tuple[str, ...], stage: str, file_name: str) -> str:
     """A hash of the machine code, which is that of the whole file, and of which of its kernels are launched."""
     launched = b"" if entries == (stage,) else b"\0".join(entry.encode() for entry in entries)
-    return hashlib.sha256(without_internal_names(machine_code) + launched).hexdigest()[:16]
+    return hashlib.sha256(without_internal_names(machine_code, file_name) + launched).hexdigest()[:16]
 
 
-def without_internal_names(machine_code: bytes) -> bytes:
+def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
     """The machine code with blanks for the names of internal linkage, which hold a hash of the whole source's text.
 
-    A mangled name gives its length in front: ``_ZN44_INTERNAL_...``. Otherwise a comment would change a fingerprint.
+    Otherwise a comment would change a fingerprint. A mangled name gives its length in front and names the file:
+    ``34_GLOBAL__N__00000000_9_my_k_1_cu_k``. Blanked in the tables of names alone, where they are nothing that runs,
+    and only names that follow this grammar with the very file and length.
     """
+    mangled = re.sub(r"\W", "_", file_name).encode()
+    name = rb"_(?:INTERNAL|GLOBAL__N_)_[0-9a-f]{8}_%d_%s_\w*" % (len(mangled), re.escape(mangled))
+    grammar = re.compile(rb"(?<!\d)(\d{1,3})(?=(%s))" % name, re.ASCII)
+    if not grammar.search(machine_code):
+        return machine_code
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have such names
+
     found = bytearray(machine_code)
-    for match in re.finditer(rb"(\d+)_(?:INTERNAL|GLOBAL__N)_", machine_code):
-        start = match.end(1)
-        found[start : start + int(match[1])] = bytes(int(match[1]))
+    for section in ELFFile(io.BytesIO(machine_code)).iter_sections("SHT_STRTAB"):
+        first, size = section["sh_offset"], section["sh_size"]
+        for match in grammar.finditer(machine_code, first, first + size):
+            length = int(match[1])
+            if len(mangled) < length <= len(match[2]):
+                found[match.end(1) : match.end(1) + length] = bytes(length)
     return bytes(found)
 
 
@@ -171,9 +184,16 @@ class _Unit:
     def of(stage: Stage, defines: Defines, capability: tuple[int, int]) -> _Unit:
         if stage.source is None:
             raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
+        if objection := objection_to(stage.options, stage.source):
+            raise BuildError(objection)
         defined = [f"--define-macro={name}={value}" for name, value in ((MACRO, "1"), *defines)]
         options = (*OPTIONS, f"--gpu-architecture=sm_{capability[0]}{capability[1]}", *defined, *stage.options)
         return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
+
+    @property
+    def file_name(self) -> str:
+        """Under which NVRTC compiles it."""
+        return self.files[0].path.name
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
 
 MACRO = "PEAKGATE"
 """Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
@@ -431,9 +431,9 @@ def _blanks(match: re.Match[str]) -> str:
 def source_text(path: Path) -> str:
     """The text of a source, UTF-8 or Latin-1. PeakgateError if it cannot be read or is no text."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise PeakgateError(f"{path}: expected the readable source of a kernel ({error})") from error
+        content = read_limited(path, LARGEST_FILE_BYTES)
+    except UnreadableFile as error:
+        raise PeakgateError(f"{path}: expected the readable source of a kernel ({error.why})") from None
     if b"\0" in content:
         raise PeakgateError(f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte")
     try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,8 +25,9 @@ from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, p
 from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
+from peakgate.common.output import say, warn
 from peakgate.common.selection import add_selection
-from peakgate.common.text import counted, one_line
+from peakgate.common.text import counted
 from peakgate.device.choose import open_device
 from peakgate.judge import waivers
 from peakgate.project import config
@@ -51,15 +51,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if chosen.isolate:
         return _isolated(chosen, chosen.family.resolve().parent if outside else project.root)
     if outside:
-        sys.stderr.write(
-            f"{one_line(str(chosen.family))} is outside the project: its Python and its kernels, native code, run with "
-            "your rights; --isolate runs them without network and without your files\n"
+        warn(
+            f"{chosen.family} is outside the project: its Python and its kernels, native code, run with "
+            "your rights; --isolate runs them without network and without your files"
         )
     verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
     try:
         compiler = emulator.find_compiler()
     except PeakgateError as error:
-        print(f"not checked: {error}")  # noqa: T201
+        say(f"not checked: {error}")
         return leave_verdict(chosen.out / verdict_file, ExitCode.UNDECIDED, {"reason": str(error)})
     named = {"compiler": f"{compiler.name} {compiler.version}"}
     orders = emulate.schedules(chosen.schedules)
@@ -100,11 +100,11 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
     unlisted = [defect.key for kernel in kernels for defect in kernel.defects if defect.key not in accepted]
     offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
     for line in filter(None, (*found, *said, offer, verdict)):
-        print(line)  # noqa: T201
+        say(line)
     if chosen.html:
         when = datetime.now(UTC).isoformat(" ", "minutes")
         picture.write_page(chosen.html, lines[-1], when, _drawn(chosen, kernels), lines)
-        print(f"page: {chosen.html}")  # noqa: T201
+        say(f"page: {chosen.html}")
     described = {**report.described(kernels, orders, wall_s), "complaints": said, "compiled_for_gpu": not no_nvrtc}
     return report.exit_code(kernels, said), described
 
@@ -161,7 +161,7 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
         skipped = {mutant.key for mutant in mutants} & reasons.keys()
         mutants = [mutant for mutant in mutants if mutant.key not in skipped]
         reasons = {key: reason for key, reason in reasons.items() if key not in skipped}
-        print(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")  # noqa: T201
+        say(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")
     tasks = [partial(mutation_run.run_mutant, mutant, orders) for mutant in mutants]
     results: list[mutation_run.MutantResult] = []
     for number, answer in workers.run(tasks, chosen.jobs):
@@ -171,19 +171,19 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     said = mutation_run.complaints(alive, [result.mutant for result in results if not result.survived], listed)
     said += [f"{result.mutant}: is no program: {result.invalid}" for result in results if result.invalid]
     for line in said:
-        print(line)  # noqa: T201
+        say(line)
     where = config.near(config.current().baselines / waivers.WAIVERS_FILE)
     how = f"to accept a survivor, copy its entry to {where} and fill in why:"
     if offer := waivers.listed_under(
         how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons]
     ):
-        print(offer)  # noqa: T201
+        say(offer)
     for file in unused:
-        print(f"{file}: not mutated: no stage includes it")  # noqa: T201
+        say(f"{file}: not mutated: no stage includes it")
     wall_s = time.perf_counter() - start
     caught = sum(result.caught_by is not None for result in results)
     explained = sum(mutant.key in reasons for mutant in alive)
-    print(  # noqa: T201
+    say(
         f"{counted(len(mutants), 'mutant')} of {counted(len({mutant.file for mutant in mutants}), 'file')}: "
         f"{caught} caught, {len(alive)} survived, {explained} of them with a reason ({wall_s:.0f} s)"
     )
@@ -195,10 +195,10 @@ def _digests(chosen: argparse.Namespace) -> ExitCode:
     """Write down what the kernels put out on a device."""
     device, note = open_device(chosen.device)
     if note:
-        print(note)  # noqa: T201
+        say(note)
     recorded = digests.record(device, problems(chosen.text))
     digests.write(chosen.digests, recorded)
-    print(f"wrote {chosen.digests}: {counted(len(recorded.problems), 'problem')} on {device.slug}")  # noqa: T201
+    say(f"wrote {chosen.digests}: {counted(len(recorded.problems), 'problem')} on {device.slug}")
     return ExitCode.OK
 
 

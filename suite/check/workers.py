@@ -11,16 +11,25 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any, Generic, TypeVar
+
+from peakgate.common.output import say, warn
+from peakgate.common.processes import SAFE_PATH, variables
 
 Answer = TypeVar("Answer")
 
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
+"""What is copied of a worker's output, and how much of it as one line."""
+_LAST_OUTPUT_S = 1.0
+"""How long to wait for what a worker printed before its end: another process may have its output open."""
 
 _AT, _RETURNED, _RAISED = "at", "returned", "raised"
 """What a worker sends: where its task is, or how it ended, and the text, result or error."""
@@ -45,6 +54,7 @@ class _Worker(Generic[Answer]):
 
     process: BaseProcess
     connection: Connection
+    copying: Thread
     number: int = -1
     at: str = ""
     deadline: float = 0.0
@@ -70,6 +80,7 @@ class _Worker(Generic[Answer]):
     def stop(self) -> None:
         self.process.kill()
         self.process.join()
+        self.copying.join(_LAST_OUTPUT_S)
         self.connection.close()
 
 
@@ -113,27 +124,42 @@ def _start() -> _Worker[Answer]:
     # Spawned, not forked: the parent may hold threads and locks.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    with _one_thread_each():
+    printed, output = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(theirs, output), daemon=True)
+    with variables(**_own_environment()):
         process.start()
     theirs.close()  # so that our end closes when theirs is gone
-    return _Worker(process, ours)
+    output.close()
+    copying = Thread(target=_copy, args=(printed,), daemon=True)
+    copying.start()
+    return _Worker(process, ours, copying)
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """NumPy's BLAS starts a thread per core in each process, which wait for work by spinning."""
-    before = {name: os.environ.get(name) for name in _BLAS_THREADS}
-    os.environ |= {name: value or "1" for name, value in before.items()}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
+def _copy(printed: Connection) -> None:
+    """Print what a worker, and the kernels in it, print: as harmless lines, and not without end."""
+    with printed, open(printed.fileno(), "rb", closefd=False) as lines:
+        left_bytes = MOST_PRINTED_BYTES
+        while line := lines.readline(_LONGEST_LINE_BYTES):
+            if left_bytes > 0:
+                with suppress(OSError):  # the command that prints the verdict reports it
+                    say(line.decode(errors="replace"))
+                left_bytes -= len(line)
+                if left_bytes <= 0:
+                    warn(f"more than {MOST_PRINTED_BYTES >> 10} KiB printed by kernels: the rest is left out")
 
 
-def _serve(connection: Connection) -> None:
+def _own_environment() -> dict[str, str]:
+    """NumPy's BLAS starts a thread per core in each process, which wait for work by spinning.
+
+    And Python imports its own modules from the working directory, which may be the tree of a change.
+    """
+    return {name: os.environ.get(name) or "1" for name in (*_BLAS_THREADS, SAFE_PATH)}
+
+
+def _serve(connection: Connection, output: Connection) -> None:
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    output.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     _, most = resource.getrlimit(resource.RLIMIT_AS)

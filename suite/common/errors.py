@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.text import one_line
+from peakgate.common.output import warn
 from peakgate.verdict import ExitCode
 
 
@@ -32,8 +31,15 @@ class CannotDecide(PeakgateError):
 
 def refused(error: PeakgateError) -> ExitCode:
     """Print a user's error as one line on stderr, whatever line breaks its message quotes, and return the exit code."""
-    sys.stderr.write(one_line(" ".join(str(error).split())) + "\n")
+    warn(" ".join(str(error).split()))
     return error.exit_code
+
+
+def defect(command: str, error: Exception) -> ExitCode:
+    """Print where this tool failed, and return the exit code that is none of the verdicts."""
+    warn("".join(traceback.format_exception(error)).rstrip())
+    warn(f"{command}: a defect of peakgate: {described(error)}; report it with the lines above")
+    return ExitCode.DEFECT
 
 
 def raised_at(error: BaseException, folder: Path | None) -> str:

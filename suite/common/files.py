@@ -1,25 +1,92 @@
-"""Write a file whole or not at all, JSON so that its diffs can be read; where all that can be made again is kept."""
+"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import sys
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
+from peakgate.common.output import say
 from peakgate.verdict import ExitCode
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
 
+LARGEST_FILE_BYTES = 64 * 2**20
+"""Of a saved file or a text that is read whole."""
+
+LARGEST_DIGESTED_BYTES = 4 << 30
+"""A larger file takes longer to read than a run."""
+
 _DEFAULT_MODE = 0o644
+
+
+class UnreadableFile(PeakgateError):
+    """A file that cannot be read: ``why`` says so in a few words, ``missing`` where there is none."""
+
+    def __init__(self, path: Path, why: str, *, missing: bool = False) -> None:
+        super().__init__(f"{path}: {why}; name a file that can be read")
+        self.why, self.missing = why, missing
+
+
+def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) -> bytes:
+    """The content of a regular file of at most ``limit_bytes``, which is as much as is ever read of it.
+
+    UnreadableFile for anything else: no file, a folder, a FIFO, a device, a larger file and, with ``inside``, a file
+    that a link places outside that folder.
+    """
+    with opened(path, inside=inside) as stream:
+        content, size_bytes = bytearray(), os.fstat(stream.fileno()).st_size
+        while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
+            content += chunk  # a file may grow, and those of /proc have no size
+        if max(size_bytes, len(content)) > limit_bytes:
+            raise UnreadableFile(path, f"more than {_size(limit_bytes)}")
+    return bytes(content)
+
+
+def read_text(path: Path) -> str:
+    """A text in UTF-8 with its line ends as they are, by ``read_limited``; UnreadableFile where it is none."""
+    try:
+        return read_limited(path, LARGEST_FILE_BYTES).decode()
+    except UnicodeDecodeError:
+        raise UnreadableFile(path, "not text in UTF-8") from None
+
+
+@contextmanager
+def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
+    """A regular file, opened without waiting for anything; UnreadableFile as for ``read_limited``."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a FIFO waits for its writer otherwise
+    try:
+        descriptor = os.open(path, flags) if inside is None else os.open(_below(path, inside), flags | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb", buffering=0) as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UnreadableFile(path, "not a regular file")
+            yield stream
+    except FileNotFoundError as error:
+        raise UnreadableFile(path, f"cannot be read ({error.strerror})", missing=True) from None
+    except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
+        raise UnreadableFile(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def _below(path: Path, folder: Path) -> Path:
+    """The path without links; UnreadableFile where it is not below the folder."""
+    resolved = path.resolve(strict=True)
+    if not resolved.is_relative_to(folder.resolve()):
+        raise UnreadableFile(path, f"a link leads out of {folder}")
+    return resolved
+
+
+def _size(limit_bytes: int) -> str:
+    return f"{limit_bytes >> 20} MiB" if limit_bytes >= 1 << 20 else f"{limit_bytes} bytes"
 
 
 def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -48,7 +115,7 @@ def leave_verdict(path: Path, code: ExitCode, found: Mapping[str, Any]) -> ExitC
     """Write a command's verdict where a caller that loses exit codes can read it; the code."""
     verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
     write_whole(path, json.dumps(verdict, indent=1))
-    sys.stdout.write(f"verdict: {path}\n")
+    say(f"verdict: {path}")
     return code
 
 
@@ -108,11 +175,12 @@ def _remove(scratch: Path | None) -> None:
 
 
 def file_digest(path: Path) -> str | None:
-    """A file's sha256; None where it cannot be read."""
+    """A regular file's sha256; None where it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
+        with opened(path) as stream:
+            small = os.fstat(stream.fileno()).st_size <= LARGEST_DIGESTED_BYTES
+            return hashlib.file_digest(stream, "sha256").hexdigest() if small else None
+    except UnreadableFile:
         return None
 
 

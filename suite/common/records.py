@@ -18,12 +18,12 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta, inspect
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
 from peakgate.common.text import nearest
 
 Decoded = TypeVar("Decoded")
 
 LONGEST_TEXT = 20_000
-LARGEST_FILE_BYTES = 64 * 2**20
 GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
 
@@ -66,13 +66,11 @@ def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None
     ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
     """
     try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        if absent is None:
-            raise _unreadable(path, error, remedy) from None
-        return absent
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise _unreadable(path, error, remedy) from None
+        content = read_limited(path, LARGEST_FILE_BYTES)
+    except UnreadableFile as error:
+        if error.missing and absent is not None:
+            return absent
+        raise RecordError(f"{path}: {error.why}; {remedy}") from None
     return decode(unpacked(content, path, remedy), kind, path, remedy)
 
 
@@ -110,7 +108,7 @@ def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Deco
 
 def place(path: Path, *keys: str | int) -> str:
     """``FILE:LINE`` of a TOML file, the line that sets the value at these keys, or ``FILE`` where none does."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line.strip() for line in read_text(path).splitlines()]
     start, header = 0, ""
     for key in keys:
         if isinstance(key, int):
@@ -133,10 +131,6 @@ def short(value: object) -> str:
 @cache
 def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
-
-
-def _unreadable(path: Path, error: OSError | ValueError, remedy: str) -> RecordError:
-    return RecordError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}); {remedy}")
 
 
 def _json(path: Path, text: str, remedy: str) -> Any:

@@ -24,7 +24,7 @@ TRIAL_LIMIT_NS = 200_000_000
 """So long a trial blocks the GPU for calls that wait for the host."""
 
 TRIALS = 3
-LEAST_TAIL_US, LEAST_TAIL_SHARE = 2.0, 0.05
+LEAST_TAIL_US, LEAST_TAIL_SHARE = 3.0, 0.05
 """Work on other streams is noticed from this much time per call after the stream is done, and this share of it."""
 
 EARLY_SHARE, EARLY_US = 0.7, 3.0

@@ -17,7 +17,7 @@ import numpy as np
 from peakgate.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.data import kept_bits, seed_offset
-from peakgate.measure.refill import PAGE_BYTES, chunk_bytes
+from peakgate.measure.refill import SPARSE_BYTES, chunk_bytes
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
@@ -79,10 +79,10 @@ def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
         for at, (target, pool, seed) in enumerate(some):
             places = seed_offset(seed), seed_offset(seed + 1)
             given[at] = (target.data.ptr, pool.data.ptr, target.size, pool.size, target.itemsize, *places)
-        pages = max((math.ceil(target.nbytes / PAGE_BYTES) for target, _, _ in some), default=0)
+        pages = max((math.ceil(target.nbytes / SPARSE_BYTES) for target, _, _ in some), default=0)
         if pages:
             kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED),))
-            kernel((*_grid(pages), len(some)), (_THREADS,), (given.view(_ALL_CHANGED)[0], np.uint32(PAGE_BYTES)))
+            kernel((*_grid(pages), len(some)), (_THREADS,), (given.view(_ALL_CHANGED)[0], np.uint32(SPARSE_BYTES)))
 
 
 def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:

@@ -29,6 +29,11 @@ Draw = Callable[[int], int]
 GUARD_BYTES = 4096
 """As far as a block of 1024 threads misses by one float each."""
 
+APART_BYTES = 256 << 20
+"""Up to this size each launch of a batch has arrays of its own, so that nothing is queued between samples: kernels that
+change contents there displace instructions of the one that is timed, worth 4 of 50 µs of an unrolled SGEMM of side 256.
+So many bytes are 128 pages, whose addresses the GPU keeps translated."""
+
 WHOLE_SHARE = 4
 """Inputs are drawn whole for each launch where a kernel takes so many times as long as writing them does. A kernel that
 looks up what it kept reads its input, what it was and the result, and writes that: no faster one gains by it."""
@@ -100,6 +105,16 @@ class Guard:
         return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} behind it"
 
 
+@dataclass(frozen=True, slots=True)
+class ArraySet:
+    """A case's arrays in one place, by argument position: what guards them, their contents, and a launch on them."""
+
+    arrays: Mapping[int, Array]
+    guards: Sequence[Guard]
+    contents: Contents
+    launch: Callable[[], None]
+
+
 class GpuLaunchable:
     """One case on the GPU: its function loaded, its arguments in device memory."""
 
@@ -148,14 +163,16 @@ class GpuLaunchable:
             for at, buffer in self._buffers.items()
         }
 
-    def _placed(self, rooms: Mapping[int, Array], draw: Draw) -> tuple[dict[int, Array], list[Guard]]:
+    def _placed(
+        self, rooms: Mapping[int, Array], draw: Draw, *, guarded: bool = True
+    ) -> tuple[dict[int, Array], list[Guard]]:
         """The arrays of some buffers in memory that is given, by argument position, and fresh guards behind them."""
         arrays, guards = {}, []
         for at, room in rooms.items():
             nbytes, (shape, dtype) = self._buffers[at].nbytes, self._buffers[at].storage
             arrays[at] = room[:nbytes].view(dtype).reshape(shape)
             behind = room[nbytes:]
-            if behind.size:
+            if behind.size and guarded:
                 noise = np.random.default_rng(draw(SEEDS)).integers(256, size=behind.size, dtype=np.uint8)
                 behind.set(noise)
                 guards.append(Guard(at, behind, noise))
@@ -231,71 +248,94 @@ class GpuLaunchable:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
         watched = witness or Witness(self._device.draw)
-        draw = watched.draw
-        refilled = self._movable
-        contents = self._contents(draw)
-        launch, moved, whole = self.launch, False, True
-        notes = [", textures and surfaces where they are"] if self._objects else []
-        notes += [f", {replayed(contents)}"] if refilled else []
+        whole = True
+        sets = [ArraySet(self._arrays, self._guards, self._contents(watched.draw), self.launch)]
 
-        def before() -> None:
-            contents.next(whole=whole)
+        def change() -> None:
+            sets[0].contents.next(whole=whole)
             self._fill_texels()
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal launch, moved, whole
-            places = self._elsewhere(draw) if refilled else None
-            arrays, guards = places or (self._arrays, self._guards)
-            if places:
-                launch, moved = self._bind(arrays), True
-            if refilled:
-                contents.begin(arrays)
-            warmups = plan.warmup if index == 0 else int(places is not None)
+            nonlocal whole, sets
+            if self._movable:
+                sets = self._moved(plan.batch + 1, watched.draw) or sets
+                for each in sets:
+                    each.contents.begin(each.arrays)
+            before = change if self._movable and len(sets) == 1 else None
+            *timed, warm = sets if len(sets) > 1 else sets * (plan.batch + 1)
+            warmups = plan.warmup if index == 0 else int(warm.arrays is not self._arrays)
             for _ in range(warmups):  # they load the code, and fill the page tables' caches for the new place
-                if refilled:
+                if before:
                     before()
-                launch()
-            if not refilled:
-                return stream.batch(launch, plan.batch, hold=hold)
-            chosen = draw(plan.batch) if watched.wanted() else None
-            copies: list[Array] = []
+                warm.launch()
+            chosen = watched.draw(plan.batch) if self._movable and watched.wanted() else None
+            copies = [] if chosen is None else list(map(cupy.empty_like, self._outputs(timed[chosen])))
+            launches = iter(timed)
 
             def after(at: int) -> None:
                 if at == chosen:
                     self._read_texels()
-                    for kept, output in zip(copies, outputs_of(self._buffers, arrays), strict=True):
+                    for kept, output in zip(copies, self._outputs(timed[at]), strict=True):
                         GpuRefiller.copy(kept, output)
 
+            taken = stream.batch(lambda: next(launches).launch(), plan.batch, hold=hold, before=before, after=after)
+            input_bytes = sets[0].contents.input_bytes
+            whole = whole and input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
+            for each in sets:
+                self._refuse_damage(each.guards)
             if chosen is not None:
-                copies += [cupy.empty_like(output) for output in outputs_of(self._buffers, arrays)]
-            taken = stream.batch(launch, plan.batch, hold=hold, before=before, after=after)
-            whole = whole and contents.input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
-            self._refuse_damage(guards)
-            if chosen is not None:
-                given = [*contents.given(warmups + chosen), *self._device.constants(self.case)]
+                given = timed[chosen].contents.given(warmups + chosen if before else -1)
                 where = f"timed launch {chosen + 1} of batch {index + 1}"
-                watched.judge(TimedLaunch(self.case, where, given, copies))
+                inputs = [*given, *self._device.constants(self.case)]
+                watched.judge(TimedLaunch(self.case, where, inputs, copies))
             return taken
 
         try:
             samples = gather(
-                plan,
-                highest_mhz,
-                batch,
-                lambda: "".join([stream.method(held=hold, moved=moved), *notes]),
-                stream.control if hold else None,
+                plan, highest_mhz, batch, lambda: self._method(stream, sets), stream.control if hold else None
             )
-            return stream.with_second_clock(samples, launch, plan.batch) if hold and witness else samples
+            again = sets[0].launch
+            return stream.with_second_clock(samples, again, plan.batch) if hold and witness else samples
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
-    def _bytes_in(self, time_us: float) -> float:
-        """What the memory's peak moves in that time."""
-        return time_us * 1e3 * (self._device.peaks.memory_gbs if self._device.peaks else _LEAST_PEAK_GBS)
+    def _method(self, stream: SampleStream, sets: Sequence[ArraySet]) -> str:
+        """How samples were taken, for the run file."""
+        said = stream.method(held=not self.waits_for_host, moved=sets[0].arrays is not self._arrays)
+        said += ", textures and surfaces where they are" if self._objects else ""
+        return said + (f", {replayed(sets[0].contents)}" if self._movable else "")
+
+    def _outputs(self, of: ArraySet) -> Sequence[Array]:
+        return outputs_of(self._buffers, of.arrays)
+
+    def _moved(self, launches: int, draw: Draw) -> list[ArraySet] | None:
+        """Arrays somewhere else in memory: for each of so many launches, or where they are large for all of them.
+
+        None where even one set would be too large to be moved about. Textures and surfaces stay, and SCRATCH is the
+        same for all launches. Where there are several sets one is guarded, which no kernel knows.
+        """
+        sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self._objects}
+        once = {at: size for at, size in sizes.items() if self._buffers[at].role is Role.SCRATCH}
+        own = {at: size for at, size in sizes.items() if at not in once}
+        apart = launches * sum(own.values()) + sum(once.values()) <= APART_BYTES and not self._objects
+        count = launches if apart else 1
+        places = self._device.places([*once.values(), *(list(own.values()) * count)], draw) if sizes else None
+        if places is None:
+            return None
+        shared = dict(zip(once, places, strict=False))
+        found: list[ArraySet] = []
+        guarded = draw(count)
+        for index in range(count):
+            first = len(once) + index * len(own)
+            rooms = dict(zip(own, places[first : first + len(own)], strict=True)) | ({} if index else shared)
+            arrays, guards = self._placed(rooms, draw, guarded=index == guarded)
+            arrays = {at: arrays.get(at, found[0].arrays[at] if found else array) for at, array in self._arrays.items()}
+            guards += [guard for guard in self._guards if guard.position in self._objects]
+            found.append(ArraySet(arrays, guards, self._contents(draw), self._bind(arrays)))
+        return found
 
     def _contents(self, draw: Draw) -> Contents:
-        pools = self._device.pools(self.case, self._seed)
-        return Contents(GpuRefiller(), self._buffers, pools, self._pristine, draw)
+        return Contents(GpuRefiller(), self._buffers, self._device.pools(self.case, self._seed), self._pristine, draw)
 
     def _fill_texels(self) -> None:
         for texels in self._objects.values():
@@ -305,14 +345,6 @@ class GpuLaunchable:
         for texels in self._objects.values():
             texels.read_back()
 
-    def _elsewhere(self, draw: Draw) -> tuple[dict[int, Array], list[Guard]] | None:
-        """The arrays somewhere else in memory, with their guards; None where they stay where they are.
-
-        Textures and surfaces stay.
-        """
-        sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self._objects}
-        places = self._device.places(list(sizes.values()), draw) if sizes else None
-        if places is None:
-            return None
-        arrays, guards = self._placed(dict(zip(sizes, places, strict=True)), draw)
-        return self._arrays | arrays, [guard for guard in self._guards if guard.position not in arrays] + guards
+    def _bytes_in(self, time_us: float) -> float:
+        """What the memory's peak moves in that time."""
+        return time_us * 1e3 * (self._device.peaks.memory_gbs if self._device.peaks else _LEAST_PEAK_GBS)

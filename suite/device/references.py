@@ -28,7 +28,7 @@ from peakgate import dtypes
 from peakgate.case import Buffer, Case, Role, Scale
 from peakgate.common.files import cupy_cache, write_whole
 from peakgate.common.processes import end_group, end_with_parent
-from peakgate.project import catalogue
+from peakgate.project import catalogue, config
 
 MOST_PROCESSES = 4
 """The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
@@ -143,6 +143,7 @@ def _started(index: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        cwd=os.environ.get(config.BASE_VARIABLE),  # of a change only the base's references, which judge it
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # NumPy's idle threads would take every processor at the start
     )
 

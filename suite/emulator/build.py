@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from peakgate.build import headers
+from peakgate.build.options import objection_to
 from peakgate.build.sources import SourceFile, device_only, kernels, read_sources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import CACHE_VARIABLE, cache_folder
@@ -92,6 +93,8 @@ def build_kernel(
             f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with "
             "template arguments as it needs"
         )
+    if objection := objection_to(options, source):
+        raise KernelBuildError(objection)
     compiler = compiler or find_compiler()
     source = source.resolve()
     folders = tuple(folder.resolve() for folder in include)

@@ -186,7 +186,7 @@ def _zig(version: str) -> Compiler:
     # An explicit target makes zig use the C library headers it brings along; by default it looks for installed ones.
     # Linking goes straight to its lld: the driver would first build runtime libraries that nothing here needs.
     target = f"{platform.machine()}-linux-gnu"
-    zig = (sys.executable, "-m", "ziglang")
+    zig = (sys.executable, "-P", "-m", "ziglang")
     return Compiler("zig", (*zig, "c++", "-target", target), (*zig, "ld.lld"), version)
 
 

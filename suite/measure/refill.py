@@ -1,11 +1,11 @@
 """What a launch finds in its buffers: contents that the host draws after the kernel is built, others for each launch.
 
-So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. A buffer is drawn
-whole for each batch of samples, and a word in every 4 KiB of it before each launch: inputs from a pool of elements of
-the same distribution, outputs from noise. Where that takes little of a kernel's time inputs are drawn whole before each
-launch: else a kernel that keeps every element beside its result has little left to do. Contents follow from seeds
-alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's functions here say what must
-come out, ``device.elements`` does it in one pass.
+So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. Inputs are drawn
+from a pool of elements of the same distribution, outputs from noise, anew for each batch of samples. Small arrays are
+there once for each launch of a batch. Of large ones a word in every 4 KiB changes before each launch; where that takes
+little of a kernel's time inputs are drawn whole: else one that keeps every element beside its result has little to do.
+Contents follow from seeds alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's
+functions here say what must come out, ``device.elements`` does it in one pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from peakgate import dtypes
 from peakgate.case import Array, Buffer, Role
 from peakgate.measure.data import mixed, seed_offset
 
-PAGE_BYTES = 4096
+SPARSE_BYTES = 4096
 """One word of each such part of a buffer changes before a launch."""
 
 CHUNK_BYTES = 32
@@ -65,7 +65,7 @@ def noise(xp: Any, dtype: str, seed: int) -> Array:
 
 def chunk_bytes(nbytes: int, itemsize: int) -> int:
     """The size of the parts in which contents of a buffer are drawn: an element of a small one."""
-    return CHUNK_BYTES if nbytes >= PAGE_BYTES else itemsize
+    return CHUNK_BYTES if nbytes >= SPARSE_BYTES else itemsize
 
 
 def fill(target: Array, pool: Array, seed: int) -> None:
@@ -80,7 +80,7 @@ def fill(target: Array, pool: Array, seed: int) -> None:
 def change(target: Array, pool: Array, seed: int) -> None:
     """Replace one element in every 4 KiB of an array by one of the pool, in place."""
     data, source = target.reshape(-1), pool.reshape(-1)
-    per_page = PAGE_BYTES // target.itemsize
+    per_page = SPARSE_BYTES // target.itemsize
     pages = np.arange(-(-data.size // per_page), dtype=np.uint32)
     within = np.minimum(data.size - pages.astype(np.int64) * per_page, per_page)
     data[pages.astype(np.int64) * per_page + _below(pages, seed, within)] = source[_below(pages, seed + 1, source.size)]

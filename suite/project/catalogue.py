@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from peakgate.case import Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.case import MOST_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.common.errors import PeakgateError, defined_at, raised_at
 from peakgate.common.errors import described as described_error
 from peakgate.common.selection import selector
@@ -111,14 +111,21 @@ def _problem(case: Case, seen: Collection[str]) -> str | None:
     if case.id in seen:
         return f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
     for stage in (case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])):
-        if stage.source is not None and not stage.source.is_file():
+        if stage.source is not None and not _is_file(stage.source):
             return (
                 f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of the family "
                 f"{case.family}"
             )
-    if missing := [path for path in case.saved if not path.is_file()]:
+    if missing := [path for path in case.saved if not _is_file(path)]:
         return f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes"
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name of more than 255 letters
+        return False
 
 
 def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
@@ -187,7 +194,9 @@ def _as_defined(case: Case, family: Family) -> Case:
 def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> Iterator[Any]:
     """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
     try:
-        for case in function(given):
+        for count, case in enumerate(function(given)):
+            if count == MOST_CASES:
+                raise ValueError(f"more than {MOST_CASES} cases or problems, expected fewer")  # noqa: TRY301
             if not isinstance(case, Case | RefusedCase):
                 raise TypeError(f"it yields {case!r}, expected a peakgate.case.Case")  # noqa: TRY301
             yield case

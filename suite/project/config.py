@@ -21,20 +21,30 @@ which are none.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
-from peakgate.common import records
+from peakgate.common import git, records
 from peakgate.common.errors import PeakgateError
 
 Table = TypeVar("Table")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
+RUNS, CACHE = ".benchmarks", ".cache"
+SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
+"""Names a file of settings that count in place of those of the project's own file: a change does not choose its own."""
+BASE_VARIABLE = "PEAKGATE_BASE_TREE"
+"""Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
+none."""
 
-FolderName = Annotated[str, Meta(min_length=1, description="a folder, as text")]
-Texts = Annotated[tuple[str, ...], Meta(description='a list of texts, ["..."]')]
+FolderName = Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="a folder, as text")]
+Texts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\x00]*\Z", description="a text without a NUL")], ...],
+    Meta(description='a list of texts, ["..."]'),
+]
 
 
 class Requirement(Struct):
@@ -88,7 +98,7 @@ class Project:
     @property
     def runs(self) -> Path:
         """Where runs are saved, a folder per GPU: pytest-benchmark's storage."""
-        return self.root / ".benchmarks"
+        return self.root / RUNS
 
 
 def near(path: Path) -> Path:
@@ -133,23 +143,36 @@ def find(start: Path) -> Project | None:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they key the cache by content)
+    settings = _settings(path)
+    if settings is not None and (judges := os.environ.get(SETTINGS_VARIABLE)):
+        settings = _settings(Path(judges))
+    return None if settings is None else _project(path.parent, path, settings)
+
+
+def settings_in(folder: Path) -> ProjectSettings | None:
+    """The settings of the project with this root; None where it is none. PeakgateError as ``find`` raises it."""
+    paths = [folder / name for name in (OWN_FILE, PYPROJECT) if (folder / name).is_file()]
+    return next((settings for path in paths if (settings := _settings(path)) is not None), None)
+
+
+def _settings(path: Path) -> ProjectSettings | None:
     remedy = "correct it; the settings are listed in suite/own-repository.md"
     if path.name == PYPROJECT:
         asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
         if asked is None:
             return None
         _check_version(path, asked.requires)
-        settings = records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
-    else:
-        _check_version(path, records.read(path, Requirement, remedy).requires)
-        settings = records.read(path, ProjectSettings, remedy)
-    return _project(path.parent, path, settings)
+        return records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
+    _check_version(path, records.read(path, Requirement, remedy).requires)
+    return records.read(path, ProjectSettings, remedy)
 
 
 def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Project:
     def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
         return tuple(root / name for name in names)
 
+    for name in (settings.out, RUNS, CACHE):
+        _refuse_committed_links(root, root / name)
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
     return Project(
         root=root,
@@ -169,6 +192,22 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
             *(("benchmarks", folder) for folder in benchmarks),
         ),
     )
+
+
+def _refuse_committed_links(root: Path, folder: Path) -> None:
+    """PeakgateError where a committed link leads to a folder of outputs: a change would choose what is overwritten."""
+    for place in (folder, *folder.parents):
+        if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
+            raise PeakgateError(
+                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository"
+            )
+
+
+def _is_committed(root: Path, path: Path) -> bool:
+    try:
+        return bool(git.ask(root, "ls-files", "--", str(path)))
+    except PeakgateError:  # no repository
+        return False
 
 
 def _check_version(path: Path, required: str | None) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+from peakgate.common import git
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.common.files import read_text, write_whole
+from peakgate.common.output import say
 from peakgate.project import config
 from peakgate.verdict import ExitCode
 
@@ -22,7 +25,17 @@ kernels = "kernels"            # a folder per family
 benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchmark
 baselines = "baselines"        # floors and reference runs
 """
-WORKFLOWS = {"github": ".github/workflows/peakgate.yml", "gitlab": "peakgate.gitlab-ci.yml"}
+PINS = {f"requirements/peakgate-{name}.txt": f"requirements-{name}.txt" for name in ("reports", "cuda13")}
+WORKFLOWS = {
+    "github": {
+        ".github/workflows/peakgate.yml": "github.yml",
+        ".github/workflows/peakgate-judge.yml": "github-judge.yml",
+        **PINS,
+    },
+    "gitlab": {"peakgate.gitlab-ci.yml": "gitlab.yml", **PINS},
+}
+"""By option the files that it writes, and the template of each."""
+REMOTE = re.compile(r"[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 PINNED = re.compile(r"""git\+[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
 """What a workflow may install: a commit by its whole number, or a file by its hash."""
 IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
@@ -35,8 +48,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "
         "one kernel with its family.py and one benchmark test, where there are none yet. Nothing is overwritten.",
     )
-    for name, path in WORKFLOWS.items():
-        parser.add_argument(f"--{name}", action="store_true", help=f"also write {path}: the gate of a change")
+    for name, files in WORKFLOWS.items():
+        parser.add_argument(
+            f"--{name}", action="store_true", help=f"also write the gate of a change: {', '.join(files)}"
+        )
     parser.add_argument(
         "--peakgate",
         metavar="ADDRESS",
@@ -52,10 +67,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
             f"{root}: is inside the project {above.root}; run `peakgate init` in a repository of its own"
         )
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
-    written += [made for name in wanted for made in _workflow(root, name, address)]
+    written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
     for path in written:
-        print(f"written: {path}")  # noqa: T201
-    print("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")  # noqa: T201
+        say(f"written: {path}")
+    say("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")
     return ExitCode.OK
 
 
@@ -63,7 +78,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
     if present is not None:
         return []
     path = root / config.PYPROJECT
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = read_text(path) if path.exists() else ""
     settings = SETTINGS_TEXT.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
     write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
@@ -71,7 +86,7 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
 
 def _ignored(root: Path) -> list[str]:
     path = root / ".gitignore"
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = read_text(path) if path.exists() else ""
     missing = [line for line in IGNORED if line not in before.splitlines()]
     if not missing:
         return []
@@ -89,12 +104,23 @@ def _examples(root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in wanted]
 
 
-def _workflow(root: Path, name: str, address: str) -> list[str]:
-    path = root / WORKFLOWS[name]
-    if path.exists():
-        return []
-    write_whole(path, (PROJECT_TEMPLATES / f"{name}.yml").read_text(encoding="utf-8").replace("@PEAKGATE@", address))
-    return [WORKFLOWS[name]]
+def _workflow(root: Path, files: Mapping[str, str], address: str) -> list[str]:
+    missing = [path for path in files if not (root / path).exists()]
+    values = {"@PEAKGATE@": address, "@REPOSITORY@": _repository(root), "@BRANCH@": "main"}
+    for path in missing:
+        text = (PROJECT_TEMPLATES / files[path]).read_text(encoding="utf-8")
+        for name, value in values.items():
+            text = text.replace(name, value)
+        write_whole(root / path, text)
+    return missing
+
+
+def _repository(root: Path) -> str:
+    """OWNER/REPOSITORY of the remote origin; these words where it has none."""
+    with suppress(PeakgateError):
+        if found := REMOTE.search(git.ask(root, "remote", "get-url", "origin").decode().strip()):
+            return found["repository"]
+    return "OWNER/REPOSITORY"
 
 
 def _pinned(address: str | None) -> str:

@@ -17,14 +17,17 @@ from pathlib import Path
 from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
+from peakgate.common.output import say
 from peakgate.common.selection import add_selection, selector
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
 from peakgate.resources import baseline
-from peakgate.resources.baseline import BuildTarget, Survey, Usage
-from peakgate.resources.compare import (
+from peakgate.resources.baseline import (
     RESOURCE_REGRESSIONS,
+    BuildTarget,
     ResourceFinding,
+    Survey,
+    Usage,
     compare,
     differing,
     exit_code,
@@ -71,16 +74,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
     findings = [*compare(before, current), *varying(luck)]
     for finding in findings:
-        print(finding)  # noqa: T201
+        say(str(finding))
     if reason:
-        print(f"{chosen.baseline}: {reason}")  # noqa: T201
-    print(summary(current, findings, wall_s))  # noqa: T201
+        say(f"{chosen.baseline}: {reason}")
+    say(summary(current, findings, wall_s))
     if chosen.update:
         others = known.without(compared).usage if chosen.text else {}
         code = _update(chosen.baseline, current, others, reason if chosen.text else None)
     else:
         code = exit_code(before, current, findings)
-        print(_advice(code, chosen.baseline))  # noqa: T201
+        say(_advice(code, chosen.baseline))
     found = {
         "nvrtc": current.nvrtc,
         "options": list(current.options),
@@ -163,7 +166,7 @@ def _baseline(path: Path, *, anew: bool) -> Survey | None:
     try:
         return baseline.read(path)
     except PeakgateError as error:
-        print(f"replacing a baseline that cannot be compared with: {error}")  # noqa: T201
+        say(f"replacing a baseline that cannot be compared with: {error}")
         return None
 
 
@@ -173,13 +176,13 @@ def _update(path: Path, current: Survey, others: Mapping[BuildTarget, Usage], re
     Nor where it would be of two compilers, for which ``reason`` stands.
     """
     if current.broken:
-        print(f"{path} is left as it was: what is in a baseline must compile")  # noqa: T201
+        say(f"{path} is left as it was: what is in a baseline must compile")
         return ExitCode.REGRESSION
     if reason:
-        print(f"{path} is left as it was: write all of it anew, --update without -k")  # noqa: T201
+        say(f"{path} is left as it was: write all of it anew, --update without -k")
         return ExitCode.UNDECIDED
     baseline.write(path, replace(current, usage={**others, **current.usage}))
-    print(f"wrote {path}")  # noqa: T201
+    say(f"wrote {path}")
     return ExitCode.OK
 
 

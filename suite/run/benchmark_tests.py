@@ -13,7 +13,7 @@ from types import TracebackType
 import pytest
 from peakgate.case import Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, nearest
+from peakgate.common.text import counted, nearest, one_line
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
@@ -104,7 +104,7 @@ class _Collecting:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:  # before pytest keeps the report, whose traceback it would print
             self.problem = f"{report.nodeid}: cannot be collected: {_last_line(str(report.longrepr))}"
-            raise pytest.UsageError(self.problem)
+            raise pytest.UsageError(one_line(self.problem))
         self.some_skipped |= report.skipped
 
 
@@ -157,7 +157,7 @@ class BenchmarkTests(_Collecting):
             self.ids.update(case_ids(items, self._kernels))
             self._check_names()
         except PeakgateError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(one_line(str(error))) from None
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         foreign = 0

@@ -2,8 +2,8 @@
 
 Without a base a project is judged by its own families. Against a base (``--baselines-from REF``) a case that the base
 knows keeps the base's work, tolerance, reference, input data, tier and edge-size problems; only how the kernel is built
-and launched is the change's. The base's families are imported from a copy of its tree, those of the change by another
-process (``listing``): here its Python runs for new cases alone.
+and launched is the change's. The base's families are imported from a copy of its tree, those of the change by a process
+in the sandbox (``listing``), which gives the values of a new case's functions too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,10 @@ def against(
     known: list[Listed] = []
     refused: list[RefusedCase] = []
     if base is not None and base.root.is_relative_to(base_root):
-        with _imports_of(base, keep=False):
+        with _imports_of(base):
             found = catalogue.described(scale, base)
         known, refused = listing.with_probes(found)
-    heads, refused_heads = listing.read(project.root, scale, partial(_of_head, project, scale))
+    heads, refused_heads = listing.listed(project.root, scale)
     of_base = [replace(each, reason=f"in {name}: {each.reason}") for each in refused]
     return _merged((known, of_base), (heads, refused_heads), scale, name, refusal)
 
@@ -242,35 +242,20 @@ def _launched(case: Case) -> tuple[object, ...]:
     return case.launch, case.sequence, case.defines, tuple(case.arguments)
 
 
-def _of_head(project: Project, scale: Scale, case_id: str, probe: int | None) -> Case:
-    """A problem as head's families define it: they are imported when this is first asked for."""
-    with _imports_of(project, keep=True):
-        found, by_id = _heads_own(project, scale)
-        case = by_id[case_id]
-        return case if probe is None else catalogue.probes(case, found.families)[probe]
-
-
-@cache
-def _heads_own(project: Project, scale: Scale) -> tuple[Described, dict[str, Case]]:
-    found = catalogue.described(scale, project)
-    return found, {case.id: case for case in found.cases}
-
-
 @contextmanager
-def _imports_of(project: Project, *, keep: bool) -> Iterator[None]:
-    """Import from this project's ``pythonpath`` first, and, unless ``keep``, from nowhere of it afterwards.
+def _imports_of(project: Project) -> Iterator[None]:
+    """Import from this project's ``pythonpath`` first, and from nowhere of it afterwards.
 
-    The other side's modules may have the same names: those that are loaded from a ``pythonpath`` are forgotten where
-    the other side's are to be found, so that nobody measures one side's code under the other's name.
+    The change's benchmark tests may import modules of the same names: those that are loaded from the base's
+    ``pythonpath`` are forgotten, so that nobody measures one side's code under the other's name.
     """
     before, known = list(sys.path), set(sys.modules)
     sys.path[:0] = map(str, project.pythonpath)
     try:
         yield
     finally:
-        if not keep:
-            sys.path[:] = before
-            folders = tuple(f"{folder}/" for folder in project.pythonpath)
-            for module in set(sys.modules) - known:
-                if folders and str(getattr(sys.modules[module], "__file__", None)).startswith(folders):
-                    del sys.modules[module]
+        sys.path[:] = before
+        folders = tuple(f"{folder}/" for folder in project.pythonpath)
+        for module in set(sys.modules) - known:
+            if folders and str(getattr(sys.modules[module], "__file__", None)).startswith(folders):
+                del sys.modules[module]

@@ -1,5 +1,7 @@
 """``python -m peakgate.run.identity``: what each case of a project is, without running a kernel on a GPU.
 
+The project's families are imported by another process (``listing``): a change could say here what it likes.
+
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
 - the case's contract (``peakgate.terms``), without the terms that are not known: ``code`` is missing where the kernel
@@ -18,7 +20,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -27,23 +29,27 @@ from typing import Any
 import numpy as np
 from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
-from peakgate.case import Case, Family, Scale, Tier
+from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
-from peakgate.measure.data import inputs_of
-from peakgate.project import catalogue, config
+from peakgate.measure.data import input_array, inputs_of
+from peakgate.project import config
+from peakgate.run import listing
+from peakgate.run.listing import Listed
 from peakgate.terms import DIGITS, UNKNOWN, Contract, digest, kernel_text, saved_files, stated
 from peakgate.verdict import ExitCode
 
+MOST_DATA_BYTES = 1 << 30
+MOST_BYTES, MOST_FLOPS = 32 << 20, 1 << 30
+"""Of a case whose reference is evaluated at its own size too: NumPy takes up to a second for it."""
 
-def identities(
-    cases: Sequence[Case], capability: tuple[int, int], families: Sequence[Family] | None = None
-) -> dict[str, Contract]:
-    """Case id to contract, of the cases of these families (default: the project's) that an architecture can run.
 
-    One whose edge-size problems or reference fail is not described: nothing can show what it is.
+def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[str, Contract]:
+    """Case id to contract, of those of the cases that an architecture can run.
+
+    One whose reference fails on its edge-size problems is not described: nothing can show what it is.
     """
-    runnable = [case for case in cases if case.stage.min_capability <= capability]
+    runnable = [each for each in listed if each.case.stage.min_capability <= capability]
 
     def code(case: Case) -> dict[str, str | None]:
         if case.stage.operation is not None:
@@ -54,24 +60,24 @@ def identities(
             return {}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        codes = pool.map(code, runnable)
-        edges = _EdgeProblems(catalogue.families() if families is None else families)
-        contracts = [_contract_or_none(case, edges) for case in runnable]  # while other processes compile
+        codes = pool.map(code, [each.case for each in runnable])
+        edges = _EdgeDigests()
+        contracts = [_contract_or_none(each, edges) for each in runnable]  # while other processes compile
         return {
-            case.id: UNKNOWN if found is None else structs.replace(found, **made)
-            for case, made, found in zip(runnable, codes, contracts, strict=True)
+            each.case.id: UNKNOWN if found is None else structs.replace(found, **made)
+            for each, made, found in zip(runnable, codes, contracts, strict=True)
         }
 
 
-def terms(cases: Iterable[Case], families: Sequence[Family]) -> dict[str, Contract]:
-    """Case id to contract, without machine code and library, of cases of these families."""
-    edges = _EdgeProblems(families)
-    return {case.id: _contract(case, edges) for case in cases}
+def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
+    """Case id to contract, without machine code and library."""
+    edges = _EdgeDigests()
+    return {each.case.id: _contract(each, edges) for each in listed}
 
 
-def _contract(case: Case, edges: _EdgeProblems) -> Contract:
+def _contract(listed: Listed, edges: _EdgeDigests) -> Contract:
     """All terms but the machine code and the library."""
-    problems, expected = edges.of(case)
+    case, problems, expected = listed.case, listed.probes, edges.of(listed)
     constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
     launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
     return structs.replace(
@@ -79,30 +85,31 @@ def _contract(case: Case, edges: _EdgeProblems) -> Contract:
         launch=digest(repr((launched, constants, case.stage.cooperative))),
         edge_problems=len(problems),
         reference=expected,
+        benchmark_data=_digest_of_data(case),
+        benchmark_reference=_digest_at_size(case),
     )
 
 
-def _contract_or_none(case: Case, edges: _EdgeProblems) -> Contract | None:
+def _contract_or_none(listed: Listed, edges: _EdgeDigests) -> Contract | None:
     """The contract; None where the family's own functions fail."""
     try:
-        return _contract(case, edges)
+        return _contract(listed, edges)
     except Exception:  # a run reports it, with its place
         return None
 
 
-class _EdgeProblems:
-    """The edge-size problems of each build and their digest, made once."""
+class _EdgeDigests:
+    """The digest of each build's edge-size problems, made once."""
 
-    def __init__(self, families: Sequence[Family]) -> None:
-        self._families = families
-        self._made: dict[Any, tuple[Sequence[Case], str]] = {}
+    def __init__(self) -> None:
+        self._made: dict[Any, str] = {}
 
-    def of(self, case: Case) -> tuple[Sequence[Case], str]:
-        """Those of a case's build."""
-        if case.build not in self._made:
-            problems = catalogue.probes(case, self._families)
-            self._made[case.build] = problems, _digest_of(problems)
-        return self._made[case.build]
+    def of(self, listed: Listed) -> str:
+        """That of a case's build."""
+        key = listed.case.build, tuple(problem.size for problem in listed.probes)
+        if key not in self._made:
+            self._made[key] = _digest_of(listed.probes)
+        return self._made[key]
 
 
 def _digest_of(problems: Iterable[Case]) -> str:
@@ -115,9 +122,35 @@ def _digest_of(problems: Iterable[Case]) -> str:
     for problem in problems:
         found.update(repr((problem.size, problem.tolerance, problem.atol, problem.rtol)).encode())
         found.update(saved_files(problem).encode() + kernel_text(problem).encode())
-        for output in (*_outputs(problem), *_magnitudes(problem)):
-            array = np.ascontiguousarray(output)
-            found.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+        _add(found, (*_outputs(problem), *_magnitudes(problem)))
+    return found.hexdigest()[:DIGITS]
+
+
+def _add(digest_so_far: hashlib._Hash, arrays: Iterable[Any]) -> None:
+    for each in arrays:
+        array = np.ascontiguousarray(each)
+        digest_so_far.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+
+
+def _digest_of_data(case: Case) -> str | None:
+    """A digest of the input data of the case itself that functions make; None where none does, or it is too large."""
+    made = [buffer for buffer in case.inputs if callable(buffer.data) and buffer.nbytes <= MOST_DATA_BYTES]
+    return _digest_or_failure(lambda: [input_array(np, buffer, 0) for buffer in made]) if made else None
+
+
+def _digest_at_size(case: Case) -> str | None:
+    """A digest of what is expected of the case itself; None where NumPy would take long: its family is for review."""
+    if not callable(case.reference) or case.buffer_bytes > MOST_BYTES or case.work.flops > MOST_FLOPS:
+        return None
+    return _digest_or_failure(lambda: (*_outputs(case), *_magnitudes(case)))
+
+
+def _digest_or_failure(values: Callable[[], Iterable[Any]]) -> str:
+    found = hashlib.sha256()
+    try:
+        _add(found, values())
+    except (Exception, MemoryError) as error:  # a run meets it again and reports it
+        return f"fails: {type(error).__name__}"
     return found.hexdigest()[:DIGITS]
 
 
@@ -151,8 +184,8 @@ def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
 
 def listed_in(path: Path) -> list[Case]:
     """The project's cases that a file lists, in its order; ids of others are passed over."""
-    known = {case.id: case for case in catalogue.cases(Scale.BENCH)}
-    return [known[name] for name in path.read_text(encoding="utf-8").split() if name in known]
+    known, _ = listing.listed(config.current().root, Scale.BENCH)
+    return [known[name].case for name in path.read_text(encoding="utf-8").split() if name in known]
 
 
 def main(arguments: list[str]) -> int:
@@ -165,23 +198,31 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
     try:
-        found = terms(catalogue.cases(Scale.BENCH), catalogue.families()) if options.terms else _asked_for(options)
+        found = _all_terms() if options.terms else _asked_for(options)
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(to_builtins(found, enc_hook=_number), indent=1))
     return ExitCode.OK
 
 
+def _all_terms() -> dict[str, Contract]:
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
+    for each in refused_cases:
+        raise PeakgateError(each.reason)
+    return terms(listed.values())
+
+
 def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     capability = parse_capability(options.capability)
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
-    described, gate = catalogue.described(Scale.BENCH), Tier(options.tier) is Tier.GATE
-    cases = [case for case in described.cases if not gate or case.tier is Tier.GATE]
-    found = identities([case for case in cases if options.case in ("", case.id)], capability, described.families)
-    found |= {each.case.id: UNKNOWN for each in described.refused if options.case in ("", each.case.id)}
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
+    gate = Tier(options.tier) is Tier.GATE
+    cases = {case_id: each for case_id, each in listed.items() if not gate or each.case.tier is Tier.GATE}
+    found = identities([each for case_id, each in cases.items() if options.case in ("", case_id)], capability)
+    found |= {each.case.id: UNKNOWN for each in refused_cases if options.case in ("", each.case.id)}
     if options.case not in found and config.current().benchmarks:
-        found |= _benchmark_tests([case.id for case in cases], options.case)
+        found |= _benchmark_tests(cases, options.case)
     return found
 
 

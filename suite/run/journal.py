@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import unwritable
+from peakgate.common.files import read_limited, unwritable
 from peakgate.common.records import decode
 from peakgate.common.text import counted
 from peakgate.run import remeasure
@@ -77,6 +77,7 @@ KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
 RESUMED = "resumed"
 """Marks the record of a restart from which on what was undecided before is measured again."""
 
+LARGEST_JOURNAL_BYTES = 1 << 30
 DIGEST = "sha256"
 DIGEST_LENGTH = 16
 
@@ -113,7 +114,7 @@ class Journal:
         A case that it could not decide is measured again; one below its floor is measured in as many processes as in
         a run that was not interrupted, and is not finished before.
         """
-        if not self.records and b"\n" in self.path.read_bytes():
+        if not self.records and b"\n" in read_limited(self.path, LARGEST_JOURNAL_BYTES):
             raise PeakgateError(
                 f"{self.path}: its first line is damaged or of another version; measure anew without --resume"
             )
@@ -240,7 +241,7 @@ def _read(path: Path) -> _Read:
     """The whole lines; what was cut off or damaged in the middle, and all after it, was not finished."""
     records: list[dict[str, Any]] = []
     digest, whole_bytes = "", 0
-    for text in path.read_bytes().split(b"\n")[:-1]:
+    for text in read_limited(path, LARGEST_JOURNAL_BYTES).split(b"\n")[:-1]:
         try:
             record = decode(text, dict[str, Any], path, "measure anew")
         except PeakgateError:

@@ -17,9 +17,10 @@ import pytest
 from peakgate.case import CASE_SCHEMA, Case
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable, write_whole
-from peakgate.common.processes import seconds_since_start_of
+from peakgate.common.output import harmless
+from peakgate.common.processes import SAFE_PATH, seconds_since_start_of, variables
 from peakgate.common.progress import Progress
-from peakgate.common.text import counted
+from peakgate.common.text import counted, one_line
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
 from peakgate.measure.limits import HOST_LIMIT_S
@@ -66,7 +67,7 @@ def begin(pytest_config: pytest.Config) -> Results:
     except CannotDecide as error:
         _stop(Link(options.peakgate_link), ExitCode.UNDECIDED, str(error))
     except PeakgateError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(one_line(str(error))) from None
     pytest_config.pluginmanager.register(run, NAME)
     pytest_config.pluginmanager.register(run.status if results.mode is Mode.WHOLE else _BriefMachine())
     return results
@@ -84,7 +85,7 @@ class KernelRun:
         self._link, self._token, self._before = results.link, results.token, results.before
         self._doubts = [] if self._token.needed else self.session.look()
         self._selected: list[Case] = []
-        self._exit_code = os.EX_SOFTWARE
+        self._exit_code: int = ExitCode.DEFECT
         self.status = StatusLine(pytest_config)
 
     @pytest.hookimpl(tryfirst=True)
@@ -171,6 +172,12 @@ class KernelRun:
         if metafunc.definition.path == BENCH_FILE and "case_id" in metafunc.fixturenames:
             metafunc.parametrize("case_id", list(self.results.cases))
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_benchmark_generate_machine_info(self) -> Generator[None, dict[str, Any], dict[str, Any]]:
+        """Have the processor's description come from its package, not from a module of the project's folder."""
+        with variables(**{SAFE_PATH: "1"}):
+            return (yield)
+
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""
         machine_info["gpu"] = run_file.machine_info(self.session)
@@ -201,7 +208,7 @@ class KernelRun:
             os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
         self._link.expect("saving the run", HOST_LIMIT_S)
         try:
-            if self.results.mode is not Mode.WHOLE:
+            if self.results.mode is not Mode.WHOLE and config.BASE_VARIABLE not in os.environ:
                 report_foreign_modules(config.required(), self.out)
             yield
         except OSError as error:
@@ -232,6 +239,16 @@ class KernelRun:
             self._link.send(finished=verdict)
         else:
             write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Have pytest show what a kernel or a benchmark test printed, and its error, as harmless lines."""
+        _make_harmless(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """The same of what a file of tests printed while it was imported."""
+        _make_harmless(report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
@@ -285,12 +302,19 @@ class KernelRun:
         return seconds_since_start_of(os.getppid() if self._link.supervised else os.getpid())
 
 
+def _make_harmless(report: pytest.TestReport | pytest.CollectReport) -> None:
+    report.sections = [(name, harmless(text)) for name, text in report.sections]
+    plain = harmless(report.longreprtext)
+    if plain.rstrip() != report.longreprtext.rstrip():
+        report.longrepr = plain.rstrip()
+
+
 def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
     """Measure nothing, and say why in one line: UNDECIDED or, on bad input, BAD_INPUT."""
     if link.supervised:
         link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
         os._exit(code)
-    pytest.exit(reason, returncode=int(code))
+    pytest.exit(one_line(reason), returncode=int(code))
 
 
 class _BriefMachine:

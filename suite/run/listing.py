@@ -1,56 +1,49 @@
-"""``python -m peakgate.run.listing FILE SCALE``: how the project at hand launches its cases, as data.
+"""The process of a change's Python: it lists the change's cases as data, and gives the values of their functions.
 
-A gate takes from a change how its kernels are launched, and what a case must do and how it is judged from the base.
-This process imports the change's families, so that the one that judges need not. The file holds each case, its
-reference apart, and the edge-size problems of its build; ``read`` gives them back as records whose references, and
-input data made by functions, are those that the caller provides.
+A gate takes from a change how its kernels are launched, and what a case must do and how it is judged from the base. The
+change's families are imported by a process in the sandbox (``common/sandbox.py``) alone, ``python -m
+peakgate.run.listing SCALE``; ``listed`` starts it, and gives its cases as records. A function of the families, a
+reference say, is called there, on NumPy arrays, when the record's is called here.
+
+Both ends write messages: the length of a JSON text, that text, and the bytes of the arrays that it describes.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import struct
 import subprocess
 import sys
 import tempfile
-import types
-import typing
-from collections import abc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from enum import Enum
-from functools import cache, partial
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import IO, Any
 
 import numpy as np
-from peakgate.case import (
-    Array,
-    Buffer,
-    Case,
-    KernelLaunch,
-    Launch,
-    RefusedCase,
-    Role,
-    Scalar,
-    Scale,
-    Stage,
-    Struct,
-    Tier,
-    Work,
-)
-from peakgate.common import errors
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.processes import run_in_group
-from peakgate.project import catalogue
+from peakgate.case import Array, Buffer, Case, RefusedCase, Scale
+from peakgate.common import errors, git, sandbox
+from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.common.processes import end_group
+from peakgate.project import catalogue, config
 from peakgate.project.catalogue import Described
-from peakgate.texels import Surface, TexelBuffer, Texture
+from peakgate.run.case_data import as_data, as_record, of_function
 from peakgate.verdict import ExitCode
 
 LISTING_LIMIT_S = 120.0
-FUNCTION = "function"
-"""What stands for a function of the family: a reference, or one that makes input data."""
+ANSWER_LIMIT_S = 300.0
+"""Of one call of a family's function."""
+MOST_LISTING_BYTES = 1 << 28
+_LENGTH = struct.Struct("<Q")
+_ELEMENT_BYTES = 16
+"""Of the widest type, complex128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +54,8 @@ class Listed:
     probes: tuple[Case, ...]
 
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+_UNREADABLE = (PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
 """What records of another form raise."""
-
-Provide = Callable[[str, int | None], Case]
-"""A problem as its family defines it: by case id, and the number of an edge-size problem (None: the case itself)."""
 
 
 def with_probes(found: Described) -> tuple[list[Listed], list[RefusedCase]]:
@@ -79,8 +69,8 @@ def with_probes(found: Described) -> tuple[list[Listed], list[RefusedCase]]:
     return known, refused
 
 
-def _at_scale(scale: Scale) -> dict[str, Any]:
-    listed, refused = with_probes(catalogue.described(scale))
+def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dict[str, Any]:
+    """The cases as data; equal lists of edge-size problems once."""
     known: dict[str, int] = {}
     builds: list[list[Any]] = []
     cases: list[Any] = []
@@ -96,170 +86,247 @@ def _at_scale(scale: Scale) -> dict[str, Any]:
     return {"cases": cases, "builds": builds, "refused": reasons}
 
 
-def read(project: Path, scale: Scale, provide: Provide) -> tuple[dict[str, Listed], list[RefusedCase]]:
+def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[RefusedCase]]:
     """The cases of the project in folder ``project``, listed by a process of its own, by id, and what is refused.
 
-    PeakgateError where they cannot be listed: one line of what that process reported.
+    The process lives as long as a function of the cases. PeakgateError where they cannot be listed: one line of what
+    that process reported.
     """
-    with tempfile.TemporaryDirectory(prefix="peakgate-listing-") as scratch:
-        file, errors = Path(scratch) / "cases.json", Path(scratch) / "errors"
-        with errors.open("wb") as stream:
-            command = [sys.executable, "-P", "-m", "peakgate.run.listing", str(file), scale.value]
-            code = run_in_group(
-                command, LISTING_LIMIT_S, cwd=project, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
-            )
-        if code != 0:
-            reported = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            why = (
-                reported[-1]
-                if reported and code is not None and code > 0
-                else f"no end within {LISTING_LIMIT_S:.0f} s, or a crash (exit {code})"
-            )
-            raise PeakgateError(f"{project}: its cases cannot be listed: {why}")
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            builds = found["builds"]
-            every = [_listed(entry["of"], entry["case"], builds[entry["build"]], provide) for entry in found["cases"]]
-            refused = [
-                RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
-            ]
-        except _UNREADABLE as error:
-            raise PeakgateError(
-                f"{project}: its cases were listed as something else ({error!r}); see its families"
-            ) from None
+    supplier = _Supplier(project, scale)
+    try:
+        found = supplier.receive(MOST_LISTING_BYTES, LISTING_LIMIT_S)[0]
+        builds = found["builds"]
+        every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
+        refused = [
+            RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
+        ]
+    except EOFError:
+        raise PeakgateError(f"{project}: its cases cannot be listed: {supplier.last_words()}") from None
+    except _UNREADABLE as error:
+        raise PeakgateError(
+            f"{project}: its cases were listed as something else ({error!r}); see its families"
+        ) from None
     refused += [each for each in every if isinstance(each, RefusedCase)]
     return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
 
 
-def _listed(of: Sequence[str], data: Any, probes: Sequence[Any], provide: Provide) -> Listed | RefusedCase:
+def _listed(of: Sequence[str], data: Any, probes: Sequence[Any], supplier: _Supplier) -> Listed | RefusedCase:
     family, name = of
     try:
-        case = as_record(data)
-        edges = [_provided(as_record(each), partial(provide, case.id, number)) for number, each in enumerate(probes)]
-        return Listed(_provided(case, partial(provide, case.id, None)), tuple(edges))
+        case = as_record(data, supplier.tree)
+        records = [as_record(each, supplier.tree) for each in probes]
+        edges = [
+            _supplied(each, partial(_Function, supplier, (case.id, at), case=each)) for at, each in enumerate(records)
+        ]
+        return Listed(_supplied(case, partial(_Function, supplier, (case.id, None), case=case)), tuple(edges))
     except _UNREADABLE as error:
         return RefusedCase.named(family, name, f"{family}.{name}: it was listed as something else ({error!r})")
 
 
-def _provided(case: Case, own: Callable[[], Case]) -> Case:
-    """The case with the functions of the problem as its family defines it: its reference, those of its input data."""
+def _supplied(case: Case, function: Callable[[str | int], Any]) -> Case:
+    """The case with the functions of its family: its reference, its scale, those that make input data."""
     places = count()
 
     def filled(buffer: Buffer) -> Buffer:
         place = next(places)
-        if buffer.data is not _of_function:
-            return buffer
-        return replace(buffer, data=_later(lambda: _buffers(own())[place].data, f"{case.id}: its input data"))
+        return replace(buffer, data=function(place)) if buffer.data is of_function else buffer
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
     reference = case.reference
-    if reference is _of_function:
-        reference = _later(lambda: own().reference, f"{case.id}: its reference")
+    if reference is of_function:
+        reference = function("reference")
     elif isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
-    scale: Any = case.scale
-    if scale is _of_function:
-        scale = _later(lambda: own().scale, f"{case.id}: its scale")
+    scale = function("scale") if case.scale is of_function else case.scale
     stage = replace(case.stage, constants=constants)
     return replace(case, reference=reference, scale=scale, arguments=arguments, stage=stage)
 
 
-def _buffers(case: Case) -> list[Buffer]:
-    return [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
+@dataclass(frozen=True, eq=False)
+class _Function:
+    """A function of a family, in the process that lists: ``what`` is reference, scale or the place of a buffer."""
+
+    supplier: _Supplier
+    problem: tuple[str, int | None]
+    what: str | int
+    case: Case
+
+    def __call__(self, xp: Any, given: Sequence[Any]) -> Any:
+        """Its value there; PeakgateError where it fails."""
+        arrays = [] if isinstance(self.what, int) else [_of_numpy(each) for each in given]
+        shape = list(given) if isinstance(self.what, int) else None
+        buffers = [*self.case.buffers, *(buffer for _, buffer in self.case.stage.constants)]
+        elements = sum(math.prod(buffer.shape) for buffer in buffers)
+        request = {"of": self.problem, "what": self.what, "shape": shape}
+        answer, found = self.supplier.ask(request, arrays, 2 * _ELEMENT_BYTES * elements + (1 << 20))
+        if "memory" in answer:
+            raise MemoryError(str(answer["memory"]))
+        if "failed" in answer:
+            raise PeakgateError(f"{self.case.id}: {answer['failed']}")
+        values = [None if each is None else xp.asarray(each) for each in found]
+        return values if answer.get("several") else values[0]
 
 
-def _later(find: Callable[[], object], what: str) -> Callable[..., Any]:
-    """A function that is looked up when it is called; PeakgateError where it is none any more."""
-
-    def function(*given: Any) -> Any:
-        found = find()
-        if not callable(found):
-            raise PeakgateError(f"{what} was a function when its cases were listed")
-        return found(*given)
-
-    return function
+def _of_numpy(array: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(array.get() if hasattr(array, "get") else array)
 
 
-RECORDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface, Scalar, Struct)
-}
-_TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
-"""A number does for another, and as the text of a macro's value: families may give these."""
-NAMED: dict[str, Callable[[str], object]] = {"Path": Path, "Role": Role, "Tier": Tier}
+class _Supplier:
+    """The process that lists, and the pipes to it; it ends with this object."""
+
+    def __init__(self, project: Path, scale: Scale) -> None:
+        self.tree = _tree_of(project)
+        scratch = tempfile.TemporaryDirectory(prefix="peakgate-listing-")
+        self._errors = Path(scratch.name) / "errors"
+        (mine := Path(scratch.name) / "scratch").mkdir()
+        settings = os.environ.get(config.SETTINGS_VARIABLE)
+        with self._errors.open("wb") as stream:
+            self._process = sandbox.start(
+                [sys.executable, "-P", "-m", "peakgate.run.listing", scale.value],
+                self.tree,
+                mine,
+                inside=project.resolve(),
+                readable=[Path(settings)] if settings else [],
+                environment={config.SETTINGS_VARIABLE: settings} if settings else {},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+            )
+        weakref.finalize(self, _end, self._process, scratch)
+
+    def ask(
+        self, request: dict[str, Any], arrays: Sequence[np.ndarray[Any, Any]], most_bytes: int
+    ) -> tuple[dict[str, Any], list[Array | None]]:
+        """The answer to a call; PeakgateError where there is none."""
+        assert self._process.stdin is not None
+        try:
+            with self._within(ANSWER_LIMIT_S):
+                _send(self._process.stdin, request, arrays)
+            return self.receive(most_bytes, ANSWER_LIMIT_S)
+        except (EOFError, BrokenPipeError):
+            raise PeakgateError(f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}") from None
+        except _UNREADABLE as error:
+            raise PeakgateError(f"{request['of'][0]}: its {request['what']} gives no arrays ({error!r})") from None
+
+    def receive(self, most_bytes: int, limit_s: float) -> tuple[dict[str, Any], list[Array | None]]:
+        """The next message; EOFError where the process has ended, or does not answer in time and is ended."""
+        assert self._process.stdout is not None
+        with self._within(limit_s):
+            return _received(self._process.stdout, most_bytes)
+
+    def last_words(self) -> str:
+        """Why it ended, in a line."""
+        code = end_group(self._process, 1.0)
+        with self._errors.open(encoding="utf-8", errors="replace") as stream:
+            lines = stream.read(1 << 20).strip().splitlines()
+        return lines[-1] if lines and code > 0 else f"no end within its time limit, or a crash (exit {code})"
+
+    @contextmanager
+    def _within(self, limit_s: float) -> Iterator[None]:
+        timer = threading.Timer(limit_s, end_group, (self._process,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
-def as_data(value: object) -> Any:
-    """A record as JSON: an object with its type's name as the one key, tuples as lists, FUNCTION for a function."""
-    if isinstance(value, tuple | list):
-        return [as_data(member) for member in value]
-    if isinstance(value, Path):
-        return {"Path": str(value.absolute())}
-    if isinstance(value, Enum):
-        return {type(value).__name__: value.value}
-    if isinstance(value, np.generic):
-        return value.item()
-    if type(value).__name__ in RECORDS:
-        members = {field.name: as_data(getattr(value, field.name)) for field in fields(cast("Any", value))}
-        return {type(value).__name__: members}
-    return {FUNCTION: None} if callable(value) else value
+def _tree_of(project: Path) -> Path:
+    """The folder that the families may use: the repository, or what there is of the project without one."""
+    try:
+        return git.top_of(project).resolve()
+    except PeakgateError:
+        return project.resolve()
 
 
-def as_record(data: Any) -> Any:
-    """What ``as_data`` was given, with ``_of_function`` for functions; TypeError, ValueError or KeyError else."""
-    if isinstance(data, list):
-        return tuple(map(as_record, data))
-    if not isinstance(data, dict):
-        return data
-    ((name, given),) = data.items()
-    if name == FUNCTION:
-        return _of_function
-    if name in NAMED:
-        return NAMED[name](given)
-    kinds = _kinds(name)
-    members = {member: as_record(value) for member, value in given.items()}
-    for member, value in members.items():
-        if not _fits(value, kinds[member]):
-            raise TypeError(f"{name}.{member} is {value!r}")
-    return RECORDS[name](**members)
+def _end(process: subprocess.Popen[bytes], scratch: tempfile.TemporaryDirectory[str]) -> None:
+    end_group(process)
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        with suppress(OSError):
+            stream.close()
+    scratch.cleanup()
 
 
-@cache
-def _kinds(name: str) -> dict[str, Any]:
-    return get_type_hints(RECORDS[name])
+def _send(stream: IO[bytes], message: dict[str, Any], arrays: Sequence[np.ndarray[Any, Any] | None] = ()) -> None:
+    kept = [None if each is None else np.ascontiguousarray(each) for each in arrays]
+    described_arrays = [None if each is None else [each.dtype.name, each.shape] for each in kept]
+    text = json.dumps({**message, "arrays": described_arrays}, default=repr).encode()
+    stream.write(_LENGTH.pack(len(text)) + text)
+    for each in kept:
+        if each is not None and each.nbytes:
+            stream.write(each.reshape(-1).view(np.uint8).data)
+    stream.flush()
 
 
-def _fits(value: object, kind: Any) -> bool:
-    """Whether a value is of an annotated type."""
-    origin, members = get_origin(kind), get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, each) for each in members)
-    if origin is tuple:
-        given = value if isinstance(value, tuple) else (None,)
-        each = members[:1] * len(given) if members[-1] is Ellipsis else members
-        return given is value and len(each) == len(given) and all(map(_fits, given, each))
-    if origin is typing.Literal:
-        return value in members
-    if origin is abc.Callable:
-        return value is _of_function
-    return isinstance(value, _TAKEN.get(kind, kind))
+def _received(stream: IO[bytes], most_bytes: int) -> tuple[dict[str, Any], list[Array | None]]:
+    """A message and its arrays; EOFError at the stream's end, ValueError where it is larger, or of other types."""
+    length = _LENGTH.unpack(_exactly(stream, _LENGTH.size))[0]
+    if length > min(most_bytes, MOST_LISTING_BYTES):
+        raise ValueError(f"a message of {length} bytes")
+    message = json.loads(_exactly(stream, length))
+    arrays: list[Array | None] = []
+    for each in message.pop("arrays"):
+        if each is None:
+            arrays.append(None)
+            continue
+        dtype, shape = np.dtype(str(each[0])), tuple(map(int, each[1]))
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0 or size > most_bytes:
+            raise ValueError(f"an array of {dtype} {shape}")
+        most_bytes -= size
+        arrays.append(np.frombuffer(_exactly(stream, size), dtype).reshape(shape))
+    return message, arrays
 
 
-def _of_function(_: Any, __: object) -> Array:
-    """What stands in a record for a function until ``_provided`` puts the family's own in its place."""
-    raise AssertionError("a record that was read has its own functions")
+def _exactly(stream: IO[bytes], size: int) -> bytearray:
+    found = bytearray()
+    while len(found) < size:
+        chunk = stream.read(min(size - len(found), 1 << 24))
+        if not chunk:
+            raise EOFError
+        found += chunk
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the cases; exit 2 on bad input."""
-    file, scale = arguments
+    """List the cases, then answer calls until the judge is gone; 2 on bad input."""
+    (scale,) = arguments
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a family prints is no message
     try:
-        write_whole(Path(file), json.dumps(_at_scale(Scale(scale)), default=repr))
+        known, refused = with_probes(catalogue.described(Scale(scale)))
     except PeakgateError as error:
         return errors.refused(error)
-    return ExitCode.OK
+    _send(answers, _as_message(known, refused))
+    by_id = {each.case.id: each for each in known}
+    while True:
+        try:
+            request, arrays = _received(requests, sys.maxsize)
+        except EOFError:
+            return ExitCode.OK
+        _send(answers, *_answer(by_id, request, arrays))
+
+
+def _answer(by_id: dict[str, Listed], request: dict[str, Any], arrays: list[Any]) -> tuple[dict[str, Any], list[Any]]:
+    (case_id, probe), what = request["of"], request["what"]
+    case = by_id[case_id].case if probe is None else by_id[case_id].probes[probe]
+    buffers = [*case.buffers, *(buffer for _, buffer in case.stage.constants)]
+    function: Any = buffers[what].data if isinstance(what, int) else getattr(case, what)
+    try:
+        found = function(np, tuple(request["shape"]) if isinstance(what, int) else arrays)
+    except MemoryError as error:
+        return {"memory": str(error)}, []
+    except (Exception, SystemExit) as error:
+        place = raised_at(error, Path(defined_at(function)).parent) or defined_at(function)
+        return {"failed": f"its {what} fails ({place}): {described(error)}"}, []
+    several = isinstance(found, tuple | list)
+    return {"several": several}, [
+        None if each is None else np.asarray(each) for each in (found if several else [found])
+    ]
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from msgspec import Struct
 from msgspec.json import encode
 from peakgate.common import records
 from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.output import warn
 from peakgate.device import driver
 
 DEFAULT_WAIT_S = 600.0
@@ -138,7 +139,7 @@ def _take(descriptor: int, uuid: str, wait_s: float) -> None:
         if left <= 0:
             raise CannotDecide(f"{uuid}: in use by {_holder(descriptor)}; wait for it, or longer: --wait SECONDS")
         if not said:
-            sys.stderr.write(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s\n")
+            warn(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s")
             said = True
         time.sleep(min(LOCK_POLL_S, left))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from peakgate.run.callables import GpuBenchmark, ReplayTimer
     from pytest_benchmark.fixture import BenchmarkFixture
 
-MARKER = (
+MARKER_LINE = (
     "peakgate(bytes=, flops=, peak_tflops=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=): "
     "the work of gpu_benchmark's callable and what must come out of it"
 )
@@ -33,7 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-determinism", action="store_true")
     group.addoption("--peakgate-baselines", type=Path)
     group.addoption("--peakgate-baselines-from")
-    group.addoption("--peakgate-base-tree", type=Path, help="the supervisor's: a copy of that commit's project")
     group.addoption("--peakgate-cases", type=Path)
     group.addoption("--peakgate-seed", type=int)
     group.addoption("--peakgate-commit")
@@ -48,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Take part in the run where ``peakgate bench`` asks for it."""
-    config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", MARKER_LINE)
     if config.option.peakgate:
         from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (a stranger's tests must not pay for it)
 

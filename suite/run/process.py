@@ -7,7 +7,6 @@ bench`` does so in its own process.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,9 +30,6 @@ NOTHING_SELECTED = (
 )
 
 ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measured\n"
-
-DEFECT = os.EX_SOFTWARE
-"""A defect of this tool, not of what it measured: none of the four verdicts."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -99,7 +95,7 @@ def measure(arguments: Sequence[str]) -> int:
     watch = _Watch()
     status = pytest.main(list(arguments), plugins=[watch])
     if watch.crashed:
-        return DEFECT
+        return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         sys.stderr.write(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED)
     return int(in_our_terms.get(status, status))  # type: ignore[call-overload]

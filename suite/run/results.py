@@ -6,7 +6,6 @@ The plug-ins of kernels (``kernel_run``) and of benchmark tests (``benchmark_tes
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import secrets
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import NoReturn
 import pytest
 from peakgate.case import Case, Tier
 from peakgate.common.errors import PeakgateError
+from peakgate.common.files import UnreadableFile, read_text
 from peakgate.common.text import nearest
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
@@ -114,12 +114,11 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
     device, note = open_device(options.peakgate_device, later=later)
     baselines = options.peakgate_baselines or config.near(project.baselines)
     cases = contract.Cases(device.scale)
-    if ref := options.peakgate_baselines_from:
+    ref, base = options.peakgate_baselines_from, os.environ.get(config.BASE_VARIABLE)
+    if base:
+        cases = contract.against(Path(base), project, device.scale, ref or "the base", device.refusal)
+    if ref:
         floors = inputs.floors_at(ref, baselines, device.slug)
-        with contextlib.ExitStack() as scratch:
-            tree = options.peakgate_base_tree
-            tree = tree or scratch.enter_context(inputs.exported(ref, project.root, project.baselines))
-            cases = contract.against(tree, project, device.scale, ref, device.refusal)
     else:
         unknown = project.benchmarks or any(each.whole for each in cases.refused)
         known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
@@ -146,17 +145,15 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
 def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
-    New cases come last: they bring the change's Python into the process that judges.
     Where the project has benchmark tests, an id that no family has may be one of theirs.
     """
     if listed is None:
         return {case.id: case for case in cases.listed(tier)}, None
     every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
-        wanted = list(dict.fromkeys(listed.read_text(encoding="utf-8").split()))
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
-        raise PeakgateError(f"--cases {listed}: {what}; expected a file of case ids, one a line") from None
+        wanted = list(dict.fromkeys(read_text(listed).split()))
+    except UnreadableFile as error:
+        raise PeakgateError(f"--cases {listed}: {error.why}; expected a file of case ids, one a line") from None
     every |= {
         case_id: case
         for case_id in wanted
@@ -165,5 +162,4 @@ def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dic
     for case_id in wanted:
         if case_id not in every and not config.required().benchmarks:
             raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
-    known_first = sorted(wanted, key=lambda case_id: case_id in cases.new)
-    return {case_id: every[case_id] for case_id in known_first if case_id in every}, wanted
+    return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted

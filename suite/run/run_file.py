@@ -10,15 +10,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import file_digest, unwritable, write_new, write_whole
 from peakgate.common.text import counted
 from peakgate.project.config import near
-from peakgate.run.session import Outcome, Session
 from peakgate.verdict import Verdict, counts
+
+if TYPE_CHECKING:
+    from peakgate.run.session import Outcome, Session
 
 Entry = dict[str, Any]
 """One case as the run file keeps it: its ``extra_info``."""

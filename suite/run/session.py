@@ -242,8 +242,7 @@ class Session:
         """
         wanted = roof_cases() if self.device.peaks is not None and self.wants_roofs and roofs is None else []
         with self._timed("build"):
-            # A new case brings the change's Python into this process: not before all others are judged.
-            limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected} - set(self.new)
+            limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
             self.expect("build", limit_s, None)
 
             def meanwhile(case: Case) -> None:

@@ -17,8 +17,9 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,10 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.processes import end_group, sigterm_interrupts
+from peakgate.common.output import warn
+from peakgate.common.processes import end_group
 from peakgate.common.text import counted
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
+from peakgate.project import config
 from peakgate.project.config import Project
 from peakgate.run import inputs, lock, remeasure
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines
@@ -74,27 +77,32 @@ def run(ours: argparse.Namespace, arguments: Sequence[str], project: Project) ->
     """One supervised run of ``peakgate bench``; ``arguments`` are for pytest. The exit code."""
     out = Path(ours.out).absolute() if ours.out else project.out
     places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
-    with sigterm_interrupts():
-        journal = Journal(out)
-        supervisor = _Supervisor(ours, project, places, journal)
-        try:
-            places.clear()  # before anything can end this run without a verdict
-            _refuse_contradictions(ours, arguments)
-            with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as from_base:
-                return supervisor.run([*from_base, *arguments])
-        finally:
-            places.remove_staging()
-            journal.close(keep=supervisor.resumable)
+    journal = Journal(out)
+    supervisor = _Supervisor(ours, project, places, journal)
+    try:
+        places.clear()  # before anything can end this run without a verdict
+        _refuse_contradictions(ours, arguments)
+        with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
+            return supervisor.run(arguments)
+    finally:
+        places.remove_staging()
+        journal.close(keep=supervisor.resumable)
 
 
 @contextmanager
-def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[list[str]]:
-    """What names the copy of the base's tree to the measuring processes, while it is there."""
+def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[str, str]]:
+    """The environment that names the copy of the base's tree to the measuring processes, while it is there.
+
+    They keep temporary files beside it, for a process that is killed cannot remove its own.
+    """
     if ours.baselines_from is None:
-        yield []
+        yield os.environ
         return
-    with inputs.exported(ours.baselines_from, project.root, project.baselines) as tree:
-        yield [f"--peakgate-base-tree={tree}"]
+    with (
+        inputs.exported(ours.baselines_from, project.root, project.baselines) as tree,
+        tempfile.TemporaryDirectory(prefix="peakgate-bench-") as scratch,
+    ):
+        yield os.environ | {config.BASE_VARIABLE: str(tree), "TMPDIR": scratch}
 
 
 def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
@@ -111,6 +119,7 @@ class _Supervisor:
         self._ours, self._project, self._places, self._journal = ours, project, places, journal
         self.uuid = lock.device_uuid(ours.device or "auto")
         self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
+        self.environment: Mapping[str, str] = os.environ
         self.resumable = True
         self._earlier = 0  # records of the journal when the process at hand began
 
@@ -120,7 +129,7 @@ class _Supervisor:
             done = self._journal.resume(self._key)
             below = len(self._journal.again)
             more = f", {counted(below, 'case')} below the floor measured again" if below else ""
-            sys.stderr.write(f"resumed: {counted(done, 'finished case')} taken over{more}\n")
+            warn(f"resumed: {counted(done, 'finished case')} taken over{more}")
         else:
             self._journal.clear()
         unexplained, prebuild = 0, True
@@ -136,7 +145,7 @@ class _Supervisor:
                 continue
             if _refused(ended):
                 self.resumable = ended.code != ExitCode.BAD_INPUT
-                return ended.code or os.EX_SOFTWARE  # it said why itself, but gave no verdict
+                return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
             if ended.code == FRESH and (measured := self._measured(ended)):
                 self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
             else:
@@ -155,7 +164,7 @@ class _Supervisor:
             reported = (
                 f"{remeasure.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
             )
-            sys.stderr.write(f"{reported}\n")
+            warn(reported)
             self._journal.append({RESTART: reported})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
@@ -167,6 +176,7 @@ class _Supervisor:
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
         process = subprocess.Popen(
             [*command, *from_us, *arguments],
+            env=self.environment,
             pass_fds=(writing, *lock.inherited()),
             start_new_session=True,  # Ctrl-C is for us; we end what we started
         )
@@ -183,7 +193,7 @@ class _Supervisor:
         """Journal what became of the case at hand; 1 where there is none to blame."""
         step = ended.step
         what = f"{step.case or 'no case'}: {_how(ended)}"
-        sys.stderr.write(f"\n{what}; going on in a fresh process\n")
+        warn(f"\n{what}; going on in a fresh process")
         self._journal.append({RESTART: what})
         if step.case is None or step.case in self._journal.cases_since(self._earlier):
             return 1
@@ -288,7 +298,7 @@ def _refused(ended: Ended) -> bool:
     """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
     if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
         return False
-    return ended.step.case is None or ended.code == os.EX_SOFTWARE
+    return ended.step.case is None or ended.code == ExitCode.DEFECT
 
 
 def _how(ended: Ended) -> str:

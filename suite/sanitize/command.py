@@ -20,6 +20,7 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
+from peakgate.common.output import say
 from peakgate.common.processes import run_in_group
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
@@ -48,7 +49,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
     program = shutil.which(SANITIZER)
     if reason := _missing(program, chosen.index):
-        print(f"not checked: {reason}")  # noqa: T201
+        say(f"not checked: {reason}")
         return leave_verdict(chosen.out / SANITIZE_FILE, ExitCode.UNDECIDED, {"reason": reason})
     assert program is not None
     version = _version(program)
@@ -63,13 +64,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         whole = found.unfinished is None and not chosen.text
         said += _complaints(found, entries, today) if whole else []
         for line in lines(report, time.perf_counter() - start):
-            print(line, flush=True)  # noqa: T201
+            say(line)
         errors = (key(name, defect) for defect in report.defects if not defect.warning)
         if offer := waivers.offer(errors, config.near(config.current().baselines / waivers.WAIVERS_FILE)):
-            print(offer)  # noqa: T201
+            say(offer)
         reports.append(report)
     for line in said:
-        print(line)  # noqa: T201
+        say(line)
     found_all = {"sanitizer": version, **described(reports), "complaints": said}
     return leave_verdict(chosen.out / SANITIZE_FILE, exit_code(reports, said), found_all)
 
@@ -155,7 +156,7 @@ def _check(program: str, name: str, functions: Iterable[str], folder: Path, chos
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
-    target = [sys.executable, "-m", "peakgate.sanitize.launches", str(journal), "--index", str(chosen.index)]
+    target = [sys.executable, "-P", "-m", "peakgate.sanitize.launches", str(journal), "--index", str(chosen.index)]
     target += ["-k", chosen.text] if chosen.text else []
     with log.open("wb") as stream:
         line = command_line(program, name, records, sorted(functions), target)

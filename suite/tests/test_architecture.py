@@ -120,6 +120,11 @@ def test_nothing_imports_the_experiments_and_the_wheel_has_none_of_them():
     assert settings["package-dir"] == {"peakgate": "suite", "peakgate.reports": "reports"}
 
 
+def test_a_room_is_described_by_its_page_and_not_by_an_empty_module():
+    empty = [path for path, _ in _modules() if path.name == "__init__.py" and len(path.read_text().splitlines()) < 2]
+    assert empty == [ROOT / "suite" / "__init__.py"]
+
+
 def test_kernels_holds_cuda_and_its_lessons_only():
     kinds = {path.suffix for path in (ROOT / "kernels").rglob("*") if path.is_file()}
     assert kinds <= {".cu", ".cuh", ".md", ".svg", ".py"}

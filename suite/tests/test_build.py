@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from peakgate.build import headers
 from peakgate.build.cubin import BuildError, Cubin, advice, cubin, parse_resources, source_files
+from peakgate.build.options import objection_to
 from peakgate.case import Buffer, Role, Stage
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
@@ -274,6 +275,55 @@ def test_options_of_a_stage_reach_the_compiler_and_change_the_build(tmp_path, ca
     assert plain.fingerprint != fast.fingerprint
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--time={folder}/site.py",
+        "-time={folder}/site.py",
+        "--fdevice-time-trace={folder}/trace",
+        "--create-pch={folder}/pch",
+        "--pch-dir={folder}",
+        "--include-path=/etc",
+        "-I../..",
+        "--pre-include=/etc/passwd",
+        "--ptxas-options=--output-file={folder}/out",
+        "--std=c++17\n--time={folder}/site.py",
+    ],
+)
+def test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line(option, tmp_path, cache):
+    text = "__global__ void kernel(float* x) { x[0] = 1; }\n"
+    with pytest.raises(BuildError, match="is not allowed") as refused:
+        built(tmp_path / "k.cu", text, options=(option.format(folder=tmp_path),))
+    assert len(str(refused.value).splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["k.cu"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (
+            "-DN=4",
+            "--define-macro=F(x)=x + 1",
+            "-U N",
+            "-std=c++20",
+            "-arch=sm_90a",
+            "-Ifolder",
+            "-I folder/deep",
+        ),
+        (
+            "--use_fast_math",
+            "--fmad=false",
+            "--maxrregcount=64",
+            "-lineinfo",
+            "-Xptxas=-O2",
+            "--ptxas-options=-dlcm=ca",
+        ),
+    ],
+)
+def test_options_that_only_change_the_machine_code_are_allowed(options, tmp_path):
+    assert objection_to(options, tmp_path / "k.cu") is None
+
+
 def test_two_entries_of_one_file_have_two_fingerprints_and_a_name_as_before_has_the_codes(tmp_path, cache):
     text = 'extern "C" __global__ void stage(int* x) { x[0] = 1; }\n__global__ void kernel(int* x) { x[0] = 2; }\n'
     named = built(tmp_path / "k.cu", text, "stage")
@@ -288,3 +338,18 @@ def test_a_comment_changes_no_fingerprint_where_headers_have_internal_names(tmp_
     before = cubin(Stage("k", "", source), (), (9, 0)).fingerprint
     source.write_text(f"// why\n{text}")
     assert cubin(Stage("k", "", source), (), (9, 0)).fingerprint == before
+
+
+HIDDEN = """
+__constant__ char table_100000_INTERNAL_[] = "{times}";
+__constant__ char other[] = "40_INTERNAL_00000000_4_k_cu_k{times}_______________";
+extern "C" __global__ void k(int* out) {{
+    const char* given = threadIdx.x ? table_100000_INTERNAL_ : other + 29;
+    for (int at = 0; at < (given[0] - '0') * 1000; ++at) atomicAdd(out, given[1]);
+}}
+"""
+
+
+def test_more_work_behind_a_name_like_the_compilers_changes_the_fingerprint(tmp_path, cache):
+    few, many = (built(tmp_path / "k.cu", HIDDEN.format(times=each), "k").fingerprint for each in ("11", "91"))
+    assert few != many

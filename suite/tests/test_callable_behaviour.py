@@ -36,13 +36,17 @@ class Stream:
             launch()
         return [(self._time_us, None)] * count
 
+    def control(self):
+        return [(3.5, None)] * PLAN.batch
+
     @staticmethod
     def method(*, held, moved):
         return "held" if held else "not held"
 
 
 def idle(launch):
-    return launch is measured._nothing
+    """Whether a trial is of no call: the time that the stream itself takes."""
+    return not isinstance(getattr(launch, "__self__", None), Call)
 
 
 def launchable(call, stream, behaviour, *, lost=None):

@@ -294,13 +294,12 @@ def run(folder, *arguments):
     )
 
 
-def bench(folder, *arguments):
-    return run(folder, "peakgate", "bench", "--device=cpu", f"--benchmark-json={folder / 'run.json'}", *arguments)
+SAVED = "--benchmark-json=run.json"
 
 
-def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong(project):
+def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong(project, bench):
     folder = project(TESTS.replace("torch_that_is_not_there", "cupy.nothing"))
-    done = bench(folder)
+    done = bench(folder, SAVED)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     saved = json.loads((folder / "run.json").read_text())
@@ -321,15 +320,15 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert "never calls gpu_benchmark" in wrong["test_never_calls"]["reason"]
 
 
-def test_cases_are_selected_by_id_from_a_file_and_by_k(project):
+def test_cases_are_selected_by_id_from_a_file_and_by_k(project, bench):
     folder = project(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
-    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, "--cases=ids").stdout
-    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, "-k", "bench_ops.bench_double-16").stdout
+    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, SAVED, "--cases=ids").stdout
+    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, SAVED, "-k", "bench_ops.bench_double-16").stdout
     saved = json.loads((folder / "run.json").read_text())
     assert saved["peakgate"]["whole"] is False
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-9\n")
-    done = bench(folder, "--cases=ids")
+    done = bench(folder, SAVED, "--cases=ids")
     assert done.returncode == 2
     assert "no case is named 'benchmarks-bench_ops.bench_double-9', did you mean" in done.stdout + done.stderr
 
@@ -352,20 +351,20 @@ def test_cases_are_selected_by_id_from_a_file_and_by_k(project):
     ],
     ids=["two ids alike", "an import that fails", "a misspelt keyword"],
 )
-def test_bad_input_is_exit_2_in_one_line(project, text, said):
-    done = bench(project(text))
+def test_bad_input_is_exit_2_in_one_line(project, text, said, bench):
+    done = bench(project(text), SAVED)
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(project):
+def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(project, bench):
     folder = project("import pytest\n\ndef test_x(gpu_benchmark):\n    pytest.skip('not today')\n")
-    done = bench(folder)
+    done = bench(folder, SAVED)
     assert done.returncode == 2
     assert "not today" in done.stdout
     assert done.stderr.endswith("every case was skipped, for the reason above; nothing was measured\n")
-    assert bench(folder, "--collect-only").returncode == 0
+    assert bench(folder, SAVED, "--collect-only").returncode == 0
 
 
 CRASHES = """
@@ -388,9 +387,9 @@ def test_b(gpu_benchmark):
 """
 
 
-def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project):
+def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project, bench):
     folder = project(CRASHES)
-    done = bench(folder)
+    done = bench(folder, SAVED)
     assert done.returncode == 1, done.stdout + done.stderr
     saved = json.loads((folder / "run.json").read_text())
     assert len(saved["benchmarks"]) == 2
@@ -400,11 +399,11 @@ def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project):
     assert "ended by SIGSEGV during a benchmark test" in done.stdout
 
 
-def test_full_memory_leaves_the_case_undecided(project):
+def test_full_memory_leaves_the_case_undecided(project, bench):
     text = (
         "def test_full(gpu_benchmark):\n    def full():\n        raise MemoryError('1 TB')\n    gpu_benchmark(full)\n"
     )
-    done = bench(project(text))
+    done = bench(project(text), SAVED)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "INCONCLUSIVE, not run: no room in memory (1 TB" in done.stdout
 

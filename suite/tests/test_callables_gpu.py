@@ -330,14 +330,14 @@ def project(tmp_path):
 
 EXPECTED = {
     "test_lazy_result": ("WRONG", "whose values may be computed when they are asked for"),
-    "test_cached_result": ("WRONG", "on fresh inputs"),
+    "test_cached_result": ("WRONG", "timed call"),
     "test_side_stream-never": ("INCONCLUSIVE", "works on other streams"),
     "test_side_stream-at-the-end": ("INCONCLUSIVE", "works on other streams"),
     "test_inner_synchronisation": ("NO_FLOOR", "waits for the host"),
     "test_l2-persisting": ("BELOW_FLOOR", "of peak"),
     "test_l2-persisting-elsewhere": ("BELOW_FLOOR", "of peak"),
     "test_l2-ordinary": ("BELOW_FLOOR", "of peak"),
-    "test_wrong_after_the_first_call": ("WRONG", "when it was timed"),
+    "test_wrong_after_the_first_call": ("WRONG", "timed call"),
     "test_over_peak_claim": ("IMPOSSIBLE", "nothing exceeds the peak"),
     "test_changed_input": ("WRONG", "changes an array that its reference reads"),
     "test_first_call_compilation": ("BELOW_FLOOR", "of peak"),

@@ -85,6 +85,31 @@ def test_a_mistake_in_a_sibling_is_named_with_its_line(project):
         catalogue.families()
 
 
+KERNEL_FILE = """
+from peakgate.family import In, Out, Value, kernel
+FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=lambda n: n, block=32,
+                bytes=lambda n: 8 * n, reference=lambda xp, x: x, sizes={sizes}, small_sizes={small}, edges=[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"), [("range(1, 10**9)", "range(1, 10**9)"), ("[1]", "[1]")], ids=["endless", "one"]
+)
+def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
+    monkeypatch.setattr("peakgate.family.MOST_CASES", 10)
+    monkeypatch.setattr(catalogue, "MOST_CASES", 10)
+    project("scale", "", name="scale.cu")
+    project("scale", KERNEL_FILE.format(sizes=sizes, small=small))
+    for scale in Scale:
+        refused = catalogue.described(scale).refused
+        assert ["more than 10 cases" in each.reason for each in refused] == [True] * (sizes != "[1]")
+
+
+def test_a_source_whose_name_no_file_can_have_is_refused(project):
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]").replace("scale.cu", "x" * 300))
+    assert len(catalogue.described(Scale.BENCH).refused) == 1
+
+
 def test_the_gate_is_part_of_the_whole_and_covers_every_stage_that_has_cases():
     whole, gate = catalogue.cases(Scale.BENCH), catalogue.cases(Scale.BENCH, Tier.GATE)
     assert {case.id for case in gate} < {case.id for case in whole}

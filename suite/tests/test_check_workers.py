@@ -5,6 +5,7 @@ import signal
 from functools import partial
 
 import pytest
+from peakgate.check import workers
 from peakgate.check.workers import Died, run
 from peakgate.common.errors import PeakgateError
 
@@ -29,6 +30,23 @@ def endless(report):
 
 def complains(report):
     raise PeakgateError("grid is missing")
+
+
+def prints(kind, report):
+    if kind == "endless line":
+        os.write(1, b"x" * (workers.MOST_PRINTED_BYTES + 1))
+    os.write(1, b"::error::printed\x1b[2J\n")
+    os.write(2, b"\r##[group]more\n")
+    return kind
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("lines", True), ("endless line", False)])
+def test_what_a_task_prints_is_shown_up_to_a_limit_without_what_a_log_or_a_terminal_obeys(kind, shown, capsys):
+    dict(run([partial(prints, kind)], jobs=1))
+    printed = capsys.readouterr().out
+    assert (": :error::printed" in printed) == ("# #[group]more" in printed) == shown
+    assert "\x1b" not in printed
+    assert len(printed) < 2 * workers.MOST_PRINTED_BYTES
 
 
 def test_every_task_is_answered_once():

@@ -1,10 +1,12 @@
 """The command ``peakgate`` as a user types it."""
 
+import shlex
 import subprocess
 import sys
 
 import pytest
 from peakgate import cli
+from peakgate.common.errors import CannotDecide, PeakgateError
 
 
 def test_without_a_verb_every_verb_is_listed(capsys):
@@ -45,3 +47,43 @@ def test_outside_a_project_the_error_names_init(verb, tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     assert cli.main([verb]) == 2
     assert "no project here or above" in capsys.readouterr().err
+
+
+def answer(*arguments, redirected=""):
+    """The exit code of a command and what it writes to standard error, started by a shell."""
+    command = shlex.join([sys.executable, "-P", "-m", "peakgate", *arguments])
+    done = subprocess.run(["/bin/sh", "-c", f"{command} {redirected}"], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(("redirected", "code"), [(">&-", 0), (">&- 2>&-", 0), ("> /dev/full", 2)])
+def test_an_output_that_takes_nothing_is_never_exit_code_1(redirected, code):
+    assert answer("--version", redirected=redirected)[0] == code
+
+
+def test_a_working_directory_that_is_gone_is_bad_input_in_one_line(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = shlex.join([sys.executable, "-P", "-m", "peakgate", "compare", "a", "b"])
+    script = f"cd {shlex.quote(str(gone))} && rmdir {shlex.quote(str(gone))} && {command}"
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        *((RuntimeError("::error::x\x1b[2J"), 70), (RecursionError(), 70), (OSError(5, "no such disk", "x"), 2)),
+        *((MemoryError(), 2), (PeakgateError("x"), 2), (CannotDecide("x"), 3), (KeyboardInterrupt(), 130)),
+    ],
+)
+def test_an_own_defect_is_70_and_what_others_caused_is_not(error, code, monkeypatch, capsys):
+    def fail(_verb, _arguments):
+        raise error
+
+    monkeypatch.setattr("peakgate.run.bench.main", fail)
+    assert cli.main(["bench"]) == code
+    written = capsys.readouterr().err
+    assert "::error" not in written
+    assert "\x1b" not in written
+    assert code == 70 or len(written.splitlines()) == (code != 130)

@@ -18,7 +18,7 @@ from peakgate.device.cpu import CpuLaunchable
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 from peakgate.family import In
 from peakgate.project.catalogue import module_at
-from peakgate.run import listing
+from peakgate.run import case_data
 from peakgate.texels import Surface, TexelBuffer, Texture, seen_as
 
 FOLDER = Path(__file__).parent / "calibrated" / "digests" / "kernels" / "textures"
@@ -134,7 +134,7 @@ def test_what_cuda_has_no_object_for_is_refused(
 def test_a_case_listed_as_data_keeps_its_objects(how: Texture | Surface | None) -> None:
     plain = Buffer(Role.INOUT, (4, 2), "float32")
     buffer = plain if how is None else TexelBuffer(Role.INOUT, (4, 2), "float32", None, how)
-    kept = listing.as_record(json.loads(json.dumps(listing.as_data(buffer))))
+    kept = case_data.as_record(json.loads(json.dumps(case_data.as_data(buffer))), Path())
     assert kept == buffer
     assert seen_as(plain, buffer) == buffer
     assert seen_as(buffer, plain) == plain

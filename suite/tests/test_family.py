@@ -15,6 +15,7 @@ from peakgate.project import catalogue
 from peakgate.project.catalogue import problems
 from peakgate.resources import survey
 from peakgate.run.identity import identities
+from peakgate.run.listing import Listed
 from peakgate.terms import changes, stated
 
 SOFTMAX = """
@@ -217,9 +218,9 @@ def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint
     check("sum", SUM, SUM_FAMILY)
     (case,) = catalogue.cases(Scale.BENCH)
     assert [build.kernel for build in survey.builds([case])] == ["sum.sum:final_sum", "sum.sum:partial_sums"]
-    before = identities([case], (9, 0))[case.id]
+    before = identities([Listed(case, ())], (9, 0))[case.id]
     (folder / "sum.cu").write_text(SUM.replace("*out = sum;", "*out = sum + 1;", 1))
-    changed = identities([case], (9, 0))[case.id]
+    changed = identities([Listed(case, ())], (9, 0))[case.id]
     assert changed.code != before.code
 
 

@@ -1,8 +1,10 @@
 import json
+import os
+import socket
 
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import a_line_each, write_whole
+from peakgate.common.files import UnreadableFile, a_line_each, read_limited, write_whole
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -50,3 +52,51 @@ def test_members_stand_a_line_each_and_read_back_in_their_order(members):
     first = next(number for number, line in enumerate(lines) if "members" in line)
     assert len(lines[first + 1 : -2]) == len(members)
     assert text.endswith("\n")
+
+
+LIMIT_BYTES = 1000
+
+
+def test_a_file_of_as_much_as_the_limit_is_read_and_a_larger_one_is_not(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * LIMIT_BYTES)
+    assert read_limited(path, LIMIT_BYTES) == path.read_bytes()
+    with pytest.raises(UnreadableFile):
+        read_limited(path, LIMIT_BYTES - 1)
+
+
+@pytest.mark.parametrize("kind", ["none", "folder", "FIFO", "endless", "grows", "itself", "NUL", "long", "socket"])
+def test_what_is_no_regular_file_is_one_line_and_never_waited_for(tmp_path, kind):
+    path = tmp_path / "file"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind in ("endless", "grows", "itself"):
+        path.symlink_to({"endless": "/dev/zero", "grows": "/proc/self/smaps", "itself": path.name}[kind])
+    elif kind in ("NUL", "long"):
+        path = tmp_path / {"NUL": "a\0b", "long": "x" * 300}[kind]
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(os.path.relpath(path))
+    with pytest.raises(UnreadableFile) as refused:
+        read_limited(path, LIMIT_BYTES)
+    assert refused.value.missing == (kind == "none")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("link", ["file", "folder", "above"])
+def test_a_file_that_a_link_places_outside_the_folder_is_refused(tmp_path, link):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "file").write_bytes(b"secret")
+    (inside / "own").write_bytes(b"own")
+    (inside / "alias").symlink_to("own")
+    (inside / "file").symlink_to(outside / "file")
+    (inside / "folder").symlink_to(outside)
+    path = {"file": inside / "file", "folder": inside / "folder" / "file", "above": inside / ".." / "outside" / "file"}
+    assert read_limited(path[link], LIMIT_BYTES) == b"secret"
+    with pytest.raises(UnreadableFile):
+        read_limited(path[link], LIMIT_BYTES, inside=inside)
+    assert read_limited(inside / "alias", LIMIT_BYTES, inside=inside) == b"own"

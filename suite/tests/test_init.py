@@ -1,9 +1,8 @@
 """``peakgate init``: examples that run, and workflows that install what they name."""
 
 import json
-import os
+import re
 import subprocess
-import sys
 
 import pytest
 from peakgate.cli import main
@@ -17,19 +16,14 @@ def _repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path):
+def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, bench):
     assert main(["init"]) == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "peakgate", "bench", "--device=cpu", "--benchmark-json=run.json", "-k", "bench_scale"],
-        cwd=tmp_path,
-        env=os.environ | {"NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    example = tmp_path / "benchmarks" / "bench_scale.py"
+    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+    done = bench(tmp_path, "--benchmark-json=run.json", "-k", "bench_scale")
     assert done.returncode == 0, done.stdout + done.stderr
     saved = json.loads((tmp_path / "run.json").read_text())
-    assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-16777216"
+    assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
     assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
 
@@ -48,9 +42,15 @@ def test_what_is_there_is_left_and_a_folder_of_benchmarks_is_not_taken_for_ours(
 )
 def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, file):
     assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
-    text = (tmp_path / file).read_text()
-    assert f'PEAKGATE: "peakgate[cuda13,reports] @ {COMMIT}"' in text
-    assert "@PEAKGATE@" not in text
+    subject = ".github/workflows/peakgate-judge.yml" if name == "github" else file
+    text = (tmp_path / subject).read_text()
+    assert f'PEAKGATE: "peakgate @ {COMMIT}"' in text
+    assert not re.search(r"@[A-Z]+@", text + (tmp_path / file).read_text())
+    for pins in ("reports", "cuda13"):
+        assert "--hash=sha256:" in (tmp_path / "requirements" / f"peakgate-{pins}.txt").read_text()
+    assert "venv/bin/pip install --quiet --require-hashes" in text
+    assert "peakgate gate" in text
+    assert "exit_codes" not in text
     (tmp_path / file).write_text("mine")
     assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
     assert (tmp_path / file).read_text() == "mine"
@@ -70,3 +70,20 @@ def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatc
     monkeypatch.setattr("peakgate.project.init._origin", lambda: None)
     assert main(["init", "--gitlab"]) == 2
     assert "say what the workflow installs with --peakgate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "repository"),
+    [
+        ("https://github.com/us/kernels.git", "us/kernels"),
+        ("git@github.com:us/kernels", "us/kernels"),
+        (None, "OWNER/REPOSITORY"),
+    ],
+)
+def test_the_changes_workflow_calls_the_judge_of_the_protected_branch(tmp_path, address, repository):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    if address:
+        subprocess.run(["git", "remote", "add", "origin", address], cwd=tmp_path, check=True)
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    text = (tmp_path / ".github" / "workflows" / "peakgate.yml").read_text()
+    assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main\n" in text

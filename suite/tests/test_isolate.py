@@ -1,15 +1,13 @@
 """A stranger's family under `check --isolate`: what it tries, and what of it works."""
 
 import json
-import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from peakgate.check import isolate
 from peakgate.cli import main
+from peakgate.common import sandbox
 
 FAMILY = """
 import json, os, socket, subprocess, sys
@@ -69,22 +67,22 @@ def test_a_stranger_has_no_network_no_file_of_the_users_and_no_environment(stran
     found = json.loads(out[out.index("{") : out.index("}") + 1])
     assert "worked" not in found.values()
     assert found["read a file of the user"] == "FileNotFoundError"
-    ours = {"CUPY_CACHE_DIR", "PEAKGATE_CACHE"}
+    ours = {"CUPY_CACHE_DIR", "PEAKGATE_CACHE", "PYTHONSAFEPATH"}
     assert {*found["environment"]} <= {"HOME", "LANG", "LC_CTYPE", "PATH", "PWD", "TMPDIR"} | ours
     assert sorted(path.name for path in stranger.parent.iterdir()) == ["secret", "stranger"]
     assert not Path("/tmp/left").exists()
 
 
 def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypatch, capsys):
-    monkeypatch.setattr(isolate, "PATH", str(stranger))
+    monkeypatch.setattr(sandbox, "PATH", str(stranger))
     assert main(["check", "--isolate"]) == 3
-    assert capsys.readouterr().err.startswith("--isolate needs unshare, mount, ")
+    assert capsys.readouterr().err.startswith("--isolate: unshare, mount, ")
     refusing = stranger / "bin"
     refusing.mkdir()
-    for tool in isolate.ISOLATION_TOOLS:
+    for tool in sandbox.NAMESPACE_TOOLS:
         (refusing / tool).write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2; exit 1\n")
         (refusing / tool).chmod(0o755)
-    monkeypatch.setattr(isolate, "PATH", str(refusing))
+    monkeypatch.setattr(sandbox, "PATH", str(refusing))
     monkeypatch.setenv("PATH", str(refusing))
     assert main(["check", "--isolate"]) == 3
     reported = capsys.readouterr().err
@@ -96,15 +94,6 @@ def test_a_folder_that_holds_more_than_the_strangers_files_is_refused(monkeypatc
     monkeypatch.chdir(Path.home())
     assert main(["check", "--isolate"]) == 2
     assert "put what is to be checked in a folder of its own" in capsys.readouterr().err
-
-
-def test_only_a_plain_file_of_a_strangers_folder_is_read(tmp_path):
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "link").symlink_to("secret")
-    os.mkfifo(tmp_path / "pipe")
-    assert isolate._read(tmp_path / "secret") == b"secret"
-    assert isolate._read(tmp_path / "link") is isolate._read(tmp_path / "pipe") is isolate._read(tmp_path) is None
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_check_of_a_file_outside_the_project_warns_that_it_runs_native_code(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 from peakgate.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
@@ -82,9 +84,12 @@ def project(tmp_path, monkeypatch):
 
 def bench(*arguments):
     """The exit code of ``peakgate bench``, and verdict and reason by case."""
-    code = main(["bench", "--device", "cpu", *arguments])
+    return main(["bench", "--device", "cpu", *arguments]), judged()
+
+
+def judged():
     found = json.loads((config.current().out / "bench.json").read_text())
-    return code, {case["case"]: (case["verdict"], case["reason"]) for case in found["cases"]}
+    return {case["case"]: (case["verdict"], case["reason"]) for case in found["cases"]}
 
 
 def check(*arguments):
@@ -129,6 +134,7 @@ WHOLE_MISTAKES = {
     "a family of the name of another": (FAMILY.replace("family(*(", "__import__('dataclasses').replace(family(*(")
                                         .rstrip() + ", name='healthy')\n", "family.py", "is defined in"),
     "cases that raise": (LONG.replace("MISTAKE", "1 / 0"), "family.py:14", "ZeroDivisionError"),
+    "cases that end the program": (LONG.replace("MISTAKE", "raise SystemExit(0)"), "family.py:14", "SystemExit: 0"),
     "cases that are none": (LONG.replace("MISTAKE", "yield 'mine'"), "family.py:12", "yields 'mine'"),
     "a launch that is none": (LONG.replace("MISTAKE", "yield case('mine', threads=0)"), "family.py:9", "(0, 1, 1)"),
 }  # fmt: skip
@@ -176,7 +182,10 @@ def reported(tmp_path_factory):
         write(root, f"m{at}", text.replace('"mine",', f'"m{at}",') if isinstance(text, str) else text)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(root)
-        return bench(), check()
+        started = [sys.executable, "-m", "peakgate", "bench", "--device", "cpu"]
+        done = subprocess.run(started, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stdout + done.stderr
+        return (done.returncode, judged()), check()
 
 
 def test_every_other_case_is_reported_and_the_run_is_undecided(reported):

@@ -10,15 +10,21 @@ from peakgate.build.cubin import Resources
 from peakgate.case import Launch, Stage
 from peakgate.common.errors import PeakgateError
 from peakgate.common.records import RecordError
-from peakgate.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage, read, render, write
-from peakgate.resources.compare import (
+from peakgate.resources.baseline import (
     RESOURCE_REGRESSIONS,
+    BuildTarget,
     ResourceChange,
+    Survey,
+    TheoreticalOccupancy,
+    Usage,
     compare,
     differing,
     exit_code,
     incomparable,
+    read,
+    render,
     varying,
+    write,
 )
 from peakgate.resources.survey import ARCHITECTURES, builds, capability
 from peakgate.verdict import ExitCode

@@ -1,11 +1,20 @@
 """What a run does while its kernels and references are compiled."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from peakgate.case import Tier
-from peakgate.device.interface import KernelCrash, KernelFault
-from peakgate.run.session import LostEarly, Session, WrongResult
+from peakgate.build.cubin import BuildError
+from peakgate.case import Buffer, Role, Stage, Tier
+from peakgate.common.errors import PeakgateError
+from peakgate.device.expected import ReferenceFault
+from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
+from peakgate.judge.correctness import Check
+from peakgate.judge.floors import Floors
+from peakgate.run.contract import judged_by
+from peakgate.run.listing import Listed
+from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
+from peakgate.verdict import Judgement, Verdict
 from synthetic_cases import make_case
 
 CASES = [make_case(size=str(size)) for size in range(3)]
@@ -16,6 +25,13 @@ class Compiling:
 
     peaks = None
     lost = None
+    capability = None
+
+    def draw_from(self, seed):
+        pass
+
+    def disturbance(self):
+        return "another process"
 
     def refusal(self, case):
         return "too large" if case.size == "2" else None
@@ -81,9 +97,78 @@ def test_a_fault_on_an_edge_size_problem_names_the_problem_and_keeps_its_kind(mo
     def check(_session, _launchable, _owner):
         raise KernelCrash("an illegal access")
 
-    device = SimpleNamespace(prepare=lambda case: case)
+    device = SimpleNamespace(prepare=lambda case: case, draw_from=lambda seed: None)
     session = Session(device, SimpleNamespace(), Tier.GATE)
     session.probes = lambda _case: [make_case(size="7")]
     monkeypatch.setattr(Session, "_check", check)
     with pytest.raises(KernelCrash, match=r"^edge-size problem 7: an illegal access$"):
         session._prove_build(CASES[0])
+
+
+def found_on_edge_sizes(monkeypatch, found):
+    """What comes of a build whose edge-size problems were compared with this result."""
+    device = SimpleNamespace(prepare=lambda case: case, draw_from=lambda seed: None)
+    session = Session(device, SimpleNamespace(), Tier.GATE, probes=lambda _case: [make_case(size="7")])
+    monkeypatch.setattr(Session, "_check", lambda _session, _launchable, _owner: found)
+    return session._prove_build(CASES[0])
+
+
+@pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])
+def test_an_edge_size_problem_that_is_wrong_by_however_little_makes_its_build_wrong(monkeypatch, error):
+    with pytest.raises(WrongResult, match=r"^edge-size problem 7: 0 is 1$"):
+        found_on_edge_sizes(monkeypatch, Check(error, 2.0, "0 is 1"))
+    assert found_on_edge_sizes(monkeypatch, Check(error, 1.0, None)) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        *((DeviceLost("gone"), "INCONCLUSIVE"), (MemoryError(), "INCONCLUSIVE"), (PeakgateError("x"), "INCONCLUSIVE")),
+        *((ReferenceFault("x"), "INCONCLUSIVE"), (BuildError("x"), "INCONCLUSIVE"), (WrongResult("x"), "WRONG")),
+        *((KernelFault("x"), "WRONG"), (KernelCrash("x"), "CRASHED"), (KernelTimeout("x"), "TIMEOUT")),
+    ],
+)
+def test_a_case_without_figures_is_at_fault_only_where_a_kernel_was_and_never_passes(error, verdict):
+    assert verdict_of(error) == verdict
+
+
+@pytest.mark.parametrize("changes", [{}, {"tolerance": 1e-3}, {"atol": 1e-6}, {"rtol": 1e-6}])
+def test_timed_launches_of_every_kernel_with_a_reference_are_compared(changes):
+    kernel = Stage("x", "", Path("x.cu"))
+    assert compared_when_timed(make_case(stage=kernel, **changes))
+    assert not compared_when_timed(make_case(stage=kernel, reference=None, **changes))
+    assert not compared_when_timed(make_case(**changes))
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_but_a_floor(monkeypatch, verdict):
+    monkeypatch.setattr("peakgate.run.session.judge", lambda *_: Judgement(verdict, "why"))
+    session = Session(Compiling(), Floors(Path()), Tier.GATE, new={CASES[0].id})
+    launchable = SimpleNamespace(case=CASES[0], resources=None, fingerprint=None)
+    judged = session.gate(launchable, None, SimpleNamespace(conclusive=False)).judgement.verdict
+    assert judged is (Verdict.NEW if verdict is Verdict.NO_FLOOR else verdict)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_disturbed_the_device_is_asked_only_where_no_other_process_of_ours_is_on_it(monkeypatch, alone):
+    asked = []
+    monkeypatch.setattr(
+        "peakgate.run.session.judge", lambda *given: asked.append(given[-1]) or Judgement(Verdict.PASS, "")
+    )
+    session = Session(Compiling(), Floors(Path()), Tier.GATE, alone=alone)
+    session.gate(
+        SimpleNamespace(case=CASES[0], resources=None, fingerprint=None), None, SimpleNamespace(conclusive=False)
+    )
+    assert asked == ["another process" if alone else None]
+
+
+def test_constants_that_a_change_fills_otherwise_keep_the_data_of_the_base():
+    def listed(data, lesson):
+        constants = (("table", Buffer(Role.IN, (4,), data=data)),)
+        case = make_case(stage=Stage("x", lesson, Path("x.cu"), constants=constants, min_capability=(8, len(lesson))))
+        return Listed(case, (case,))
+
+    judged, (probe,) = judged_by(listed((1, 2), "base"), listed((5, 6), "a change"))
+    for case in (judged, probe):
+        assert [buffer.data for _, buffer in case.stage.constants] == [(1, 2)]
+        assert (case.stage.lesson, case.stage.min_capability) == ("base", (8, 4))

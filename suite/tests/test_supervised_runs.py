@@ -46,7 +46,7 @@ def verdicts(folder):
 def hostile(tmp_path_factory):
     """One run of every hostile kernel; the limit is for the one that sleeps."""
     folder = tmp_path_factory.mktemp("hostile")
-    return run(folder, "--launch-limit=5", f"--benchmark-json={folder / 'run.json'}"), folder
+    return run(folder, "--launch-limit=2", f"--benchmark-json={folder / 'run.json'}"), folder
 
 
 def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
@@ -74,7 +74,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         "CRASHED hostile.recurses-1024: recurses.cu:4: fault: stack overflow",
         "CRASHED hostile.traps-1024: traps.cu:3: assertion: assertion failed: __trap()",
         "CRASHED hostile.exits-1024: its process ended itself with exit code 0 during a launch",
-        "TIMEOUT hostile.sleeps-1024: a launch did not end within 5 s",
+        "TIMEOUT hostile.sleeps-1024: a launch did not end within 2 s",
         "WRONG hostile.counts-1024: unwritten output: no thread wrote to argument 0",
         "WRONG hostile.keeps-1024: timed launch 2: output 0 ",
     ],

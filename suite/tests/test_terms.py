@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from peakgate.case import Buffer, Case, Family, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.run import identity
 from peakgate.run.identity import terms
-from peakgate.terms import KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, stated, summary
+from peakgate.run.listing import Listed
+from peakgate.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, stated, summary
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
 
@@ -19,13 +21,11 @@ def case(tmp_path):
 
 
 def contract(case, *, edges=(1, 31), **of_problems):
-    def probes(_):
-        for size in edges:
-            arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
-            yield replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems)
-
-    family = Family("mine", "", (case.stage,), lambda scale: iter([case]), probes)
-    return terms([case], [family])[case.id]
+    probes = []
+    for size in edges:
+        arrays = tuple(Buffer(role, (size,)) for role in (Role.OUT, Role.IN))
+        probes.append(replace(case, size=str(size), arguments=(*arrays, Scalar(size)), work=Work(0), **of_problems))
+    return terms([Listed(case, tuple(probes))])[case.id]
 
 
 def other_input(case, **changed):
@@ -73,7 +73,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_a_case_changes_exactly_its_terms(case, change):
+def test_a_change_of_a_case_changes_exactly_its_terms(case, change, monkeypatch):
+    monkeypatch.setattr(identity, "MOST_BYTES", 0)  # the reference at the case's own size
     changed, expected = CHANGES[change]
     assert list(changes(contract(case), contract(changed(case)))) == expected
 
@@ -96,7 +97,7 @@ def test_a_reference_kernel_counts_with_its_source(case, tmp_path):
 
 def test_every_term_is_the_kernels_own_or_promised():
     assert set(TERMS) - set(PROMISED) == {"code", "library", "launch"}
-    assert set(PROMISED) - set(KEPT) == {"operation", "buffers", "reference"}
+    assert set(PROMISED) - set(KEPT) == {"operation", "buffers", *EVALUATED}
 
 
 def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
@@ -111,3 +112,22 @@ def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():
     cases = {name: (Contract(bytes=8, tier="gate"), Contract(bytes=16, tier="gate")) for name in ("a.b", "a.c")}
     assert summary(cases) == ["bytes changed in 2 cases (a.b: 8 to 16)"]
     assert summary(cases, ["tier"]) == []
+
+
+def _below_32(xp, shape):
+    return (xp.arange(*shape) % (7 if shape[0] < 32 else 5) + 1).astype("float32")
+
+
+@pytest.mark.parametrize(
+    ("changed", "term"),
+    [
+        ({"reference": lambda xp, inputs: [(2 if inputs[0].size < 32 else 3) * inputs[0]]}, "benchmark_reference"),
+        ({"data": lambda xp, shape: (xp.arange(*shape) % 7 + 1).astype("float32")}, "benchmark_data"),
+    ],
+)
+def test_data_and_reference_that_differ_at_the_benchmarks_size_alone_are_compared(case, changed, term):
+    plain = other_input(case, data=_below_32)
+    other = replace(plain, **changed) if "reference" in changed else other_input(plain, **changed)
+    found = changes(contract(plain), contract(other))
+    assert term in found
+    assert "reference" not in found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 from peakgate.case import Case, Scale, Tier
 from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.processes import end_group
+from peakgate.common.processes import Asked, own_module
 from peakgate.judge.metrics import Peaks
 from peakgate.project.config import Project
 from peakgate.reports.runs.runfile import run_files
@@ -100,23 +99,14 @@ class ExpectedCase:
 
 def listed(project: Project, tier: str, scale: Scale) -> list[dict[str, Any]]:
     """The cases of a tier, a record each as ``main`` prints it; a PeakgateError where they cannot be listed."""
-    command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.shard.tier", tier, scale.value]
-    process = subprocess.Popen(
-        command,
-        cwd=project.root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    command = own_module("peakgate.reports.fleet.shard.tier", tier, scale.value)
+    with Asked(command, LISTING_LIMIT_S, cwd=project.root) as asked:
+        done = asked.finish()
     try:
-        answered, errors = process.communicate(timeout=LISTING_LIMIT_S)
-        records: list[dict[str, Any]] = json.loads(answered)
-    except (subprocess.TimeoutExpired, ValueError):
-        code = end_group(process)
-        said = errors.decode(errors="replace").strip().splitlines() if code and code > 0 else []
-        why = said[-1] if said else f"no end within {LISTING_LIMIT_S:.0f} s, or a crash (exit {code})"
-        raise PeakgateError(f"{project.root}: its cases cannot be listed: {why}") from None
+        records: list[dict[str, Any]] = json.loads(done.output)
+    except ValueError:
+        problem = done.problem or "it answers with no JSON"
+        raise PeakgateError(f"{project.root}: its cases cannot be listed: {problem}") from None
     if not records:
         raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs")
     return records

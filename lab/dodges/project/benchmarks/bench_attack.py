@@ -27,11 +27,6 @@ def measured(gpu_benchmark, function):
 
 
 class Held:
-    """Looks whether its stream is held: where work is queued ahead of it, and its last call was just now, it is timed.
-
-    It then gives its last result, and hopes that a call which is checked finds the stream idle or comes after a pause.
-    """
-
     def __init__(self):
         self.result, self.called_s = None, 0.0
 
@@ -45,11 +40,6 @@ class Held:
 
 
 class Frames:
-    """Reads the names of the functions that call it: below the one that takes samples it gives its last result.
-
-    It hopes that what is timed is not compared, or by a function of another name.
-    """
-
     def __init__(self):
         self.result = None
 
@@ -64,11 +54,6 @@ class Frames:
 
 
 class Versions:
-    """Keeps results by the addresses and PyTorch's version counters of its arguments.
-
-    It hopes that inputs stay between samples, or are changed behind PyTorch's back.
-    """
-
     def __init__(self):
         self.kept = {}
 
@@ -84,6 +69,10 @@ def test_held_honest(gpu_benchmark):
 
 
 def test_held_cheat(gpu_benchmark):
+    """Looks whether its stream is held: where work is queued ahead of it, and its last call was just now, it is timed.
+
+    It then gives its last result, and hopes that a call which is checked finds the stream idle or comes after a pause.
+    """
     held = Held()
     measured(gpu_benchmark, held)
 
@@ -93,6 +82,10 @@ def test_frames_honest(gpu_benchmark):
 
 
 def test_frames_cheat(gpu_benchmark):
+    """Reads the names of the functions that call it: below the one that takes samples it gives its last result.
+
+    It hopes that what is timed is not compared, or by a function of another name.
+    """
     frames = Frames()
     measured(gpu_benchmark, frames)
 
@@ -102,16 +95,15 @@ def test_versions_honest(gpu_benchmark):
 
 
 def test_versions_cheat(gpu_benchmark):
+    """Keeps results by the addresses and PyTorch's version counters of its arguments.
+
+    It hopes that inputs stay between samples, or are changed behind PyTorch's back.
+    """
     versions = Versions()
     measured(gpu_benchmark, versions)
 
 
 class Unpacked:
-    """Keeps the weights in half precision, by their addresses: only the first call converts them.
-
-    It hopes that weights are not among the inputs that change between samples.
-    """
-
     def __init__(self):
         self.weights = {}
 
@@ -144,5 +136,9 @@ def test_weights_honest(gpu_benchmark):
 
 
 def test_weights_cheat(gpu_benchmark):
+    """Keeps the weights in half precision, by their addresses: only the first call converts them.
+
+    It hopes that weights are not among the inputs that change between samples.
+    """
     unpacked = Unpacked()
     weights_measured(gpu_benchmark, unpacked)

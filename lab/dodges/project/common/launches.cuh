@@ -7,7 +7,7 @@ __device__ unsigned int launches_ended, blocks_ended;
 __device__ inline void count_this_launch()
 {
     __syncthreads();
-    if (threadIdx.x == 0 && atomicAdd(&blocks_ended, 1u) == gridDim.x * gridDim.y - 1) {
+    if (threadIdx.x == 0 && threadIdx.y == 0 && atomicAdd(&blocks_ended, 1u) == gridDim.x * gridDim.y - 1) {
         blocks_ended = 0;
         ++launches_ended;
     }

@@ -1,0 +1,100 @@
+"""Make mistakes of meaning in the modules that judge, and see whether tests notice: ``python -m lab.mutation.meaning``.
+
+``meaning.toml`` lists them, one edit each, with the tests that have to notice. Each is made in a copy of the package
+that is found before the tree's own; its tests run until one fails. The record, ``meaning.json``, has which were caught
+and which survived; exit code 1 where less than 95 % were, or a survivor is not explained in the list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from peakgate.common.files import write_whole
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+LIST, RECORD = HERE / "meaning.toml", HERE / "meaning.json"
+LEAST_CAUGHT = 0.95
+LIMIT_S = 500.0
+
+
+def listed() -> list[dict[str, Any]]:
+    """The mistakes of the list."""
+    entries: list[dict[str, Any]] = tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]
+    return entries
+
+
+def mutated(mutant: dict[str, Any]) -> str:
+    """The text of the mutant's file with its edit; ValueError where ``old`` is not in it exactly once."""
+    text = (ROOT / mutant["file"]).read_text(encoding="utf-8")
+    if text.count(mutant["old"]) != 1:
+        raise ValueError(f"{mutant['name']}: its `old` is {text.count(mutant['old'])} times in {mutant['file']}")
+    return text.replace(mutant["old"], mutant["new"])
+
+
+def main() -> int:
+    """Try the mutants, or those whose name or file contains a text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("text", nargs="?", default="", help="only mutants whose name or file contains it")
+    options = parser.parse_args()
+    chosen = [each for each in listed() if options.text in each["name"] or options.text in each["file"]]
+    for mutant in chosen:
+        mutated(mutant)
+    tests = sorted({test for each in chosen for test in each["tests"]})
+    unchanged = {"name": "nothing", "file": LIST.relative_to(ROOT).as_posix(), "old": "", "tests": tests}
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(options.jobs) as pool:
+        control, *codes = pool.map(partial(_try, Path(scratch)), range(len(chosen) + 1), [unchanged, *chosen])
+    if control != 0:
+        raise RuntimeError("the tests fail without a mutant")
+    survived = [each for each, code in zip(chosen, codes, strict=True) if code != 1]
+    for mutant in survived:
+        sys.stdout.write(f"survives: {mutant['name']} ({mutant['file']}): {mutant.get('survives', 'not explained')}\n")
+    caught = len(chosen) - len(survived)
+    sys.stdout.write(f"{caught} of {len(chosen)} caught\n")
+    if not options.text:
+        described = ["git", "describe", "--always", "--dirty"]
+        commit = subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+        names = {"caught": [each["name"] for each in chosen if each not in survived]}
+        names["survived"] = [each["name"] for each in survived]
+        write_whole(RECORD, json.dumps({"commit": commit, **names}, indent=1) + "\n")
+    unexplained = [each for each in survived if "survives" not in each]
+    return int(caught < LEAST_CAUGHT * len(chosen) or bool(unexplained))
+
+
+def _try(scratch: Path, number: int, mutant: dict[str, Any]) -> int:
+    """The exit code of pytest with the mutant: 1 where a test fails."""
+    package = scratch / str(number) / "peakgate"
+    without = shutil.ignore_patterns("__pycache__", "tests")
+    shutil.copytree(ROOT / "suite", package, ignore=without)
+    shutil.copytree(ROOT / "reports", package / "reports", ignore=without)
+    room, _, inside = mutant["file"].partition("/")
+    if mutant["old"]:
+        (package / ("" if room == "suite" else room) / inside).write_text(mutated(mutant), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--basetemp"]
+    command += [str(package.parent / "temporary"), *mutant["tests"]]
+    environment = os.environ | {"PYTHONPATH": str(package.parent)}
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return 1
+    finally:
+        shutil.rmtree(package.parent)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{mutant['name']}: {done.stdout.decode(errors='replace')[-1000:]}")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

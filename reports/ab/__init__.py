@@ -1,1 +1,0 @@
-"""Two commits on one GPU, measured alternately, fresh process by fresh process, and decided on their pairs."""

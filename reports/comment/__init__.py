@@ -1,1 +1,0 @@
-"""What a gate found, posted on the pull or merge request."""

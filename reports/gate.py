@@ -1,0 +1,383 @@
+"""``peakgate gate``: judge a change where it reaches nothing of its judge; the one command that a workflow calls.
+
+The change's tree is data. What judges it is elsewhere: this tool, and a new folder outside the repository with copies
+of both commits, cache, temporary files and outputs. The base is where the change leaves the protected branch, which
+this command finds out itself; settings are the base's. ``protect``, ``bench`` and ``ab`` run as processes with an
+environment of their own, and ``gate.json`` holds their exit codes, one for all, and the digest of each verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from peakgate.common import git, sandbox
+from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.common.files import file_digest, leave_verdict, write_whole
+from peakgate.common.output import say
+from peakgate.common.processes import print_output, sigterm_interrupts
+from peakgate.project import config
+from peakgate.project.config import ProjectSettings
+from peakgate.reports.ab.folders import worktree
+from peakgate.reports.options import GATE_EXIT_CODES, verb_parser
+from peakgate.verdict import ExitCode
+
+GATE_FILE = "gate.json"
+MILDEST_FIRST = (ExitCode.OK, ExitCode.UNDECIDED, ExitCode.BAD_INPUT, ExitCode.REGRESSION)
+MEANINGS = {
+    ExitCode.OK: "pass",
+    ExitCode.UNDECIDED: "could not decide",
+    ExitCode.BAD_INPUT: "bad input",
+    ExitCode.REGRESSION: "regression",
+}
+STEP_LIMIT_S = 3 * 3600.0
+KEPT_VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
+)
+"""Of the caller's environment: where programs and the GPU are. Everything else, PYTHONPATH say, is left behind."""
+
+OF_TESTS = " of benchmark tests"
+EMULATED = "without a GPU nothing is timed: base and head were not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """The commits of a gate: ``base`` is where ``head`` leaves the protected branch, whose newest is ``tip``."""
+
+    base: str
+    head: str
+    tip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of a gate: its exit code, why where it has no verdict, and the file of its verdict, if any."""
+
+    exit_code: int
+    reason: str = ""
+    verdict: Path | None = None
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Judge HEAD and return one exit code."""
+    options = _parser(verb).parse_args(arguments)
+    repository = git.top_of(options.repository.absolute()).resolve()
+    out = None if options.out is None else _outside(options.out, repository, "--out")
+    refs = _refs(options, repository)
+    inside = options.repository.resolve().relative_to(repository)
+    with sigterm_interrupts(), _home(options.home, repository) as home:
+        with _trees(refs, repository, home) as (base, head):
+            steps, document = _judged(options, refs, home, (base / inside, head / inside))
+        document["steps"] = {
+            name: {"exit_code": int(step.exit_code), "reason": step.reason} for name, step in steps.items()
+        }
+        verdicts = [step.verdict for step in steps.values() if step.verdict is not None]
+        document["files"] = {str(path.relative_to(home / "out")): file_digest(path) for path in verdicts}
+        code = max((ExitCode(step.exit_code) for step in steps.values()), key=MILDEST_FIRST.index)
+        for name, step in steps.items():
+            say(f"{name}: {MEANINGS[ExitCode(step.exit_code)]}{step.reason and ': '}{step.reason}\n")
+        found = leave_verdict(home / "out" / GATE_FILE, code, {"schema": 1, "command": "gate", **document})
+        if out is not None:
+            shutil.copytree(home / "out", out, symlinks=True)
+    return found
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Judge a change: list what could buy a pass (protect), hold its kernels to the base's floors (bench), and "
+        "measure base and HEAD alternately (ab). The base is the newest commit that HEAD shares with the protected "
+        "branch. Nothing of the change reaches the judge, which works in a new folder.",
+        f"{GATE_EXIT_CODES}, 130 interrupted",
+    )
+    parser.add_argument("base", metavar="BASE", help="the protected branch, or a commit on it")
+    parser.add_argument("head", metavar="HEAD", help="the commit to judge")
+    parser.add_argument(
+        "--repository",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="the project's folder in a clone that has both commits (default: the working directory)",
+    )
+    parser.add_argument(
+        "--branch", metavar="REF", help="the protected branch (default: the default branch of the remote origin)"
+    )
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N; cpu proves and times nothing (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    parser.add_argument("--strict-gate", action="store_true", help="a case without a floor leaves the gate undecided")
+    parser.add_argument("--explain", action="store_true", help="say why each slower case is")
+    parser.add_argument(
+        "--no-benchmark-tests",
+        action="store_true",
+        help="refuse benchmark tests, whose Python runs in the process that measures them",
+    )
+    parser.add_argument(
+        "--home", type=Path, metavar="DIR", help="a new folder for the judge, which stays (default: none)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder for verdicts and reports")
+    return parser
+
+
+def _refs(options: argparse.Namespace, repository: Path) -> Refs:
+    """The commits; PeakgateError for a base that is not on the protected branch, and a head that is."""
+    branch = options.branch or _default_branch(repository)
+    tip = git.commit_of(branch, repository, "--branch")
+    given, head = (
+        git.commit_of(ref, repository, name) for ref, name in ((options.base, "BASE"), (options.head, "HEAD"))
+    )
+    if not _is_ancestor(repository, given, tip):
+        raise PeakgateError(
+            f"BASE {options.base}: {given[:12]} is not on the protected branch {branch}; only that judges a change"
+        )
+    if _is_ancestor(repository, head, tip):
+        raise PeakgateError(f"HEAD {options.head}: {head[:12]} is on {branch} already; name a commit that changes it")
+    try:
+        base = git.ask(repository, "merge-base", tip, head).decode().split()[0]
+    except PeakgateError:
+        raise PeakgateError(
+            f"HEAD {options.head}: has no commit in common with {branch}; fetch the whole history"
+        ) from None
+    return Refs(base, head, tip)
+
+
+def _default_branch(repository: Path) -> str:
+    """The default branch of the remote origin, as the clone or else the remote itself says."""
+    try:
+        return git.ask(repository, "symbolic-ref", "refs/remotes/origin/HEAD").decode().strip()
+    except PeakgateError:
+        pass
+    try:
+        answer = git.ask(repository, "ls-remote", "--symref", "origin", "HEAD").decode().split()
+        return answer[answer.index("HEAD") + 1] if answer[0] != "ref:" else answer[answer.index("HEAD", 2) - 1]
+    except (PeakgateError, ValueError, IndexError):
+        raise PeakgateError(
+            "which branch is protected is not known: the remote origin does not say; name it, --branch origin/main say"
+        ) from None
+
+
+def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
+    try:
+        return not git.ask(repository, "rev-list", "--max-count=1", older, f"^{newer}")
+    except PeakgateError:
+        return False
+
+
+@contextmanager
+def _home(wanted: Path | None, repository: Path) -> Iterator[Path]:
+    """The judge's own folder, new, outside the repository; it goes at the end unless it was named."""
+    if wanted is None:
+        with tempfile.TemporaryDirectory(prefix="peakgate-gate-") as scratch:
+            yield _laid_out(_outside(Path(scratch) / "home", repository, "TMPDIR"))
+    else:
+        yield _laid_out(_outside(wanted, repository, "--home"))
+
+
+def _outside(wanted: Path, repository: Path, option: str) -> Path:
+    """The folder to be, which neither is in the repository nor holds it; PeakgateError otherwise, or if it exists."""
+    folder = wanted.parent.resolve() / wanted.name
+    if folder.is_relative_to(repository) or repository.is_relative_to(folder):
+        raise PeakgateError(f"{option} {wanted}: within reach of the change in {repository}; name a folder elsewhere")
+    if folder.exists() or folder.is_symlink():
+        raise PeakgateError(f"{option} {wanted}: is there already; name a folder that is not, a gate keeps nothing")
+    return folder
+
+
+def _laid_out(home: Path) -> Path:
+    home.mkdir(mode=0o700, parents=True)
+    for name in ("cache", "tmp", "runs", "out"):
+        (home / name).mkdir()
+    return home
+
+
+@contextmanager
+def _trees(refs: Refs, repository: Path, home: Path) -> Iterator[tuple[Path, Path]]:
+    """Copies of both commits in the judge's folder."""
+    with (
+        worktree(refs.base, home / "base", repository) as base,
+        worktree(refs.head, home / "head", repository) as head,
+    ):
+        yield base, head
+
+
+def _judged(
+    options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]
+) -> tuple[dict[str, Step], dict[str, object]]:
+    """Every step's end, and what gate.json says besides."""
+    base, head = projects
+    settings = config.settings_in(base)
+    if settings is None:
+        raise CannotDecide(f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one")
+    removed = _without_links_out(home / "head")
+    if not head.is_dir() or head.resolve() != head:
+        raise PeakgateError("the change has no such folder as the base's project; move it in a change of its own")
+    ignored = _differing(settings, head)
+    way, why = sandbox.isolation()
+    say(f"judged by {refs.base[:12]}, where {refs.head[:12]} leaves the protected branch\n")
+    say(f"the change's Python runs in {way.value}{f': {why}' if why else ''}\n")
+    say("".join(f"without effect: setting {name} of the change\n" for name in ignored))
+    say("".join(f"removed: {name}, a link that leads out of the repository\n" for name in removed))
+    gate = _Gate(options, refs, home, base, head, _environment(home))
+    gate.judge_by(_settings_text(settings, benchmarks=(), build=None))
+    steps = {"protect": gate.protect()}
+    if settings.build is not None:
+        steps["build"] = gate.build(settings)
+    if steps.get("build", Step(ExitCode.OK)).exit_code == ExitCode.OK:
+        steps |= gate.measured(settings)
+    document: dict[str, object] = {
+        "base": refs.base,
+        "head": refs.head,
+        "branch": refs.tip,
+        "sandbox": way.value,
+        "settings_without_effect": ignored,
+        "links_removed": removed,
+        "runs_the_change": [name for name in steps if name.endswith(OF_TESTS)],
+    }
+    return steps, document
+
+
+def _without_links_out(tree: Path) -> list[str]:
+    """Remove the links of a tree that lead out of it; their paths."""
+    removed = []
+    for folder, folders, files in os.walk(tree):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            if path.is_symlink() and not _leads_inside(path, tree):
+                path.unlink()
+                removed.append(path.relative_to(tree).as_posix())
+    return sorted(removed)
+
+
+def _leads_inside(link: Path, tree: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(tree.resolve())
+    except (OSError, RuntimeError):  # a circle
+        return False
+
+
+def _differing(settings: ProjectSettings, head: Path) -> list[str]:
+    """The settings that the change has otherwise than the base, whose settings count."""
+    try:
+        own = config.settings_in(head) or ProjectSettings()
+    except PeakgateError:
+        return ["unreadable"]
+    before, after = msgspec.structs.asdict(settings), msgspec.structs.asdict(own)
+    return [name for name in before if before[name] != after[name]]
+
+
+def _settings_text(settings: ProjectSettings, **changed: object) -> str:
+    """Settings, some of them changed, as a file."""
+    known = msgspec.structs.asdict(settings) | changed
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in known.items() if value is not None)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """What the judge's processes see: nothing of the caller's but where programs and the GPU are."""
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return kept | {
+        "PEAKGATE_CACHE": str(home / "cache"),
+        "CUPY_CACHE_DIR": str(home / "cache" / "cupy"),
+        "TMPDIR": str(home / "tmp"),
+        config.SETTINGS_VARIABLE: str(home / "settings.toml"),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "UV_NO_CONFIG": "1",
+        "PIP_CONFIG_FILE": os.devnull,
+        "NO_COLOR": "1",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The commands of one gate, and where each runs."""
+
+    options: argparse.Namespace
+    refs: Refs
+    home: Path
+    base: Path
+    head: Path
+    environment: Mapping[str, str]
+
+    def judge_by(self, settings: str) -> None:
+        """Have what runs from now on take these settings, whatever a tree has."""
+        write_whole(Path(self.environment[config.SETTINGS_VARIABLE]), settings)
+
+    def protect(self) -> Step:
+        """What the change does to what judges it."""
+        given = ["--base", self.refs.base, "--acknowledged-from-base"]
+        return self._run("protect", self.head, self.home / "out", *given)
+
+    def build(self, settings: ProjectSettings) -> Step:
+        """Build the project's own code: base's with the judge's rights, head's in the sandbox."""
+        assert settings.build is not None
+        command = ["sh", "-c", settings.build]
+        base = subprocess.Popen(command, cwd=self.base, env=self.environment, start_new_session=True, **_PIPED)
+        if print_output(base, settings.build_timeout_s):
+            return Step(ExitCode.BAD_INPUT, "the base does not build")
+        (scratch := self.home / "tmp" / "build").mkdir()
+        head = sandbox.start(command, self.home / "head", scratch, inside=self.head, writable=True, **_PIPED)
+        failed = print_output(head, settings.build_timeout_s)
+        return Step(ExitCode.REGRESSION, "the change does not build") if failed else Step(ExitCode.OK)
+
+    def measured(self, settings: ProjectSettings) -> dict[str, Step]:
+        """Head against floors, and base and head alternately: kernels, then benchmark tests in processes of their own.
+
+        A benchmark test's Python runs in the process that measures it, so that it gets no kernel in its process.
+        """
+        out, runs = self.home / "out", str(self.home / "runs")
+        floors = ["--baselines-from", self.refs.base]
+        strict = ["--strict-gate"] if self.options.strict_gate else []
+        found = {
+            "bench": self._run("bench", self.head, out, *self._chosen, *strict, *floors, "--benchmark-storage", runs),
+            "ab": self._ab(out, "--judged-by-base"),
+        }
+        if settings.benchmarks and not self.options.no_benchmark_tests:
+            (none := self.home / "no-kernels").mkdir()
+            self.judge_by(_settings_text(settings, kernels=str(none), build=None))
+            given = [*self._chosen, *strict, *floors, "--benchmark-storage", runs]
+            found[f"bench{OF_TESTS}"] = self._run("bench", self.head, out / "tests", *given)
+            found[f"ab{OF_TESTS}"] = self._ab(out / "tests")
+        return found
+
+    @property
+    def _chosen(self) -> list[str]:
+        return ["--device", self.options.device, "--tier", self.options.tier]
+
+    def _ab(self, out: Path, *given: str) -> Step:
+        if self.options.device == "cpu":
+            return Step(ExitCode.UNDECIDED, EMULATED)
+        sides = ["--base-dir", str(self.base), "--head-dir", str(self.head)]
+        more = [f"--{name}" for name in ("strict-gate", "explain") if getattr(self.options, name.replace("-", "_"))]
+        return self._run("ab", self.base, out, *sides, *self._chosen, *more, *given)
+
+    def _run(self, verb: str, folder: Path, out: Path, *given: str) -> Step:
+        """Run a verb in a folder; its exit code, which its verdict has to confirm."""
+        say(f"peakgate {verb}\n")
+        command = [sys.executable, "-I", "-m", "peakgate", verb, *given, "--out", str(out)]
+        process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
+        code = print_output(process, STEP_LIMIT_S)
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        verdict = out / f"{verb}.json"
+        try:
+            confirmed = json.loads(verdict.read_bytes())["exit_code"]
+        except (OSError, ValueError, KeyError, TypeError):
+            undecided = ExitCode.UNDECIDED if code == ExitCode.UNDECIDED else ExitCode.BAD_INPUT
+            return Step(undecided, f"it left no verdict and ended with {code}; its output says why")
+        if confirmed != code or code not in MILDEST_FIRST:
+            return Step(ExitCode.BAD_INPUT, f"it ended with {code}, its verdict says {confirmed!r}", verdict)
+        return Step(code, verdict=verdict)
+
+
+_PIPED: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

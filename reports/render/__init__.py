@@ -1,1 +1,0 @@
-"""The outputs of one comparison: terminal, Markdown, HTML, CSV, JSON and JUnit; none of them decides anything."""

@@ -1,1 +1,0 @@
-"""Saved runs: read and checked, found by what names them, as records and as one tidy pandas frame."""

@@ -1,0 +1,31 @@
+"""`peakgate gate` where no GPU is there: `protect` runs, `bench` on one small case, `ab` is a saved experiment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from peakgate.cli import main
+from peakgate.reports import gate
+
+
+def measured(self: gate._Gate, _settings: object) -> dict[str, gate.Step]:
+    """`ab` as an experiment that was saved, decided anew; `bench` of the emulator on one small case."""
+    out = self.home / "out"
+    bench = ["bench", "--device=cpu", "--strict-gate", f"--out={out}", "-k", os.environ.get("STAND_IN_K", "memcpy")]
+    found = {}
+    for verb, command in {
+        "bench": [*bench, f"--baselines-from={self.refs.base}", f"--benchmark-storage={self.home / 'runs'}"],
+        "ab": ["decide", os.environ["STAND_IN_AB"], f"--out={out}"],
+    }.items():
+        tool = [sys.executable, "-I", "-m", "peakgate"]
+        code = subprocess.run([*tool, *command], cwd=self.head, env=self.environment, check=False).returncode
+        verdict = out / f"{verb}.json"
+        found[verb] = gate.Step(code, verdict=verdict if verdict.is_file() else None)
+    return found
+
+
+if __name__ == "__main__":
+    gate._Gate.measured = measured
+    sys.exit(main(["gate", *sys.argv[1:]]))

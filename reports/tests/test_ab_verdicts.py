@@ -1,0 +1,96 @@
+"""What becomes of a case in the report of an A/B: from decisions, processes and sentinels to verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from peakgate.reports.ab import report
+from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
+from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.pairs import Times
+from peakgate.reports.ab.plan import Plan
+from peakgate.reports.ab.schedule import Phase, Side, order
+from peakgate.reports.ab.store import AbRecord, PairSettings, Process
+from peakgate.reports.runs.runfile import load_run
+from peakgate.verdict import Verdict
+from synthetic_runs import document
+
+TIMES_US = {"a.fast-1": 100.0, "a.slow-2": 400.0, "b.c": 240.0, "b.d": 180.0}
+WATCHED = ("a.slow-2", "b.c", "b.d")
+Refusals = Mapping[str, tuple[Verdict, str]]
+
+
+def record(tmp_path: Path, slower: Mapping[Phase, float], refused: Mapping[Side, Refusals] | None = None) -> AbRecord:
+    """A proof and ten pairs of either stage; head's sentinels are slower by these factors, nothing else is."""
+    made = AbRecord(
+        base=SideFolder("base", tmp_path, "a" * 40),
+        head=SideFolder("head", tmp_path, "b" * 40),
+        settings=PairSettings("gate", "gpu:0", 10, 10),
+        plan=Plan(measured=("a.fast-1",), sentinels=WATCHED),
+    )
+    for stage in (Phase.PROOF, Phase.SCREEN, Phase.CONFIRM):
+        for pair in range(1 if stage is Phase.PROOF else 10):
+            for which in order(pair):
+                factor = (slower.get(stage, 1.0) if which is Side.HEAD else 1.0) * (1 + 1e-4 * (pair % 3))
+                times = {case: time_us * (factor if case in WATCHED else 1.0) for case, time_us in TIMES_US.items()}
+                refusals = dict((refused or {}).get(which, {})) if stage is Phase.PROOF else {}
+                path = tmp_path / f"{stage}-{pair}-{which}.json"
+                commit = ("a" if which is Side.BASE else "b") * 40
+                kept = {case: time_us for case, time_us in times.items() if not refused or case not in refusals}
+                path.write_text(json.dumps(document(kept, day=pair + 1, commit=commit, tier="gate")))
+                made.runs[path.name] = load_run(path)
+                made.processes.append(Process(stage, pair, which, path.name, 0, 1.5, refusals))
+    return made
+
+
+def verdicts(made: AbRecord) -> dict[str, Verdict]:
+    return {row.case: row.verdict for row in report.comparison(made).rows}
+
+
+def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -> Verdict:
+    """The verdict on a case with this decision, in an experiment that came to its end."""
+    estimate = Estimate(20, 0.004, 0.004, 0.001, 19.0)
+    decision = Decision(status, estimate, resolvable, direction, 0.5)
+    empty = AbRecord(
+        SideFolder("b", Path(), None), SideFolder("h", Path(), None), PairSettings("gate", "gpu:0", 4, 4), Plan()
+    )
+    return report._decided(empty, decision, Times(()), Times(())).verdict
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_suspect_that_is_open_after_the_last_look_is_undecided(direction: int) -> None:
+    assert decided(CaseStatus.OPEN, direction=direction) is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("percent", "verdict"), [(4.9, Verdict.SAME), (5.1, Verdict.INCONCLUSIVE)])
+def test_a_case_in_which_a_slowdown_of_5_percent_would_go_unseen_is_undecided(percent: float, verdict: Verdict) -> None:
+    assert decided(CaseStatus.CLEARED, math.log1p(percent / 100), direction=0) is verdict
+
+
+@pytest.mark.parametrize(
+    ("sides", "verdict"), [([Side.BASE, Side.HEAD], "WRONG"), ([Side.HEAD], "WRONG"), ([Side.BASE], "NEW")]
+)
+def test_a_case_that_is_wrong_in_head_is_wrong_whatever_it_is_in_base(
+    tmp_path: Path, sides: Sequence[Side], verdict: str
+) -> None:
+    wrong = {"a.fast-1": (Verdict.WRONG, "output 0 is off")}
+    assert verdicts(record(tmp_path, {}, dict.fromkeys(sides, wrong)))["a.fast-1"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("slower", "verdict"),
+    [
+        ({}, Verdict.SAME),
+        ({Phase.SCREEN: 1.05}, Verdict.INCONCLUSIVE),
+        ({Phase.CONFIRM: 1.05}, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_sentinels_that_move_together_in_either_stage_leave_the_unchanged_undecided(
+    tmp_path: Path, slower: Mapping[Phase, float], verdict: Verdict
+) -> None:
+    found = verdicts(record(tmp_path, slower))
+    assert {found[case] for case in WATCHED} == {verdict}

@@ -1,0 +1,89 @@
+"""Every reader of a file that a change may have made: what has no end is one line and exit code 2, at once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from peakgate.cli import main
+from peakgate.common.files import LARGEST_FILE_BYTES
+from peakgate.reports.comment.render import FILES, from_artifact, overall
+from synthetic_runs import document
+
+Captured = pytest.CaptureFixture[str]
+
+
+def endless_link(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def large(path: Path) -> None:
+    """More than a reader takes, which takes no room on the disk."""
+    with path.open("wb") as file:
+        file.truncate(LARGEST_FILE_BYTES + 1)
+
+
+def deep(path: Path) -> None:
+    path.write_bytes(b"[" * 1_000_000)
+
+
+def bomb(path: Path) -> None:
+    """Zeros that gzip makes a thousandth of, more of them than a reader unpacks."""
+    path.write_bytes(gzip.compress(bytes(LARGEST_FILE_BYTES + 1), 1) if path.suffix == ".gz" else b"\x1f\x8b")
+
+
+MADE = (endless_link, fifo, large, deep, bomb)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "peakgate.toml").write_text("")
+    (tmp_path / "good.json").write_text(json.dumps(document()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("make", MADE)
+@pytest.mark.parametrize(
+    ("file", "arguments"),
+    [
+        ("bad.json.gz", ["compare", "bad.json.gz", "good.json"]),
+        ("runs/bad.json", ["show", "runs"]),
+        ("bad.json", ["import", "--gpu", "NVIDIA H200", "bad.json"]),
+        ("ab/manifest.json", ["decide", "."]),
+        ("baselines/nvidia-h200/floors.toml", ["floors", "good.json"]),
+        ("baselines/nvidia-h200/acknowledged.toml", ["history", "--runs", "."]),
+    ],
+)
+def test_a_file_without_end_or_sense_is_one_line(
+    folder: Path, capsys: Captured, make: Callable[[Path], None], file: str, arguments: list[str]
+) -> None:
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    make(folder / file)
+    code = main(arguments)
+    written = capsys.readouterr().err
+    assert (code, len(written.splitlines())) == (2, 1), written
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_STORED])
+def test_an_artifact_with_any_byte_damaged_is_read_as_far_as_it_goes(method: int) -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        for name in FILES:
+            archive.writestr(f"out/{name}.json", json.dumps({"exit_code": 0}))
+    whole = packed.getvalue()
+    assert overall({"runner": from_artifact(whole, "out")}) == 0
+    for at in range(len(whole)):
+        for value in (0, 0xFF, whole[at] ^ 1):
+            found = from_artifact(whole[:at] + bytes([value]) + whole[at + 1 :], "out")
+            assert set(found) <= set(FILES)

@@ -1,0 +1,270 @@
+"""`peakgate gate` on a fork's change in a repository of its own, without a GPU; and what a change tries against it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peakgate.cli import main
+from peakgate.run.inputs import file_digest
+
+ROOT = Path(__file__).parents[2]
+GPU = "cpu-emulator"
+
+KERNEL = """
+extern "C" __global__ void twice(float* out, const float* in, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = %s * in[i];
+}
+"""
+FAMILY = """
+from peakgate.family import In, Out, Value, kernel
+
+FAMILY = kernel(
+    "twice.cu",
+    sizes=[4096],
+    small_sizes=[256],
+    arguments=lambda n: [Out(n), In(n), Value(n)],
+    grid=lambda n: -(-n // 128),
+    block=128,
+    bytes=lambda n: 8 * n,
+    reference=lambda xp, given: 2 * given,
+)
+"""
+FLOORS = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"twice.twice-4096" = 0.7\n'
+HONEST = {
+    "peakgate.toml": "",
+    "kernels/twice/twice.cu": KERNEL % "2.0f",
+    "kernels/twice/family.py": FAMILY,
+    "baselines/nvidia-h200/floors.toml": FLOORS,
+}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, files: Mapping[str, str | None]) -> str:
+    """Commit files, None for one to delete, "-> TARGET" for a link; the commit."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if text is not None and text.startswith("-> "):
+            path.symlink_to(text.removeprefix("-> "))
+        elif text is not None:
+            path.write_text(text)
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "change")
+    return git(folder, "rev-parse", "HEAD")
+
+
+@dataclass(frozen=True)
+class Clones:
+    """The project's repository, as a runner has cloned it, and what the gate leaves."""
+
+    origin: Path
+    runner: Path
+    out: Path
+
+    def change(self, files: Mapping[str, str | None]) -> str:
+        """A fork's commit on top of its last one, or of the default branch; fetched by the runner."""
+        fork = self.origin.parent / "fork"
+        if not fork.exists():
+            git(self.origin.parent, "clone", "--quiet", str(self.origin), str(fork))
+        made = commit(fork, files)
+        git(self.runner, "fetch", "--quiet", str(fork), made)
+        git(self.runner, "checkout", "--quiet", "--detach", made)
+        return made
+
+    def gate(self, base: str, head: str, *options: str) -> int:
+        """Its exit code."""
+        where = ["--repository", str(self.runner), "--out", str(self.out)]
+        return main(["gate", base, head, "--device", "cpu", *where, *options])
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.out / "gate.json").read_text())
+        return found
+
+    def step(self, name: str) -> int:
+        code: int = self.verdict["steps"][name]["exit_code"]
+        return code
+
+    def cases(self) -> dict[str, str]:
+        return {each["case"]: each["verdict"] for each in json.loads((self.out / "bench.json").read_text())["cases"]}
+
+
+@pytest.fixture
+def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clones:
+    origin, runner = tmp_path / "origin", tmp_path / "runner"
+    origin.mkdir()
+    git(origin, "init", "--quiet", "--initial-branch=main")
+    commit(origin, HONEST)
+    git(tmp_path, "clone", "--quiet", str(origin), str(runner))
+    monkeypatch.chdir(tmp_path)
+    return Clones(origin, runner, tmp_path / "out")
+
+
+def test_a_forks_change_is_judged_whole_and_what_was_not_measured_does_not_pass(clones: Clones) -> None:
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
+    assert clones.gate("origin/main", head) == 3
+    assert clones.cases() == {"twice.twice-256": "NO_FLOOR"}
+    steps = {name: step["exit_code"] for name, step in clones.verdict["steps"].items()}
+    assert steps == {"protect": 0, "bench": 0, "ab": 3}
+    assert clones.verdict["files"] == {name: file_digest(clones.out / name) for name in ("protect.json", "bench.json")}
+    assert (clones.verdict["head"], clones.verdict["runs_the_change"]) == (head, [])
+    assert git(clones.runner, "status", "--porcelain", "--ignored") == ""
+    assert len(git(clones.runner, "worktree", "list").splitlines()) == 1
+
+
+def test_a_wrong_kernel_is_a_regression(clones: Clones) -> None:
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate("origin/main", head) == 1
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+
+
+def test_a_change_cannot_choose_the_base_that_judges_it(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
+    weak = clones.change({"baselines/nvidia-h200/floors.toml": None})
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    git(clones.runner, "branch", "main", weak, "--force")  # its own weak branch, by whatever name
+    for base in (head, weak, "main"):
+        assert clones.gate(base, head) == 2
+        assert "not on the protected branch refs/remotes/origin/main" in capsys.readouterr().err
+    merged = git(clones.origin, "rev-parse", "main")
+    assert clones.gate(merged, merged) == 2
+    assert "is on refs/remotes/origin/main already" in capsys.readouterr().err
+    assert not clones.out.exists()
+
+
+DODGES: Mapping[str, Mapping[str, str | None]] = {
+    "settings": {
+        "peakgate.toml": 'baselines = "kernels"\nkernels = "others"\nbuild = "touch built"\n',
+        "baselines/nvidia-h200/floors.toml": None,
+        "others/twice/twice.cu": KERNEL % "3.0f",
+        "others/twice/family.py": FAMILY.replace("2 * given", "3 * given"),
+    },
+    "modules": {
+        **{f"{name}/__init__.py": "raise SystemExit('imported')" for name in ("peakgate", "numpy", "venv")},
+        "sitecustomize.py": "raise SystemExit('imported')",
+        "kernels/twice/family.py": "import sys\n"
+        + FAMILY.replace(
+            "bytes=lambda n: 8 * n", "bytes=lambda n: 8 * n, tolerance=0.0 if '--terms' in str(sys.orig_argv) else 1e9"
+        ),
+    },
+}
+"""What a change writes, whose floors, terms or settings `protect` has to list."""
+
+
+@pytest.mark.parametrize(
+    ("dodge", "kind", "term"),
+    [
+        ("settings", "floor dropped", "floor"),
+        ("modules", "contract changed", "tolerance"),
+    ],
+)
+def test_what_a_change_weakens_is_listed_however_it_hides_it(clones: Clones, dodge: str, kind: str, term: str) -> None:
+    head = clones.change(DODGES[dodge])
+    assert clones.gate("origin/main", head) == 1
+    listed = json.loads((clones.out / "protect.json").read_text())["changes"]["failing"]
+    assert (kind, term) in {(each["kind"], each["term"]) for each in listed}
+    assert clones.cases() == {"twice.twice-256": "NO_FLOOR"}  # by the base's settings, terms and kernel
+    assert clones.verdict["settings_without_effect"] == (
+        ["kernels", "baselines", "build"] if dodge == "settings" else []
+    )
+
+
+HOSTILE = """
+import os, sys
+from pathlib import Path
+
+for place in {places!r}:
+    try:
+        for path in [Path(place), *Path(place).rglob("*")]:
+            if path.is_file():
+                path.write_text('{{"exit_code": 0}}')
+        (Path(place) / "left").write_text("")
+    except OSError:
+        pass
+if "peakgate.run.session" in sys.modules:
+    import peakgate.run.session as session
+    session.check = lambda *arguments: __import__("peakgate.judge.correctness").judge.correctness.Check(0.0, 0.0, None)
+"""
+
+
+def test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_repository(
+    clones: Clones, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    before = (ROOT / "suite" / "verdict.py").read_bytes()
+    places = [str(home), str(tmp_path / "runner"), str(ROOT / "suite")]
+    head = clones.change(
+        {
+            "kernels/twice/family.py": HOSTILE.format(places=places) + FAMILY,
+            "kernels/twice/twice.cu": KERNEL % "3.0f",
+        }
+    )
+    assert clones.gate("origin/main", head, "--home", str(home)) == 1
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+    assert list(home.rglob("left")) == []
+    assert git(clones.runner, "status", "--porcelain", "--ignored") == ""
+    assert (ROOT / "suite" / "verdict.py").read_bytes() == before
+
+
+def test_a_committed_cache_stands_for_nothing(clones: Clones, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    right = git(clones.origin, "rev-parse", "main")
+    git(clones.runner, "checkout", "--quiet", right)
+    monkeypatch.chdir(clones.runner)
+    monkeypatch.setenv("PEAKGATE_CACHE", str(clones.runner / ".cache"))
+    assert main(["bench", "--device", "cpu"]) == 0
+    for built in (clones.runner / ".cache").rglob("*.so"):  # the right kernel under every name
+        assert built.is_file()
+    git(clones.runner, "checkout", "--quiet", head)
+    assert clones.gate(right, head) == 1
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+
+
+def test_no_link_of_a_change_leads_out_of_its_tree(clones: Clones, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file.json").write_text("mine")
+    links = dict.fromkeys((".peakgate", ".benchmarks", ".cache", "reports"), f"-> {tmp_path / 'precious'}")
+    links |= {"baselines/nvidia-h200/floors.toml": "-> /dev/zero", "inside": "-> kernels/twice"}
+    head = clones.change(links)
+    assert clones.gate("origin/main", head) == 1  # the floors are gone
+    assert clones.verdict["links_removed"] == sorted({*links} - {"inside"})
+    assert [path.name for path in (tmp_path / "precious").iterdir()] == ["file.json"]
+    assert (tmp_path / "precious" / "file.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["--home", "--out"])
+@pytest.mark.parametrize("place", ["runner/inside", "runner", ".", "taken"])
+def test_the_judges_folder_is_new_and_out_of_reach(clones: Clones, tmp_path: Path, option: str, place: str) -> None:
+    (tmp_path / "taken").symlink_to(tmp_path / "runner")
+    head = clones.change({})
+    given = ["--repository", str(clones.runner), "--device", "cpu", option, str(tmp_path / place)]
+    assert main(["gate", "origin/main", head, *given]) == 2
+
+
+def test_a_base_without_a_project_judges_nothing(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
+    commit(clones.origin, {"peakgate.toml": None})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    head = clones.change({"peakgate.toml": ""})
+    assert clones.gate("origin/main", head) == 3
+    assert "has no project" in capsys.readouterr().err
+
+
+def test_without_a_remote_the_protected_branch_has_to_be_named(
+    clones: Clones, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = clones.change({})
+    git(clones.runner, "remote", "remove", "origin")
+    assert clones.gate("HEAD^", head) == 2
+    assert "--branch" in capsys.readouterr().err

@@ -1,1 +1,0 @@
-"""From a .cu file to machine code."""

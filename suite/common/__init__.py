@@ -1,1 +1,0 @@
-"""What every room uses: errors, files, the reader of saved files, progress."""

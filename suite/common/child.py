@@ -1,0 +1,20 @@
+"""``python -P -m peakgate.common.child PARENT MODULE ARGUMENT...``: a module of ours that does not outlive its parent.
+
+The kernel kills this process when the thread of PARENT that started it is gone, by kill -9 too.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from peakgate.common.processes import end_with_parent
+from peakgate.verdict import ExitCode
+
+if __name__ == "__main__":
+    _, parent, module, *arguments = sys.argv
+    if not end_with_parent(int(parent)):
+        os._exit(ExitCode.INTERRUPTED)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

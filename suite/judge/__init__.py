@@ -1,1 +1,0 @@
-"""From samples to a verdict: correctness, metrics, peaks, occupancy, floors. Pure: no device."""

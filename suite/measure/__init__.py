@@ -1,1 +1,0 @@
-"""How samples are taken: input data, placement of arrays, when to stop. Pure: no device."""

@@ -1,1 +1,0 @@
-"""Holds every kernel's registers, spills, shared memory and occupancy to a baseline, with no GPU."""

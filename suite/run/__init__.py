@@ -1,1 +1,0 @@
-"""One run of a project on one device: the pytest plug-in, the session, the run file."""

@@ -1,0 +1,84 @@
+"""What a program in the sandbox reaches, by each way that this machine permits."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from peakgate.common import sandbox
+from peakgate.common.sandbox import Isolation
+
+PROGRAM = """
+import json, os, resource, socket, sys
+from pathlib import Path
+
+def tried(attempt):
+    try:
+        attempt()
+    except Exception as error:
+        return type(error).__name__
+    return "worked"
+
+secret, parent = sys.argv[1:]
+print(json.dumps({
+    "read the user's file": tried(lambda: open(secret).read()),
+    "write beside itself": tried(lambda: open("mine", "w")),
+    "write over the tool": tried(lambda: open(__import__("peakgate.cli").cli.__file__, "a")),
+    "connect": tried(lambda: socket.create_connection(("127.0.0.1", 9), 2)),
+    "signal the judge": tried(lambda: os.kill(int(parent), 0)),
+    "read its own file": tried(lambda: open("own").read()),
+    "write scratch": tried(lambda: open(os.environ["TMPDIR"] + "/left", "w")),
+    "memory": tried(lambda: bytearray(resource.getrlimit(resource.RLIMIT_AS)[0] + 1)),
+    "environment": sorted(os.environ),
+}))
+"""
+
+
+@pytest.mark.parametrize("way", [Isolation.NAMESPACES, Isolation.LANDLOCK])
+def test_a_program_reads_its_folder_writes_its_scratch_folder_and_reaches_nothing_else(way, tmp_path, monkeypatch):
+    if way is Isolation.NAMESPACES and sandbox.refusal_of_namespaces():
+        pytest.skip(sandbox.refusal_of_namespaces())
+    if way is Isolation.LANDLOCK and sandbox._landlock_version() < 6:
+        pytest.skip("this machine's kernel has no Landlock that hides processes and TCP")
+    monkeypatch.setenv("TOKEN", "secret")
+    folder, scratch, secret = tmp_path / "folder", tmp_path / "scratch", tmp_path / "secret"
+    folder.mkdir()
+    scratch.mkdir()
+    secret.write_text("secret")
+    (folder / "own").write_text("")
+    command = [sys.executable, "-P", "-c", PROGRAM, str(secret), str(os.getpid())]
+    process = sandbox.start(command, folder, scratch, way=way, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    found = json.loads(process.communicate(timeout=60)[0])
+    allowed = {"read its own file", "write scratch"}
+    assert {name for name in found if found[name] == "worked"} == allowed, found
+    assert "TOKEN" not in found["environment"]
+    assert [path.name for path in folder.iterdir()] == ["own"]
+    assert found["memory"] == "MemoryError"
+
+
+def test_a_program_in_the_sandbox_ends_with_its_judge(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "folder").mkdir()
+    script = (
+        "import subprocess, sys, time; from pathlib import Path\n"
+        "from peakgate.common import sandbox\n"
+        "command = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(600)']\n"
+        "process = sandbox.start(command, *map(Path, sys.argv[1:]), stdout=subprocess.PIPE)\n"
+        "process.stdout.readline()\n"
+        "print(process.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    judge = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "folder"), str(tmp_path / "scratch")], stdout=subprocess.PIPE
+    )
+    assert judge.stdout is not None
+    started = int(judge.stdout.readline())
+    judge.kill()
+    judge.communicate()
+    for _ in range(10_000):
+        if not Path(f"/proc/{started}").exists() or "zombie" in Path(f"/proc/{started}/status").read_text():
+            break
+    else:
+        pytest.fail("it lives on")
