@@ -93,6 +93,22 @@ _FFT = (
 )
 """The elements of transforms."""
 
+_STRINGS = (
+    'extern "C" {\n'
+    + "".join(
+        f"{result} {name}({parameters}) noexcept;\n"
+        for result, name, parameters in (
+            ("size_t", "strlen", "const char*"),
+            ("int", "strcmp", "const char*, const char*"),
+            ("int", "strncmp", "const char*, const char*, size_t"),
+            ("char*", "strcpy", "char*, const char*"),
+            ("char*", "strncpy", "char*, const char*, size_t"),
+        )
+    )
+    + "}\n"
+)
+"""What types of the host and the device have in functions for the host."""
+
 _THREADS = "typedef unsigned long pthread_t, pthread_mutex_t, pthread_cond_t;\n"
 """What host functions beside kernels are declared with."""
 
@@ -263,7 +279,7 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         "cstdlib": "#include <utility>\n" + _using(("abs", "min", "max")),
         "algorithm": "#include <utility>\n" + _using(("min", "max")) + f"namespace std {{\n{_CLAMP}}}\n",
-        "cstring": "",
+        **dict.fromkeys(("cstring", "string.h"), _STRINGS),
         "exception": _EXCEPTION,
         **dict.fromkeys(("new", "typeinfo"), "#include <exception>\n"),
         "iterator": "#include <array>\n",

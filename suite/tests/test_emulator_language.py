@@ -180,3 +180,32 @@ def test_structs_with_pointers_and_arrays_of_pointers_are_arguments(source: Path
         kernel.launch(ONE, (8, 1, 1), (Pointing(rows.value, {0: doubled, 8: first[:2].copy()}), *arguments[1:]))
     with pytest.raises(PeakgateError, match=r"argument 0: a pointer at byte 20 given, expected one within 24 bytes"):
         kernel.launch(ONE, ONE, (Pointing(rows.value, {20: doubled}), *arguments[1:]))
+
+
+OF_THE_HOST = """#include <bits/stdc++.h>
+#include <functional>
+#include <iterator>
+#include <complex>
+#include <variant>
+#include <cuComplex.h>
+#include <cufft.h>
+#include <cuda/std/atomic>
+__global__ void other(float* out) {
+    __shared__ float much[12 * 1024];
+    much[threadIdx.x] = out[threadIdx.x];
+}
+__device__ cuda::std::atomic<int> count;
+__global__ void kernel(cufftComplex* out, std::uintptr_t where) {
+    __shared__ float few[32];
+    few[threadIdx.x] = std::plus<float>()(threadIdx.x, std::max(1, 2));
+    out[threadIdx.x] = cuCmulf(make_cuComplex(few[threadIdx.x], 1), make_cuFloatComplex(0, 1));
+    count.fetch_add(1);
+}
+"""
+
+
+@every_compiler
+def test_headers_of_the_host_and_other_kernels_of_a_file_are_not_in_the_way(source: Path, compiler: Compiler) -> None:
+    out = np.zeros(32, np.complex64)
+    loaded(source, OF_THE_HOST, compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
+    np.testing.assert_array_equal(out, (np.arange(32) + 2 + 1j) * 1j)
