@@ -270,6 +270,6 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Give 275,000 hostile files to every reader: -- [--seed TEXT] [--inputs N] [--record FILE] [READER ...]. Half an hour."""
+    """Give 275,000 hostile files to the readers: -- [--seed TEXT] [--inputs N] [--record FILE] [READER ...]; 30 min."""
     install(session, "tests")
     session.run("python", "-m", "lab.faults.fuzz", *session.posargs)

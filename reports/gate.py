@@ -342,7 +342,9 @@ class _Gate:
             "bench": self._run("bench", self.head, out, *self._chosen, *strict, *floors, "--benchmark-storage", runs),
             "ab": self._ab(out, "--judged-by-base"),
         }
-        if settings.benchmarks and not self.options.no_benchmark_tests:
+        if settings.benchmarks and self.options.no_benchmark_tests:
+            say("refused: the benchmark tests of the project, which say nothing of a pass")
+        elif settings.benchmarks:
             (none := self.home / "no-kernels").mkdir()
             self.judge_by(_settings_text(settings, kernels=str(none), build=None))
             given = [*self._chosen, *strict, *floors, "--benchmark-storage", runs]

@@ -39,21 +39,38 @@ def disagreements() -> str:
 
 
 def order() -> str:
-    """How the emulator judged the kernels that order memory, in the first run and now."""
+    """How the emulator judged the kernels that order memory: in first runs, and now."""
     record = json.loads(ORDER.read_text(encoding="utf-8"))
-    kernels, first = record["kernels"], record["first_run"]
+    kernels = record["kernels"]
     now = {
+        "sound": sum(entry["label"] == "clean" for entry in kernels.values()),
+        "defective": sum(entry["label"] != "clean" for entry in kernels.values()),
         "missed": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] != "clean"],
         "flagged": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] == "clean"],
     }
-    wrong = sum(entry["label"] != "clean" for entry in kernels.values())
     rows = []
-    for run, outcome in (("first", first), ("now", now)):
-        found, flagged = wrong - len(outcome["missed"]), len(outcome["flagged"])
+    for run, outcome in (
+        ("first", record["first_run"]),
+        ("first, other shapes", record["other_shapes"]),
+        ("now, all", now),
+    ):
+        wrong, flagged = outcome["defective"], len(outcome["flagged"])
+        found = wrong - len(outcome["missed"])
         precision, recall = 100 * found / (found + flagged), 100 * found / wrong
-        sound = len(kernels) - wrong
-        rows.append([run, sound, flagged, wrong, found, f"{precision:.1f} %", f"{recall:.1f} %"])
+        rows.append([run, outcome["sound"], flagged, wrong, found, f"{precision:.1f} %", f"{recall:.1f} %"])
     return table(["run", "sound", "flagged", "defective", "found", "precision", "recall"], rows)
+
+
+def scor() -> str:
+    """How the emulator judged ScoR's microbenchmarks."""
+    kernels = _read("scor.json")["kernels"].values()
+    rows = []
+    for label, means in (("norace", "sound"), ("race", "defective")):
+        of_label = [entry["reported"] for entry in kernels if entry["label"] == label]
+        rows.append(
+            [means, len(of_label), sum(not kinds for kinds in of_label), sum(bool(kinds) for kinds in of_label)]
+        )
+    return table(["ScoR's kernels", "in all", "clean", "reported"], rows)
 
 
 def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -62,7 +79,12 @@ def _kind(row: dict[str, Any]) -> tuple[str, str, str]:
 
 def blocks() -> dict[str, str]:
     """The blocks of the page."""
-    return {"sanitizer-tools": tools(), "sanitizer-disagreements": disagreements(), "order-suite": order()}
+    return {
+        "sanitizer-tools": tools(),
+        "sanitizer-disagreements": disagreements(),
+        "order-suite": order(),
+        "order-scor": scor(),
+    }
 
 
 def _read(name: str) -> dict[str, Any]:

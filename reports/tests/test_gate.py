@@ -268,3 +268,30 @@ def test_without_a_remote_the_protected_branch_has_to_be_named(
     git(clones.runner, "remote", "remove", "origin")
     assert clones.gate("HEAD^", head) == 2
     assert "--branch" in capsys.readouterr().err
+
+
+BENCHMARK = """
+import sys
+import numpy as np
+
+def bench_twice(gpu_benchmark):
+    assert not [name for name in sys.modules if name.startswith("peakgate_family_")]  # no kernel in this process
+    x = np.arange(64, dtype=np.float32)
+    gpu_benchmark.work(bytes=512).expect(lambda x: 2 * x)(lambda x: x + x, x)
+"""
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_benchmark_tests_run_in_processes_of_their_own_are_marked_and_can_be_refused(
+    clones: Clones, refused: bool
+) -> None:
+    commit(clones.origin, {"peakgate.toml": 'benchmarks = ["benchmarks"]\n', "benchmarks/bench_twice.py": BENCHMARK})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    head = clones.change({"benchmarks/bench_twice.py": BENCHMARK + "\n# changed\n"})
+    assert clones.gate("origin/main", head, *(["--no-benchmark-tests"] if refused else [])) == 3
+    assert clones.cases() == {"twice.twice-256": "NO_FLOOR"}
+    named = [] if refused else ["bench of benchmark tests", "ab of benchmark tests"]
+    assert clones.verdict["runs_the_change"] == named
+    if not refused:
+        tests = json.loads((clones.out / "tests" / "bench.json").read_text())
+        assert [each["case"] for each in tests["cases"]] == ["benchmarks-bench_twice.bench_twice"]

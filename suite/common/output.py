@@ -16,18 +16,18 @@ def harmless(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print ``text`` as harmless lines to standard output, nothing once its reader is gone."""
+    """Print ``text`` and a line break, as harmless lines, to standard output; nothing once its reader is gone."""
     try:
-        sys.stdout.write(harmless(text))
+        sys.stdout.write(harmless(f"{text}\n"))
         sys.stdout.flush()
     except BrokenPipeError:
         print_to_nobody(sys.stdout)
 
 
 def warn(text: str) -> None:
-    """Print ``text`` as harmless lines to standard error, nothing where that cannot be written."""
+    """Print ``text`` and a line break, as harmless lines, to standard error; nothing where that cannot be written."""
     try:
-        sys.stderr.write(harmless(text))
+        sys.stderr.write(harmless(f"{text}\n"))
         sys.stderr.flush()
     except OSError:
         print_to_nobody(sys.stderr)

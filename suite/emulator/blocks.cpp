@@ -58,6 +58,13 @@ bool set_aside(Block& block) {
     return save_shared(block);
 }
 
+// In shuffled orders of threads blocks change places too, among four or two neighbours.
+uint32_t shuffled(uint32_t number, uint32_t total) {
+    if (state.launch.schedule < 2) return number;
+    if ((number | 3) < total) return number ^ (1 + state.launch.schedule % 3);
+    return (number | 1) < total ? number ^ 1 : number;
+}
+
 bool begin_block(uint32_t number) {
     const uint32_t* grid = state.launch.grid;
     if (state.block && state.block->alive && !set_aside(*state.block)) return false;
@@ -180,7 +187,7 @@ bool run_blocks(uint32_t total) {
             continue;
         }
         if (fresh) {
-            if (!begin_block(begun)) return false;
+            if (!begin_block(shuffled(begun, total))) return false;
             ++begun;
             place = block_count - 1;
         } else {

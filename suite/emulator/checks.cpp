@@ -97,6 +97,12 @@ const Region* nearest_region(uintptr_t address) {
 // ---- accesses ----
 
 __attribute__((noinline)) void watched_write(const Region& region, uintptr_t address, size_t size, uintptr_t caller) {
+    for (int i = 0; i < state.constant_count && !region.buffer; ++i) {
+        if (address - state.constants[i].start >= state.constants[i].size) continue;
+        report(CONST_WRITE, caller, 0, "write to a __constant__ variable");
+        abandon_launch();
+    }
+    if (!region.buffer) return;
     const Buffer& buffer = *region.buffer;
     if (!buffer.writable) {
         report(CONST_WRITE, caller, 0, "write to argument %d, which the kernel takes as a pointer to const",
@@ -179,7 +185,7 @@ template <Manner manner> void volatile_access(uintptr_t address, size_t size, ui
     state.scope = PEAKGATE_DEVICE;
     access<manner>(address, size, caller);
     polled(address, size, loads, !loads);
-    strong_access(address, loads, !loads, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
+    strong_access(address, loads, !loads, false, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
 }
 
 } // namespace
@@ -225,6 +231,7 @@ bool use_shadow_of(Block& block) {
 bool begin_checks() {
     region_count = 0;
     forget_writes();
+    forget_readers();
     last_region = 0;
     if (state.last_epoch > LAST_EPOCH) {
         ++shadows_since;
@@ -249,7 +256,7 @@ bool begin_checks() {
         if (buffer.writable) next += buffer.size / 4 + 1;
     }
     if (!reserve(variable_shadow, state.data_size / 4 + 1)) return false;
-    regions[region_count++] = {state.data, state.data_size, VARIABLES, false, GLOBAL, variable_shadow.cells, nullptr};
+    regions[region_count++] = {state.data, state.data_size, VARIABLES, state.constant_count > 0, GLOBAL, variable_shadow.cells, nullptr};
     return true;
 }
 
@@ -350,7 +357,7 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
     if (expected) stores = memcmp(address, expected, size) == 0;
     if (stores) access<ATOMIC_UPDATE>(at, size, called_at);
     polled(at, size, loads, stores);
-    strong_access(at, loads, stores, order, scope);
+    strong_access(at, loads, stores, expected, order, scope);
 }
 
 void peakgate_access(const void* address, size_t size, int writes, const void* caller) {

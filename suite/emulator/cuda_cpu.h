@@ -24,8 +24,8 @@
 #define __global__
 #define __device__
 #define __host__
-// The host may set it: its value must not be taken for known.
-#define __constant__ __attribute__((used))
+// The host may set it: its value must not be taken for known. Protected, so that the runtime finds it (memory.cpp).
+#define __constant__ __attribute__((used, visibility("protected")))
 #define __managed__
 #define __grid_constant__
 #define __launch_bounds__(...)

@@ -27,13 +27,46 @@ bool map_stacks() {
     return false;
 }
 
+// How many dynamic symbols an image has: its table of hashes ends with the last one.
+uint32_t symbol_count(const uint32_t* hashes) {
+    const uint32_t buckets = hashes[0], first = hashes[1], words = hashes[2];
+    const uint32_t* bucket = hashes + 4 + words * (sizeof(ElfW(Addr)) / 4);
+    const uint32_t* chain = bucket + buckets;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < buckets; ++i) last = bucket[i] > last ? bucket[i] : last;
+    if (last < first) return first;
+    while (!(chain[last - first] & 1)) ++last;
+    return last + 1;
+}
+
+// The image's __constant__ variables, but for static ones, are its only protected objects.
+void find_constants(const ElfW(Dyn)* dynamic) {
+    const ElfW(Sym)* symbols = nullptr;
+    const uint32_t* hashes = nullptr;
+    state.constant_count = 0;
+    for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+        if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(dynamic->d_un.d_ptr);
+        if (dynamic->d_tag == DT_GNU_HASH) hashes = reinterpret_cast<const uint32_t*>(dynamic->d_un.d_ptr);
+    }
+    if (!symbols || !hashes) return;
+    const uint32_t count = symbol_count(hashes);
+    for (uint32_t i = 0; i < count && state.constant_count < MAX_CONSTANTS; ++i) {
+        const ElfW(Sym)& symbol = symbols[i];
+        if ((symbol.st_info & 0xf) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF || (symbol.st_other & 3) != STV_PROTECTED)
+            continue;
+        state.constants[state.constant_count++] = {state.image + symbol.st_value, symbol.st_size};
+    }
+}
+
 // Finds the image the kernel lies in, and this host thread's copy of its thread-local segment.
 int find_image(dl_phdr_info* image, size_t, void* inside) {
     const auto wanted = reinterpret_cast<uintptr_t>(inside);
     bool found = false;
+    const ElfW(Dyn)* dynamic = nullptr;
     uintptr_t end = 0, shared_size = 0, data = 0, data_end = 0;
     for (int i = 0; i < image->dlpi_phnum; ++i) {
         const auto& segment = image->dlpi_phdr[i];
+        if (segment.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(image->dlpi_addr + segment.p_vaddr);
         if (segment.p_type == PT_TLS) shared_size = segment.p_memsz;
         if (segment.p_type != PT_LOAD) continue;
         if (segment.p_vaddr + segment.p_memsz > end) end = segment.p_vaddr + segment.p_memsz;
@@ -48,6 +81,7 @@ int find_image(dl_phdr_info* image, size_t, void* inside) {
     state.image_size = end;
     state.data = image->dlpi_addr + data;
     state.data_size = data_end - data;
+    if (dynamic) find_constants(dynamic);
     state.shared = reinterpret_cast<uintptr_t>(image->dlpi_tls_data);
     state.shared_size = shared_size;
     return 1;

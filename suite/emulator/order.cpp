@@ -12,8 +12,10 @@
 //  atomicAdd ... (relaxed, device), _system;        | strong load and store: the pending release joins the word's clock;
 //  atom, red, cuda::atomic(_ref) relaxed            | the word's clock is remembered until the next fence acquires it
 //  atomicAdd_block ..., .cta, thread_scope_block    | the same among threads of one block; with another block it is a race
-//  volatile; ld/st.volatile, .relaxed               | strong load or store, relaxed, device. Between lanes of one warp, in
-//                                                   | shared memory and without a fence, volatile is no order: a race
+//  volatile; ld/st.volatile, .relaxed               | strong load or store, relaxed, device. Yet a race: between lanes of one
+//                                                   | warp in shared memory without a fence; two stores of unlike values;
+//                                                   | a store without a fence and an atomic; a load of what its writer
+//                                                   | published too weakly through another word that the reader has read
 //  .acquire, memory_order_acquire                   | what the word's clock has is acquired at once
 //  .release, memory_order_release                   | the thread's own clock joins the word's clock
 //  a failing compare-and-swap                       | a strong load
@@ -86,6 +88,7 @@ struct Awaited {
     uintptr_t address;
     uint32_t begun;
     int scope;
+    bool compares; // by a compare-and-swap: a lock, whose data need the fence even where they are volatile
     Link* released[SCOPES];
 };
 
@@ -291,6 +294,7 @@ void know_thread(int self, int other, uint32_t stamp) {
     Order& order = here();
     order.used_rows = state.thread_count;
     order.threads[self].row_epoch = state.epoch;
+    state.threads[self].met_stamp = state.threads[self].stamp + 1;
     state.crossed |= first_of_warp(self) != first_of_warp(other);
     if (stamp > order.rows[self][other]) order.rows[self][other] = stamp;
 }
@@ -359,6 +363,7 @@ void await(Awaiting& awaiting, const Awaited& seen) {
     for (int i = 0; i < awaiting.count; ++i) {
         Awaited& known = awaiting.seen[i];
         if (known.address != seen.address || known.begun != seen.begun || known.scope != seen.scope) continue;
+        known.compares |= seen.compares;
         for (int which = 0; which < SCOPES; ++which) {
             if (known.released[which] == seen.released[which]) continue;
             drop(known.released[which]);
@@ -444,6 +449,7 @@ void append(Link*& released, Clock* clock, uint64_t by) {
     if (!clock || (released && released->clock == clock)) return;
     auto* link = static_cast<Link*>(malloc(sizeof(Link)));
     if (!link) abort();
+    state.released = true;
     // A thread's later clock has all that its earlier one had.
     Link* previous = released && released->by == by ? released->previous : released;
     *link = {1, previous ? previous->length + 1 : 1, by, keep(previous), keep(clock)};
@@ -521,6 +527,7 @@ void begin_block_of_order() {
 
 void begin_launch_of_order() {
     clear(global_locations);
+    state.released = false;
     run_count = 0;
     scratch_count = 0;
 }
@@ -591,6 +598,7 @@ void threads_met(const int* threads, int count) {
     for (int i = 0; i < count; ++i) {
         memcpy(&order.rows[threads[i]][begin], joined_row, static_cast<size_t>(columns) * sizeof *joined_row);
         order.threads[threads[i]].row_epoch = state.epoch;
+        state.threads[threads[i]].met_stamp = state.threads[threads[i]].stamp;
     }
     if (!order.listed_count) return;
     Clock *others = nullptr, *fenced[SCOPES] = {};
@@ -621,6 +629,7 @@ void acquire_from(const Published& published, int thread) {
     Order& order = here();
     order.used_rows = state.thread_count;
     order.threads[thread].row_epoch = state.epoch;
+    state.threads[thread].met_stamp = state.threads[thread].stamp + 1;
     uint32_t* own = order.rows[thread];
     for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
     if (!published.others || published.others == others_of(thread)) return;
@@ -638,13 +647,13 @@ void forget_published(Published& published) {
 
 // ---- strong accesses ----
 
-void strong_access(uintptr_t address, bool loads, bool stores, int order, int scope) {
+void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope) {
     Locations& table = is_shared_word(address) ? here().locations : global_locations;
     const int self = state.current;
     Location* at = find(table, address);
     if (loads && at && (at->released[0] || at->released[1])) {
         for (int which = 0; which < SCOPES; ++which) shorten(*at, which);
-        Awaited seen = {address, at->begun, scope, {at->released[0], at->released[1]}};
+        Awaited seen = {address, at->begun, scope, compares, {at->released[0], at->released[1]}};
         if (order & PEAKGATE_ACQUIRE) {
             settle_block();
             const Clock* before = others_of(self);
@@ -660,6 +669,7 @@ void strong_access(uintptr_t address, bool loads, bool stores, int order, int sc
         ++at->begun;
     }
     Order& all = here();
+    if (!loads) ++current_thread().stamp; // what it does from here on is later, see meant_to_follow
     Clock* clocks[SCOPES];
     for (int which = 0; which < SCOPES; ++which) {
         Clock* own = all.threads[self].fenced[which];
@@ -680,6 +690,24 @@ void strong_access(uintptr_t address, bool loads, bool stores, int order, int sc
     for (Clock*& clock : clocks) drop(clock);
 }
 
+bool awaited_orders(const Access& store) {
+    const uint32_t block = block_of(store.epoch);
+    const uint64_t whose = static_cast<uint64_t>(block) << 16 | store.thread, time = time_of(store.epoch, store.stamp);
+    const Awaiting& awaiting = here().threads[state.current].awaiting;
+    for (int i = 0; i < awaiting.count; ++i) {
+        const Awaited& seen = awaiting.seen[i];
+        for (int which = 0; which < SCOPES && !seen.compares; ++which) {
+            for (const Link* link = seen.released[which]; link; link = link->previous) {
+                if (link->by >> 16 != state.block->number && !(which && seen.scope == PEAKGATE_DEVICE)) continue;
+                for (const Clock* clock = link->clock; clock; clock = clock->others) {
+                    if (knows(clock, whose, time)) return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 bool has_fenced() { return here().threads[state.current].fenced[0] || here().fenced[0]; }
 
 void observe(const void* cell, const Access& store) {
@@ -698,6 +726,21 @@ bool has_observed(const void* cell, const Access& store) {
     for (unsigned i = 0; i < OBSERVED && i < order.observed_count; ++i) {
         const Observed& seen = order.observed[i];
         if (seen.cell != cell || seen.epoch != store.epoch || seen.stamp != store.stamp || seen.thread != store.thread) continue;
+        if (seen.observer_epoch != state.epoch || seen.observer == state.current ||
+            state.known[seen.observer] > seen.observer_stamp)
+            return true;
+    }
+    return false;
+}
+
+bool meant_to_follow(const void* cell, const Access& store) {
+    const Order& order = here();
+    const uint32_t block = block_of(store.epoch);
+    for (unsigned i = 0; i < OBSERVED && i < order.observed_count; ++i) {
+        const Observed& seen = order.observed[i];
+        const bool later = seen.epoch == store.epoch ? seen.thread == store.thread && seen.stamp > store.stamp
+                                                     : seen.epoch > store.epoch && block_of(seen.epoch) == block;
+        if (seen.cell == cell || !later) continue;
         if (seen.observer_epoch != state.epoch || seen.observer == state.current ||
             state.known[seen.observer] > seen.observer_stamp)
             return true;

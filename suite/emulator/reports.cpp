@@ -53,7 +53,8 @@ uint64_t first_bytes(uintptr_t address, size_t size) {
 
 void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
                  const char* values) {
-    constexpr const char* words[] = {"read after write", "write after write", "write after read", "read after write"};
+    constexpr const char* words[] = {"read after write", "write after write", "write after read", "read after write",
+                                     "write after write"};
     const bool other_block = block_of(earlier.epoch) != state.block->number;
     const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
     const bool read_first = clash == READ_BEFORE_WRITE;
@@ -84,7 +85,8 @@ void look_at(const Write& write) {
         return;
     }
     const uint64_t after = first_bytes(write.address, write.size);
-    const bool overwrites = write.clash == WRITE_AFTER_WRITE;
+    const bool overwrites = write.clash == WRITE_AFTER_WRITE || write.clash == VOLATILE_WRITES;
+    if (write.clash == VOLATILE_WRITES && write.size && after == write.before) return;
     char values[80] = "";
     const int digits = write.size < 8 ? static_cast<int>(2 * write.size) : 16;
     if (write.size)
@@ -109,7 +111,7 @@ void look_at_later(const Write& write) {
 void forget_writes() { write_count = 0; }
 
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
-    if (clash == WRITE_AFTER_WRITE || clash == WRITE_AFTER_READ) {
+    if (clash != READ_AFTER_WRITE && clash != READ_BEFORE_WRITE) {
         const uint64_t before = first_bytes(written_at, written_size);
         look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0, 0});
         return;

@@ -210,13 +210,17 @@ void run_from(int thread) {
 
 } // namespace
 
+// The first shuffle has the warps in descending order, so that together with the ascending one each runs before each other.
 void set_order(uint32_t schedule) {
     const int count = state.thread_count;
-    for (int i = 0; i < count; ++i) order[i] = schedule == 1 ? count - 1 - i : i;
+    const bool warps_descend = schedule == 2;
+    for (int i = 0; i < count; ++i) order[i] = schedule == 1 || warps_descend ? count - 1 - i : i;
     uint32_t random = schedule * 2654435761u;
     for (int i = count - 1; i > 0 && schedule > 1; --i) {
         random = random * 1664525u + 1013904223u;
-        const int other = static_cast<int>((random >> 8) % static_cast<uint32_t>(i + 1));
+        int first = 0; // of those that change places with one another
+        if (warps_descend) first = i > (count - 1) % WARP ? i - (i - 1 - (count - 1) % WARP) % WARP : 0;
+        const int other = first + static_cast<int>((random >> 8) % static_cast<uint32_t>(i - first + 1));
         const int swapped = order[i];
         order[i] = order[other];
         order[other] = swapped;
@@ -258,12 +262,14 @@ void run_threads() {
 
 bool is_abandoned() { return abandoned; }
 
-// In a shuffled order of threads: whether others run before the strong access that comes now. A thread that is never
-// interrupted would show only its last word to the others.
-bool preempted() {
+// In a shuffled order of threads: whether others run before the strong access that comes now, where the thread has stored
+// something before. One that is never interrupted would show only its last word to the others.
+bool preempted(Thread& self) {
     constexpr int ONE_IN = 4, MOST = 5000; // switches between blocks cost
+    if (!self.has_stored) return false;
     preempt_random = preempt_random * 1664525u + 1013904223u;
-    return preempt_random >> 16 < 65536u / ONE_IN && preempt_count++ < MOST;
+    self.has_stored = preempt_random >> 16 >= 65536u / ONE_IN || preempt_count++ >= MOST;
+    return !self.has_stored;
 }
 
 void poll(uintptr_t caller) {
@@ -273,7 +279,7 @@ void poll(uintptr_t caller) {
         self.seen_progress = state.progress;
         self.polls = 0;
     }
-    if (state.launch.schedule > 1 && preempted()) self.same_polls = SAME_PATIENCE;
+    if (state.launch.schedule > 1 && preempted(self)) self.same_polls = SAME_PATIENCE;
     if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE) return;
     wait_as(POLLING, caller);
     self.seen_progress = state.progress;
@@ -283,7 +289,10 @@ void poll(uintptr_t caller) {
 void polled(uintptr_t address, size_t size, bool loads, bool stores) {
     uint64_t value = 0;
     memcpy(&value, reinterpret_cast<const void*>(address), size < 8 ? size : 8);
-    if (stores) stored = {address, size, value};
+    if (stores) {
+        stored = {address, size, value};
+        current_thread().has_stored = true;
+    }
     if (!loads) return;
     Thread& self = current_thread();
     self.same_polls = self.polled == address && self.polled_value == value ? self.same_polls + 1 : 0;

@@ -132,8 +132,10 @@ struct Thread {
     int barrier_site;    // which barrier or point of convergence that is
     unsigned warp_mask;  // given to the warp primitive it waits in, or the lanes it converged with
     uint32_t stamp;      // how often it has met other threads in this block, or released what it did
+    uint32_t met_stamp;  // the stamp that it had when it last heard of others
     int stack;
     uintptr_t waits_at;     // code address of the call it waits in
+    bool has_stored;        // strongly, since it was last interrupted
     uint64_t seen_progress; // the launch's, when it last polled
     int polls;              // since then
     int same_polls;         // polls running of one place that gave the same value
@@ -177,6 +179,13 @@ struct Block {
     bool crossed;
 };
 
+// A __constant__ variable.
+struct Constant {
+    uintptr_t start;
+    size_t size;
+};
+constexpr int MAX_CONSTANTS = 64;
+
 struct State {
     Launch launch;
     Block* block;    // the one that runs
@@ -196,13 +205,16 @@ struct State {
     // it did with a smaller stamp has happened before.
     uint32_t* known;
     bool crossed; // threads of different warps have met in this block other than at the block's barrier
-    int scope; // of the strong access that is being checked
+    int scope;     // of the strong access that is being checked
+    bool released; // some word has a clock: readers of several blocks may be ordered with a later writer one by one
     // How often a strong store has changed a value, a store has gone to an array, or a thread has ended: a thread that
     // polls is worth running again when this has changed.
     uint64_t progress;
 
     int64_t budget_left;
     uintptr_t image, image_size;   // the kernel's shared object
+    Constant constants[MAX_CONSTANTS];
+    int constant_count;
     uintptr_t data, data_size;     // and what of it may be written: __device__ and __constant__ variables
     uintptr_t shared, shared_size; // its thread-local segment: every __shared__ variable
     uintptr_t dynamic_shared;      // within that segment
@@ -256,12 +268,17 @@ void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
 void forget_published(Published& published);
 // What an atomic, or a strong load or store, of the current thread orders.
-void strong_access(uintptr_t address, bool loads, bool stores, int order, int scope);
+void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // Whether the current thread has a fence behind it that its next strong store releases.
 bool has_fenced();
 // The current thread has seen a strong store to this word; what it or who meets it does there comes after it.
 void observe(const void* cell, const Access& store);
 bool has_observed(const void* cell, const Access& store);
+// Whether a volatile access comes after this store all the same: flags that its thread has read before need no fence then.
+bool awaited_orders(const Access& store);
+// Whether the program means the current thread to come after this store, though nothing orders the two: it has seen a later
+// strong store of the same thread, or of its block behind a barrier, to another word.
+bool meant_to_follow(const void* cell, const Access& store);
 
 // Sets the current thread aside until another has made it ready again.
 void wait_as(Status status, uintptr_t caller);

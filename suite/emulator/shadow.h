@@ -29,6 +29,8 @@ constexpr uint8_t SHARED_READ = 0x0f;
 constexpr uint8_t SEVERAL_WARPS = 0x10;
 constexpr uint8_t BY_SEVERAL = SHARED_READ | SEVERAL_WARPS;
 constexpr uint8_t STRONG_READ = 0x20, READ_OF_BLOCK = 0x40, VOLATILE_READ = 0x80;
+// Beside the bytes of reads: threads of earlier blocks have read the word too (readers.cpp).
+constexpr uint8_t MORE_READERS = 0x80;
 
 enum Space { SHARED, GLOBAL, OUTPUT };
 enum Manner { PLAIN_READ, PLAIN_WRITE, ATOMIC_UPDATE, ASYNC_ISSUE, ATOMIC_READ, VOLATILE_LOAD, VOLATILE_STORE };
@@ -67,12 +69,23 @@ inline bool strong_together(bool other_of_block, bool other_volatile, bool fence
            earlier.thread / WARP != static_cast<unsigned>(state.current) / WARP;
 }
 
+// Whether a volatile access races with a strong store although both are in scope: two volatile stores do unless their values
+// are the same (that shows later), a volatile store and an atomic do unless a fence makes the store a release, and a volatile
+// load does where the program means it to come after the store.
+inline bool volatile_race(const void* cell, const Access& store, Manner manner, bool fenced) {
+    const bool other_volatile = store.details & VOLATILE;
+    if (!other_volatile && !is_volatile(manner)) return false;
+    if (awaited_orders(store) || has_observed(cell, store)) return false;
+    if (is_read(manner)) return meant_to_follow(cell, store);
+    return is_volatile(manner) && (other_volatile || !fenced);
+}
+
 // The same for reads that may be those of several threads, of which only the latest is remembered.
 inline bool reads_ordered(const Access& reads, Space space) {
     if (!(reads.details & BY_SEVERAL) || reads.epoch != state.epoch) return ordered(reads, space);
     if ((reads.details & SEVERAL_WARPS) && !state.crossed) return false;
     // The current thread may be the latest reader itself: it must have met somebody since.
-    return reads.thread == state.current ? current_thread().stamp > reads.stamp : met_since(reads);
+    return reads.thread == state.current ? current_thread().met_stamp > reads.stamp : met_since(reads);
 }
 
 // Bytes of a word that have been written since it counted as new.
@@ -87,7 +100,8 @@ inline long place(Space space, uintptr_t offset) {
 }
 
 // READ_BEFORE_WRITE: the word that was read had not been written, so a read after write happened in the wrong order.
-enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_WRITE };
+// VOLATILE_WRITES: a race unless the two values are the same.
+enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_WRITE, VOLATILE_WRITES };
 
 // The access that is being checked, where it is a write; of size 0 where its value is not known yet.
 extern uintptr_t written_at __attribute__((visibility("hidden")));
@@ -108,6 +122,12 @@ struct Write {
     uint64_t not_finite;
 };
 void look_at_later(const Write& write);
+
+// Readers of a word beside the one that its cell has: of several blocks that wait for one another by polling, a writer may be
+// ordered after some only.
+void forget_readers();
+void keep_reader(const Cell* cell, const Access& read);
+const Access* unordered_reader(const Cell* cell, uint8_t bytes, Space space);
 void forget_writes();
 
 // Of a write the value is known, and the defect reported, only after it.
@@ -128,7 +148,8 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
     const Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) {
         if (is_strong(manner) && (write.details & STRONG) &&
-            strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space))
+            strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space) &&
+            !volatile_race(&cell, write, manner, false))
             observe(&cell, write);
         else if (!(write.details & STRONG) || !has_observed(&cell, write))
             race(write, READ_AFTER_WRITE, space, offset, caller);
@@ -145,12 +166,16 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
         is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
                           : 0);
     Access& reads = cell.read;
+    const int more = reads.bytes & MORE_READERS;
     if (reads.epoch == state.epoch && reads.thread == state.current && !(reads.details & BY_SEVERAL)) {
         reads = now(reads.bytes | bytes, how, caller);
     } else if (reads_ordered(reads, space)) {
-        reads = now(bytes, how, caller);
+        reads = now(bytes | more, how, caller);
     } else if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
-        if (!is_strong(manner)) reads = now(bytes, how, caller); // strong ones race with less
+        if (!is_strong(manner)) reads = now(bytes | more, how, caller); // strong ones race with less
+    } else if (reads.epoch != state.epoch && state.released) {
+        keep_reader(&cell, reads);
+        reads = now(bytes | MORE_READERS, how, caller);
     } else if ((reads.bytes & bytes) && reads.epoch == state.epoch) {
         reads.details |= reads.bytes & bytes;
         if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
@@ -165,10 +190,14 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) {
         const bool together = strong && (write.details & STRONG) &&
-                              strong_together(write.details & OF_BLOCK, write.details & VOLATILE,
-                                              is_volatile(manner) && has_fenced(), write, manner, space);
+                              (awaited_orders(write) || strong_together(write.details & OF_BLOCK, write.details & VOLATILE,
+                                              is_volatile(manner) && has_fenced(), write, manner, space));
         if (!together && !((write.details & STRONG) && !strong && has_observed(&cell, write)))
             race(write, WRITE_AFTER_WRITE, space, offset, caller);
+        else if (together && volatile_race(&cell, write, manner, has_fenced()))
+            race(write, VOLATILE_WRITES, space, offset, caller);
+        else if (manner == ATOMIC_UPDATE)
+            observe(&cell, write);
     }
     const Access& reads = cell.read;
     if (reads.bytes & bytes) {
@@ -181,6 +210,10 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
                                    (reads.bytes & bytes & ~initialised_bytes(write, space));
             race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
         }
+    }
+    if (reads.bytes & MORE_READERS) {
+        const Access* reader = strong ? nullptr : unordered_reader(&cell, bytes, space);
+        if (reader) race(*reader, WRITE_AFTER_READ, space, offset, caller);
     }
     uint8_t initialised = initialised_bytes(write, space);
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);

@@ -125,7 +125,7 @@ def test_strict_leaves_a_run_without_floors_undecided(tmp_path, run):
     [
         (["--device", "tpu"], "--device 'tpu': expected auto, cpu, gpu or gpu:N"),
         (["-k", "no_such_case"], "no case was selected"),
-        (["--cases", "no/such/file"], "--cases no/such/file: No such file or directory"),
+        (["--cases", "no/such/file"], "--cases no/such/file: cannot be read (No such file or directory)"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, reported, run):

@@ -45,10 +45,10 @@ class Compiling:
         self.warm = True
 
 
-def begun(monkeypatch, prove, *, new=(), **options):
+def begun(monkeypatch, prove, **options):
     """Begin a session whose builds are proven by ``prove``; the session and the steps it announced."""
     steps = []
-    session = Session(Compiling(), SimpleNamespace(), Tier.GATE, new=new, expect=lambda *step: steps.append(step))
+    session = Session(Compiling(), SimpleNamespace(), Tier.GATE, expect=lambda *step: steps.append(step))
     monkeypatch.setattr(Session, "_prove_build", prove)
     session.begin(CASES, {}, **options)
     return session, steps
@@ -65,12 +65,6 @@ def test_builds_are_proven_early_only_where_that_is_asked_for_and_the_device_tak
     assert proven == ["0", "1"]
     assert session.device.checked
     assert session.device.warm
-
-
-def test_a_case_that_the_base_does_not_have_is_never_proven_early(monkeypatch):
-    proven = []
-    begun(monkeypatch, lambda _, case: proven.append(case.size), new={CASES[0].id}, prove_early=True)
-    assert proven == ["1"]
 
 
 @pytest.mark.parametrize("error", [WrongResult("0 is 1"), KernelFault("a guard was hit"), MemoryError()])

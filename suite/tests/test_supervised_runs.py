@@ -76,7 +76,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         "CRASHED hostile.exits-1024: its process ended itself with exit code 0 during a launch",
         "TIMEOUT hostile.sleeps-1024: a launch did not end within 2 s",
         "WRONG hostile.counts-1024: unwritten output: no thread wrote to argument 0",
-        "WRONG hostile.keeps-1024: timed launch 2: output 0 ",
+        "WRONG hostile.keeps-1024: timed launch 2: output 0",
     ],
 )
 def test_the_reason_says_what_happened_and_when(hostile, line):

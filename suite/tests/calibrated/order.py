@@ -680,7 +680,180 @@ SINGLES = (
     ),
 )
 
-PATTERNS = (*_of_schemes(), *SINGLES)
+HELD_OUT = (
+    _single(
+        "readers_and_writer",
+        "if (t == 0 && blockIdx.x == 3) { while (atomicCAS(out + 900, 0, -100)) { } __threadfence(); out[0] = in[7]; "
+        "__threadfence(); atomicAdd(out + 900, 100); }\n"
+        "    if (t == 0 && blockIdx.x < 3) { for (;;) { if (atomicAdd(out + 900, 1) >= 0) break; "
+        "atomicAdd(out + 900, -1); } "
+        "__threadfence(); out[512 + blockIdx.x] = out[0]; $A }",
+        ("right", CLEAN, "", "__threadfence(); atomicAdd(out + 900, -1);"),
+        ("no_release", RACY, "no_release", "atomicAdd(out + 900, -1);"),
+        ("early", RACY, "early_store", "__threadfence(); atomicAdd(out + 900, -1); out[513 + blockIdx.x] = out[0];"),
+        grid=4,
+    ),
+    _single(
+        "gather_of_readers",
+        "if (blockIdx.x < 3) { out[512 + i] = out[t]; __syncthreads(); if (t == 0) { $A atomicAdd(out + 900, 1); } }\n"
+        "    else { if (t == 0) { while (atomicAdd(out + 900, 0) < 3) { } __threadfence(); } __syncthreads(); "
+        "out[t] = in[i]; }",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        ("two_of_three", RACY, "no_release", "if (blockIdx.x != 1) __threadfence();"),
+        grid=4,
+    ),
+    _single(
+        "mcs_lock",
+        "if (t == 0) { const int me = blockIdx.x + 1; const int before = atomicExch(out + 900, me); if (before) { "
+        "atomicExch(out + 910 + before, me); while (atomicAdd(out + 920 + me, 0) == 0) { } } __threadfence(); "
+        "out[0] += in[i]; $A int next = atomicAdd(out + 910 + me, 0); "
+        "if (!next && atomicCAS(out + 900, me, 0) != me) { while (!(next = atomicAdd(out + 910 + me, 0))) { } } "
+        "if (next) { atomicExch(out + 920 + next, 1); } }",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        ("block_fence", RACY, "narrow_release", "__threadfence_block();"),
+        grid=4,
+    ),
+    _single(
+        "tree_barrier",
+        "out[i] = in[i]; __syncthreads(); "
+        "if (t == 0) { $A if (blockIdx.x % 2) { atomicExch(out + 900 + blockIdx.x, 1); } "
+        "else { while (!atomicAdd(out + 901 + blockIdx.x, 0)) { } __threadfence(); if (blockIdx.x) { "
+        "atomicExch(out + 902, 1); } else { while (!atomicAdd(out + 902, 0)) { } __threadfence(); "
+        "atomicExch(out + 910, 1); } } "
+        "while (!atomicAdd(out + 910, 0)) { } __threadfence(); } __syncthreads(); out[512 + i] = out[255 - i];",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("leaf_lacks_fence", RACY, "no_release", "if (blockIdx.x != 3) __threadfence();"),
+        ("root_lacks_fence", CLEAN, "cumulative", "if (blockIdx.x) __threadfence();"),
+        grid=4,
+    ),
+    _single(
+        "sense_reversal",
+        "int sum = 0; for (int k = 0; k < 3; ++k) { out[i] = in[i] + k; __syncthreads(); "
+        "if (t == 0) { __threadfence(); "
+        "volatile int* sense = out + 901; const int mine = *sense; "
+        "if (atomicAdd(out + 900, 1) == 3) { out[900] = 0; $A "
+        "*sense = !mine; } else { while (*sense == mine) { } } __threadfence(); } __syncthreads(); "
+        "sum += out[(i + 64) % 256]; __syncthreads(); if (t == 0) { __threadfence(); atomicAdd(out + 902, 1); "
+        "while (atomicAdd(out + 902, 0) < 4 * (k + 1)) { } __threadfence(); } __syncthreads(); } out[512 + i] = sum;",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        grid=4,
+    ),
+    _single(
+        "hand_over_hand",
+        "if (t % 32 == 0) { for (int k = 0; k < 3; ++k) { while (atomicCAS(out + 900 + k, 0, 1)) { } __threadfence(); "
+        "if (k) { atomicExch(out + 899 + k, 0); } out[k] += in[i]; $A } atomicExch(out + 902, 0); }",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        grid=4,
+    ),
+    _single(
+        "stack",
+        "if (t < 4 && blockIdx.x == 0) { out[100 + t] = in[t] + 1; $A int top; do { top = atomicAdd(out + 900, 0); "
+        "atomicExch(out + 910 + t, top); } while (atomicCAS(out + 900, top, t + 1) != top); }\n"
+        "    if (t == 0 && blockIdx.x == 1) { int left = 4, top; "
+        "while (left) { while ((top = atomicAdd(out + 900, 0)) == 0) { } "
+        "const int next = atomicAdd(out + 909 + top, 0); if (atomicCAS(out + 900, top, next) != top) { continue; } "
+        "__threadfence(); out[512 + --left] = out[99 + top]; } }",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        ("block_fence", RACY, "narrow_release", "__threadfence_block();"),
+    ),
+    _single(
+        "two_flags",
+        "if (blockIdx.x == 0) { out[t] = in[t]; out[64 + t] = in[t]; __threadfence(); atomicExch(out + 768 + t, 1); $A "
+        "atomicExch(out + 900 + t, 1); }\n"
+        "    else { while (!atomicAdd(out + 900 + t, 0)) { } __threadfence(); out[512 + t] = out[t] + out[64 + t]; }",
+        ("right", CLEAN, "", ";"),
+        ("later_data", RACY, "no_release", "out[64 + t] = 5;"),
+        ("later_data_fenced", CLEAN, "", "out[64 + t] = 5; __threadfence();"),
+    ),
+    _single(
+        "wrong_flag",
+        "if (blockIdx.x == 0) { out[t] = in[t]; __threadfence(); atomicExch(out + 900 + t, 1); }\n"
+        "    else { while (!atomicAdd(out + 900 + $A, 0)) { } __threadfence(); out[512 + t] = out[t]; }",
+        ("own", CLEAN, "", "t"),
+        ("neighbours", RACY, "no_wait", "(t + 1) % 64"),
+        ("first", RACY, "no_wait", "0"),
+    ),
+    _single(
+        "group_flags",
+        "auto tile = cg::tiled_partition<32>(cg::this_thread_block()); if (blockIdx.x == 0) { out[t] = in[t]; "
+        "tile.sync(); "
+        "if (tile.thread_rank() == 0) { $A atomicExch(out + 900 + t / 32, 1); } }\n"
+        "    else { if (tile.thread_rank() == 0) { while (!atomicAdd(out + 900 + t / 32, 0)) { } "
+        "__threadfence(); } tile.sync(); "
+        "out[512 + t] = out[t ^ 1]; }",
+        ("right", CLEAN, "cumulative", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        head=GROUPS,
+    ),
+    _single(
+        "group_flags_shuffled",
+        "auto tile = cg::tiled_partition<32>(cg::this_thread_block()); if (blockIdx.x == 0) { out[t] = in[t]; "
+        "tile.sync(); "
+        "if (tile.thread_rank() == 0) { __threadfence(); atomicExch(out + 900 + t / 32, 1); } }\n"
+        "    else { int seen = 0; if (tile.thread_rank() == 0) { while (!atomicAdd(out + 900 + t / 32, 0)) { } "
+        "__threadfence(); "
+        "seen = 1; } $A out[512 + t] = out[t ^ 1] + seen; }",
+        ("sync", CLEAN, "cumulative", "tile.sync();"),
+        ("shuffle", RACY, "votes", "seen = tile.shfl(seen, 0);"),
+        ("any", RACY, "votes", "seen = tile.any(seen);"),
+        head=GROUPS,
+    ),
+    _single(
+        "fence_between_warps",
+        "__shared__ volatile int ready; __shared__ int s[64]; if (t == 0) { ready = 0; } __syncthreads(); "
+        "if (t < 32) { s[t] = in[i]; __syncwarp(); if (t == 0) { $A ready = 1; } } "
+        "else { if (t == 32) { while (!ready) { } __threadfence_block(); } __syncwarp(); out[i] = s[t - 32]; }",
+        ("right", CLEAN, "cumulative", "__threadfence_block();"),
+        ("device", CLEAN, "cumulative", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+    ),
+    _single(
+        "volatile_data",
+        "volatile int* data = out; if (blockIdx.x == 0) { data[t] = in[t]; $A atomicExch(out + 900 + t, 1); }\n"
+        "    else { while (!atomicAdd(out + 900 + t, 0)) { } __threadfence(); out[512 + t] = data[t]; }",
+        ("right", CLEAN, "", "__threadfence();"),
+        ("no_release", RACY, "no_release", ";"),
+        ("block_fence", RACY, "narrow_release", "__threadfence_block();"),
+    ),
+    _single(
+        "device_flag",
+        "$A",
+        (
+            "right",
+            CLEAN,
+            "",
+            (
+                "if (blockIdx.x == 0) { shared_by_all[t] = in[t]; __threadfence(); atomicExch(raised + t, 1); }\n"
+                "    else { while (!atomicExch(raised + t, 0)) { } __threadfence(); out[t] = shared_by_all[t]; }"
+            ),
+        ),
+        (
+            "no_release",
+            RACY,
+            "no_release",
+            (
+                "if (blockIdx.x == 0) { shared_by_all[t] = in[t]; atomicExch(raised + t, 1); }\n"
+                "    else { while (!atomicExch(raised + t, 0)) { } __threadfence(); out[t] = shared_by_all[t]; }"
+            ),
+        ),
+        head="__device__ int shared_by_all[64], raised[64];\n",
+    ),
+    _single(
+        "exchange_by_atomics",
+        "if (blockIdx.x == 0) { atomicExch(out + t, in[t]); atomicExch(out + 900 + t, 1); }\n"
+        "    else { while (!atomicAdd(out + 900 + t, 0)) { } out[512 + t] = $A; }",
+        ("atomic", CLEAN, "atomic", "atomicAdd(out + t, 0)"),
+        ("plain", RACY, "no_release", "out[t]"),
+    ),
+)
+"""Schemes of other shapes, written and labelled when all others were judged rightly; judged once before any mending."""
+
+PATTERNS = (*_of_schemes(), *SINGLES, *HELD_OUT)
 
 
 def kernels() -> tuple[Kernel, ...]:
