@@ -42,6 +42,8 @@ _ON_DEMAND = {
         r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
     ),
     "cuda_simd.h": re.compile(r"\b__v[a-z]+\w*[24su]\b"),
+    "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
+    "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
 }
 """What few kernels need without an include, and would cost each a hundredth of a second."""
