@@ -13,6 +13,7 @@ from lab.correctness import page as correctness
 from lab.dodges import page as dodges
 from lab.downloads import downloads
 from lab.fleet.page import trials
+from lab.foreign import page as foreign
 from lab.growth import growth
 from lab.history import study
 from lab.injected.page import explained
@@ -34,6 +35,7 @@ def read(name: str) -> Any:
         (correctness.PAGE, correctness.content),
         (calibrated.PAGE, calibrated.blocks),
         (dodges.PAGE, dodges.blocks),
+        (foreign.PAGE, foreign.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),

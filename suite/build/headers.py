@@ -65,6 +65,19 @@ _EMPTY = (
     *("string", "string_view", "vector", "list", "map", "set", "deque", "queue", "stack", "unordered_map"),
     *("unordered_set", "chrono", "thread", "mutex", "future", "condition_variable", "random", "memory", "exception"),
     *("stdexcept", "system_error", "filesystem", "regex", "atomic", "new", "typeinfo", "sched.h", "pthread.h"),
+    *(
+        "clocale",
+        "ios",
+        "bitset",
+        "valarray",
+        "any",
+        "malloc.h",
+        "getopt.h",
+        "dirent.h",
+        "fcntl.h",
+        "channel_descriptor.h",
+    ),
+    *("texture_types.h", "surface_types.h", "cuda_texture_types.h", "texture_fetch_functions.h", "surface_functions.h"),
     *("thrust/host_vector.h", "thrust/device_vector.h"),
 )
 """What only host code needs, or what NVRTC and the emulator offer by themselves."""
@@ -74,8 +87,65 @@ _WITH_HALVES = ("cublas_v2.h", "cublas.h", "cublasLt.h")
 
 _HALVES = "#if __has_include(<cuda_bf16.h>)\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#endif\n"
 
+_FFT = (
+    "#include <cuComplex.h>\ntypedef float cufftReal;\ntypedef double cufftDoubleReal;\n"
+    "typedef cuComplex cufftComplex;\ntypedef cuDoubleComplex cufftDoubleComplex;\n"
+)
+"""The elements of transforms."""
+
+_STRINGS = (
+    'extern "C" {\n'
+    + "".join(
+        f"{result} {name}({parameters}) noexcept;\n"
+        for result, name, parameters in (
+            ("size_t", "strlen", "const char*"),
+            ("int", "strcmp", "const char*, const char*"),
+            ("int", "strncmp", "const char*, const char*, size_t"),
+            ("char*", "strcpy", "char*, const char*"),
+            ("char*", "strncpy", "char*, const char*, size_t"),
+        )
+    )
+    + "}\n"
+)
+"""What types of the host and the device have in functions for the host."""
+
 _THREADS = "typedef unsigned long pthread_t, pthread_mutex_t, pthread_cond_t;\n"
 """What host functions beside kernels are declared with."""
+
+_WHOLE_LIBRARY = "".join(
+    f"#include <{name}>\n"
+    for name in ("algorithm", "cmath", "cstdint", "cstdlib", "cstring", "limits", "type_traits", "utility")
+)
+"""What kernels use of <bits/stdc++.h>."""
+
+_OPERATORS = {
+    **{name: f"T operator()(const T& a, const T& b) const {{ return a {sign} b; }}" for name, sign in (
+        ("plus", "+"), ("minus", "-"), ("multiplies", "*"), ("divides", "/"), ("modulus", "%"), ("bit_and", "&"),
+        ("bit_or", "|"), ("bit_xor", "^"))},
+    **{name: f"bool operator()(const T& a, const T& b) const {{ return a {sign} b; }}" for name, sign in (
+        ("less", "<"), ("greater", ">"), ("less_equal", "<="), ("greater_equal", ">="), ("equal_to", "=="),
+        ("not_equal_to", "!="), ("logical_and", "&&"), ("logical_or", "||"))},
+}  # fmt: skip
+_FUNCTIONAL = "".join(
+    (
+        "namespace std {\n",
+        *(f"template <class T = void> struct {n} {{ constexpr {b} }};\n" for n, b in _OPERATORS.items()),
+        "}\n",
+    )
+)
+"""What kernels use of <functional>; g++'s needs types at run time."""
+
+_EXCEPTION = """#include <utility>
+#ifdef __GLIBCXX__
+namespace std {
+struct exception {
+    virtual ~exception() {}
+    virtual const char* what() const noexcept { return ""; }
+};
+}
+#endif
+"""
+"""The base of classes that g++'s <functional>, <optional> and <variant> declare."""
 
 _OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
 
@@ -138,6 +208,11 @@ def _using(names: Iterable[str]) -> str:
     return "namespace std {\n" + "".join(f"using ::{name};\n" for name in names) + "}\n"
 
 
+def host_names() -> str:
+    """What is in ``std`` without an include: nvcc takes it from the host's library."""
+    return _using((*_INTEGERS, "intptr_t", "uintptr_t", "size_t", "ptrdiff_t", "min", "max", "abs"))
+
+
 def _limits_of_floats() -> str:
     """<cfloat>'s macros where libcu++'s header does not define them under NVRTC, as CUDA 13.0's does not."""
     lines = []
@@ -172,6 +247,8 @@ def nvrtc_headers() -> dict[str, str]:
         "cstdlib": _using(("abs",)),
         "cstring": _using(("memcpy", "memset")),
         "pthread.h": _THREADS,
+        "bits/stdc++.h": _WHOLE_LIBRARY,
+        "cufft.h": _FFT,
         "cub/cub.cuh": _CUB,
     }
     return {
@@ -202,7 +279,15 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(("cmath", "math.h"), _using((*_MATH, "abs"))),
         "cstdlib": "#include <utility>\n" + _using(("abs", "min", "max")),
         "algorithm": "#include <utility>\n" + _using(("min", "max")) + f"namespace std {{\n{_CLAMP}}}\n",
-        "cstring": "",
+        **dict.fromkeys(("cstring", "string.h"), _STRINGS),
+        "exception": _EXCEPTION,
+        **dict.fromkeys(("new", "typeinfo"), "#include <exception>\n"),
+        "iterator": "#include <array>\n",
+        "functional": "#include <utility>\n#ifdef __GLIBCXX__\n"
+        f"{_FUNCTIONAL}#else\n#include_next <functional>\n#endif\n",
+        **dict.fromkeys(("cufft.h", "cufftXt.h"), _FFT),
+        **dict.fromkeys(("complex", "complex.h"), ""),
+        "bits/stdc++.h": _WHOLE_LIBRARY,
         "pthread.h": _THREADS,
         "sys/time.h": 'struct timeval { long tv_sec, tv_usec; };\nextern "C" int gettimeofday(timeval*, void*);\n',
         "stdexcept": "#ifdef _LIBCPP_VERSION\nnamespace std {\n"
@@ -213,12 +298,27 @@ def emulator_headers() -> dict[str, str]:
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys((*twins["cuda_half.h"], *_WITH_HALVES), '#include "cuda_half.h"\n'),
         "cuda_fp8.h": '#include "cuda_narrow.h"\n',
+        "cuComplex.h": '#include "cuda_complex.h"\n',
         **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
         **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h"), ""),
         "cuda.h": "#define CUDA_VERSION CUDART_VERSION\n",
     }
-    in_cuda_std = ("limits", "type_traits", "utility", "cstdint", "array", "tuple", "algorithm", "cmath", "cstddef")
+    in_cuda_std = (
+        *(
+            "limits",
+            "type_traits",
+            "utility",
+            "cstdint",
+            "array",
+            "tuple",
+            "algorithm",
+            "cmath",
+            "cstddef",
+            "functional",
+        ),
+        *("optional", "variant", "initializer_list", "numeric", "climits", "cfloat"),
+    )
     return {
         **dict.fromkeys((name for name in _EMPTY if name not in _OF_THE_COMPILER), "\n"),
         **{name: _once(name, text) for name, text in own.items()},

@@ -41,6 +41,11 @@ _HOST_WORDS = (
 )
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
 _HOST = re.compile(rf"(?P<launch>\w+\s*(?:<[^<>;{{}}]*>\s*)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
+_HOST_WITH_STD = re.compile(
+    rf"{_HOST.pattern}|\b(?:string|[io]?stringstream|[io]f?stream|cout|cerr|endl)\b|\b(?:vector|map|set|list|queue)\s*<"
+)
+"""The same where ``using namespace std`` leaves the names bare."""
+
 _ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
 _HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
@@ -138,9 +143,11 @@ def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[st
 def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
     """The text of each file with blanks for its host code; of the kernels, where they are named, those alone remain."""
     parsed = [_Parsed(file) for file in files]
-    if kernels is not None or any(_HOST.search(part.code) for part in parsed):
+    bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
+    host = _HOST_WITH_STD if bare else _HOST
+    if kernels is not None or any(host.search(part.code) for part in parsed):
         with suppress(_Unbalanced):
-            return _without_host_code(parsed, kernels)
+            return _without_host_code(parsed, kernels, host)
     return [file.text for file in files]
 
 
@@ -177,45 +184,103 @@ class _Parsed:
         self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
 
 
-def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None) -> list[str]:
+_Item = tuple[_Parsed, _Declaration]
+
+
+def _fates(
+    parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
+) -> tuple[list[_Item], list[_Item], dict[int, list[_Declaration]]]:
+    """Declarations that stay, those that stay where they are mentioned, and those that go, these by file."""
     macros = re.findall(
         rf"#\s*define\s+(\w+)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
     )
     annotated = re.compile(rf"\b(?:{'|'.join((*_ANNOTATIONS, *map(re.escape, macros)))})\b")
-    keep: list[tuple[_Parsed, _Declaration]] = []
-    optional: list[tuple[_Parsed, _Declaration]] = []
+    keep: list[_Item] = []
+    optional: list[_Item] = []
     drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
     for part in parsed:
         for declaration in _declarations(part.code, 0, len(part.code)):
-            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotated, kernels)
+            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotated, kernels, host)
             if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
-    gone = {_name(declaration.head) for part in parsed for declaration in drop[id(part)] if declaration.is_function}
-    for part, declaration in [item for item in optional if item[0].code[item[1].end - 1] == ";"]:
-        if _name(declaration.head) in gone:
-            optional.remove((part, declaration))
-            drop[id(part)].append(declaration)
-    types = [
-        _HOST_TYPE.search(_behind_template(part.code[item.start : item.end]))
+    return keep, optional, drop
+
+
+def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
+    keep, optional, drop = _fates(parsed, kernels, host)
+    _drop_callers(keep, optional, drop)
+    types = {
+        (id(part), declaration): found["name"]
         for part in parsed
-        for item in drop[id(part)]
-    ]
-    members = re.compile(rf"\b(?:{'|'.join(found['name'] for found in types if found) or '(?!)'})\s*(?:<[^()]*>)?\s*::")
+        for declaration in drop[id(part)]
+        if not declaration.is_function
+        and (found := _HOST_TYPE.search(_behind_template(part.code[declaration.start : declaration.end])))
+    }
+    members = re.compile(rf"\b(?:{'|'.join(types.values()) or '(?!)'})\s*(?:<[^()]*>)?\s*::")
     for part, declaration in [item for item in optional if members.search(item[1].head)]:
         optional.remove((part, declaration))
         drop[id(part)].append(declaration)
-    mentioned = {word for part in parsed for word in _WORD.findall(part.directives)}
+    bodies: dict[int, list[tuple[int, int]]] = {id(part): [] for part in parsed}
     for part, declaration in keep:
-        mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))
-    while called := [item for item in optional if _name(item[1].head) in mentioned or "operator" in item[1].head]:
-        for part, declaration in called:
+        body = part.code[declaration.start : declaration.end]
+        if not declaration.is_function and _HOST_TYPE.match(_behind_template(body).lstrip()) and host.search(body):
+            bodies[id(part)] += _host_bodies(part.code, declaration, host) or ()
+    by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
+    mentioned: set[str] = set()
+    waiting = keep
+    while waiting:
+        for part, declaration in waiting:
             mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))
-        optional = [item for item in optional if item not in called]
+        waiting = [
+            item for item in optional if _name(item[1].head) in mentioned | by_directives or "operator" in item[1].head
+        ]
+        optional = [item for item in optional if item not in waiting]
+        for part in parsed:  # a type that a kernel uses stays, without the bodies of its functions for the host
+            for declaration in [each for each in drop[id(part)] if types.get((id(part), each)) in mentioned]:
+                if (spans := _host_bodies(part.code, declaration, host)) is not None:
+                    drop[id(part)].remove(declaration)
+                    bodies[id(part)] += spans
     for part, declaration in optional:
         drop[id(part)].append(declaration)
-    return [_blanked(part, drop[id(part)]) for part in parsed]
+    return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
+
+
+def _drop_callers(keep: Sequence[_Item], optional: list[_Item], drop: dict[int, list[_Declaration]]) -> None:
+    """What declares or calls a function of the host is the host's too."""
+    kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
+    fresh = [declaration for each in drop.values() for declaration in each]
+    while gone := {_name(each.head) for each in fresh if each.is_function} - {""}:
+        calls = "|".join(map(re.escape, gone - kept)) or "(?!)"
+        called = re.compile(rf"\b(?:{calls})\s*(?:<[^;{{}}()]*>\s*)?\(")
+        callers = [
+            (part, each)
+            for part, each in optional
+            if (part.code[each.end - 1] == ";" and _name(each.head) in gone)
+            or called.search(part.code, each.start, each.end)
+        ]
+        for part, declaration in callers:
+            optional.remove((part, declaration))
+            drop[id(part)].append(declaration)
+        fresh = [declaration for _, declaration in callers]
+
+
+def _host_bodies(code: str, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
+    """Where in a type the bodies of functions for the host are; None where the host has more to do with it."""
+    opening = code.find("{", type_.start, type_.end)
+    if opening < 0:
+        return None
+    inside = _closing(code, opening, type_.end)
+    spans, rest = [], code[type_.start : opening]
+    for member in _declarations(code, opening + 1, inside):
+        body = code[member.start : member.end]
+        if member.is_function and body.endswith("}") and host.search(body) and "__device__" not in member.head:
+            parameters = _closing(code, member.start + len(member.head) - 1, member.end)
+            spans.append((parameters + 1, member.end))
+            body = code[member.start : parameters]
+        rest += body
+    return None if host.search(rest) else spans
 
 
 class _Fate(Enum):
@@ -226,28 +291,39 @@ class _Fate(Enum):
     BY_MENTION = 2
 
 
-def _fate(body: str, declaration: _Declaration, annotated: re.Pattern[str], kernels: Collection[str] | None) -> _Fate:
-    if annotated.search(declaration.head if declaration.is_function else body):
+def _fate(
+    body: str,
+    declaration: _Declaration,
+    annotated: re.Pattern[str],
+    kernels: Collection[str] | None,
+    host: re.Pattern[str],
+) -> _Fate:
+    device = declaration.head if declaration.is_function else body
+    if host.search(device):  # such a type is the host's, whatever constants it has
+        device = re.sub(r"\bconst(?:expr|eval)\b", "", device)
+    if annotated.search(device):
         is_kernel = declaration.is_function and "__global__" in declaration.head
         is_other = kernels is not None and is_kernel and _name(declaration.head) not in kernels
         return _Fate.DROPPED if is_other else _Fate.KEPT
-    if _HOST.search(body) or re.search(r"\bmain\s*\($", declaration.head):
+    if host.search(body) or re.search(r"\bmain\s*\($", declaration.head):
         return _Fate.DROPPED
     return _Fate.BY_MENTION if declaration.is_function else _Fate.KEPT
 
 
-def _blanked(part: _Parsed, declarations: Sequence[_Declaration]) -> str:
-    """The file's text without some declarations; directives inside them stay, for they may balance one another."""
+def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequence[tuple[int, int]]) -> str:
+    """The file's text without some declarations and bodies; directives stay, for they may balance one another."""
     text = part.file.text
     kept = [match.span() for match in _DIRECTIVE.finditer(masked(text, literals=False)) if "pragma" not in match[0]]
     characters = list(text)
-    for declaration in declarations:
-        for at in range(declaration.start, declaration.end):
+    for first, last in (*((each.start, each.end) for each in declarations), *bodies):
+        for at in range(first, last):
             if characters[at] != "\n":
                 characters[at] = " "
         for start, end in kept:
-            if declaration.start <= start < declaration.end:
+            if first <= start < last:
                 characters[start:end] = text[start:end]
+    for first, _ in bodies:
+        characters[first] = ";"
     return "".join(characters)
 
 
@@ -273,6 +349,11 @@ def _declarations(code: str, start: int, end: int) -> Iterator[_Declaration]:
         elif character == ";":
             head = code[begin:at]
             # An explicit instantiation, or a prototype, shares the fate of its function.
+            if using := _USING.fullmatch(head):
+                yield _Declaration(begin, at + 1, using[1] + "(", is_function=True)
+                begin = at + 1
+                at += 1
+                continue
             named = bool(re.match(r"\s*(?:extern\s+)?template\s+[^<]", head) and "(" in head) or _declares(head)
             yield _Declaration(begin, at + 1, head[: _parameters(head) + 1] if named else head, named)
             begin = at + 1
@@ -294,6 +375,9 @@ def _opens_function(head: str) -> bool:
     declared = _behind_template(head)
     return "(" in declared and not _TYPE.match(declared) and not re.search(r"(?<![=!<>])=(?!=)\s*$|=[^()]*$", declared)
 
+
+_USING = re.compile(r"\s*using\s+std\s*::\s*(\w+)\s*")
+"""A name of the host's library, say; it stays where a kernel mentions it."""
 
 _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<[^;{}]*>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"

@@ -11,7 +11,7 @@ import numpy as np
 from peakgate import dtypes, texels
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
-from peakgate.emulator.structures import BufferStructure, Parameter, TextureStructure
+from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TextureStructure
 
 MAX_ARGUMENTS = 64
 
@@ -24,9 +24,18 @@ class TexelArray:
     described: texels.TexelBuffer
 
 
-GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | None
+@dataclass(frozen=True, slots=True)
+class Pointing:
+    """A struct, by value or in an array, or an array of pointers; ``pointers`` are arrays by byte offset in it."""
+
+    value: np.ndarray[Any, Any] | np.generic | bytes
+    pointers: Mapping[int, np.ndarray[Any, Any] | Pointing]
+
+
+GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | Pointing | None
 """An array for a pointer, None or an integer 0 of 8 bytes for a null one, a NumPy scalar for a value; for a struct by
-value a structured one, or its bytes; for a texture or surface object an array and how it is seen."""
+value a structured one, or its bytes; for a texture or surface object an array and how it is seen. Where pointers to
+arrays are in a value or in an array, that and the arrays."""
 
 _OBJECT_BYTES = _POINTER_BYTES = 8
 _KINDS = {"u": 0, "i": 1, "f": 2}
@@ -44,8 +53,10 @@ class Arguments:
             raise PeakgateError(f"{kernel}: {counted(len(given), 'argument')} given, expected {len(parameters)}")
         if len(given) > MAX_ARGUMENTS:
             raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}")
-        self.buffers = (BufferStructure * (len(given) + 1))()
+        self.buffers = (BufferStructure * MAX_ARGUMENTS)()
         self.buffer_count = 0
+        self.slots = (SlotStructure * MAX_ARGUMENTS)()
+        self.slot_count = 0
         self.pointers = (ctypes.c_void_p * (len(given) + 1))()
         self.textures = (TextureStructure * (len(given) + 1))()
         self.texture_count = 0
@@ -53,7 +64,9 @@ class Arguments:
         self._by_place: dict[int, BufferStructure] = {}
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
-            if isinstance(value, TexelArray):
+            if isinstance(value, Pointing):
+                self.pointers[place] = self._pointing(where, place, value, parameter)
+            elif isinstance(value, TexelArray):
                 self.pointers[place] = self._object(where, place, value, parameter)
             elif parameter.is_pointer and _is_null(value):
                 self.pointers[place] = self._kept(bytes(_POINTER_BYTES))
@@ -90,6 +103,50 @@ class Arguments:
             _check_dtype(where, value.dtype, parameter.element_size, parameter)
         return ctypes.addressof(self._known(where, place, value, writable=not parameter.points_to_const))
 
+    def _pointing(self, where: str, place: int, given: Pointing, parameter: Parameter) -> int:
+        """A value or an array with pointers in it."""
+        if parameter.is_pointer:
+            if not isinstance(given.value, np.ndarray):
+                raise PeakgateError(
+                    f"{where}: {type(given.value).__name__} given for a pointer, expected a NumPy array"
+                )
+            return ctypes.addressof(self._holder(where, place, given))
+        stored = self._scalar(where, given.value, parameter)
+        self._point(where, place, given, parameter.size, value=stored)
+        return stored
+
+    def _holder(self, where: str, place: int, given: np.ndarray[Any, Any] | Pointing) -> BufferStructure:
+        """The buffer of an array, in which there may be pointers to others."""
+        array = given.value if isinstance(given, Pointing) else given
+        if not isinstance(array, np.ndarray):
+            raise PeakgateError(f"{where}: {type(array).__name__} given for a pointer in it, expected a NumPy array")
+        buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
+        if isinstance(given, Pointing):
+            self._point(where, place, given, array.nbytes, holder=buffer)
+        return buffer
+
+    def _point(
+        self,
+        where: str,
+        place: int,
+        given: Pointing,
+        size: int,
+        *,
+        value: int = 0,
+        holder: BufferStructure | None = None,
+    ) -> None:
+        for offset, target in given.pointers.items():
+            if not 0 <= offset <= size - _POINTER_BYTES:
+                raise PeakgateError(f"{where}: a pointer at byte {offset} given, expected one within {size} bytes")
+            buffer = self._holder(where, place, target)
+            if self.slot_count == MAX_ARGUMENTS:
+                raise PeakgateError(f"{where}: more than {MAX_ARGUMENTS} pointers given in values and arrays")
+            slot = self.slots[self.slot_count]
+            slot.value, slot.offset, slot.target = value, offset, ctypes.pointer(buffer)
+            if holder is not None:
+                slot.holder = ctypes.pointer(holder)
+            self.slot_count += 1
+
     def _object(self, where: str, place: int, value: TexelArray, parameter: Parameter) -> int:
         """A texture or surface object, which the kernel takes as an integer of 8 bytes."""
         integer = parameter.element_is_scalar and not parameter.is_pointer and not parameter.element_is_floating
@@ -121,6 +178,8 @@ class Arguments:
                 raise PeakgateError(
                     f"{where}: array overlaps argument {known.argument}; give the same array or separate ones"
                 )
+        if self.buffer_count == MAX_ARGUMENTS:
+            raise PeakgateError(f"{where}: more than {MAX_ARGUMENTS} arrays given")
         buffer = self.buffers[self.buffer_count]
         buffer.host, buffer.size, buffer.argument, buffer.writable = address, value.nbytes, place, writable
         self._by_place[place] = buffer

@@ -15,7 +15,7 @@ from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.options import objection_to
-from peakgate.build.sources import device_only, read_sources
+from peakgate.build.sources import SourceFile, device_only, kernels, read_sources
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import CACHE_VARIABLE, cache_folder
 from peakgate.emulator.compiler import (
@@ -42,6 +42,8 @@ _ON_DEMAND = {
         r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
     ),
     "cuda_simd.h": re.compile(r"\b__v[a-z]+\w*[24su]\b"),
+    "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
+    "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
 }
 """What few kernels need without an include, and would cost each a hundredth of a second."""
@@ -142,7 +144,7 @@ def build_kernel(
         done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
         if done.returncode:
             raise failed(done, files, kernel, wrapper)
-        names = _dynamic_shared_names(kernel_object, source, kernel)
+        names = _dynamic_shared_names(kernel_object, files, kernel, entry["name"])
         link((kernel_object, _dynamic_shared_object(names, compiler), runtime), library, scratch, compiler)
     return library
 
@@ -150,7 +152,12 @@ def build_kernel(
 @lru_cache
 def _texts_of_stand_ins() -> tuple[dict[str, str], str]:
     """Stand-ins for the host's headers by name, the prelude among them, and a digest of all."""
-    prelude = headers.math_constants() + headers.math_of_integers() + "#include <limits.h>\n#include <stdint.h>\n"
+    prelude = (
+        headers.math_constants()
+        + headers.math_of_integers()
+        + "#include <limits.h>\n#include <stdint.h>\n"
+        + headers.host_names()
+    )
     texts = {**headers.emulator_headers(), headers.PRELUDE: prelude}
     return texts, _digest(texts)
 
@@ -249,20 +256,28 @@ def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], kern
     )
 
 
-def _dynamic_shared_names(built: Path, source: Path, kernel: str) -> list[str]:
+def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str, name: str) -> list[str]:
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
     symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
-    ends: dict[str, int] = {}
-    for symbol in symbols:
-        if symbol.section:
-            ends[symbol.section] = max(ends.get(symbol.section, 0), symbol.address + symbol.size)
-    static = sum(ends.values())
+    # The file's other kernels have variables too. Which functions this one calls is not known.
+    others = [f"{len(other)}{other}" for file in files for other in map(_plain, kernels(file.text)) if other != name]
+    static = sum(
+        symbol.size
+        for symbol in symbols
+        if symbol.section
+        and not symbol.name.startswith("_ZGV")
+        and not (symbol.name.startswith("_ZZ") and any(other in symbol.name for other in others))
+    )
     if static > MAX_STATIC_SHARED:
         raise KernelBuildError(
-            f"{source.name}: kernel {kernel} has {static} bytes of static shared memory, CUDA allows "
+            f"{files[0].path.name}: kernel {kernel} has {static} bytes of static shared memory, CUDA allows "
             f"{MAX_STATIC_SHARED}; declare it 'extern __shared__' and give the size at launch"
         )
     return [symbol.name for symbol in symbols if not symbol.section]
+
+
+def _plain(kernel: str) -> str:
+    return kernel.partition("<")[0]
 
 
 def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:

@@ -286,6 +286,7 @@ PEAKGATE_HALF_CONVERSIONS(__half, half, half2, __half22float2)
 PEAKGATE_HALF_CONVERSIONS(__nv_bfloat16, bfloat16, bfloat162, __bfloat1622float2)
 
 // ---- for inline PTX: what it does with numbers of 16 bits, and with pairs of them ----
+#include "cuda_ptx_values.h"
 namespace peakgate_ptx {
 #define PEAKGATE_PTX_HALF(name, ...)                                                                                   \
     template <int m, int e> inline peakgate::Half<m, e> name(peakgate::Half<m, e> a) {                                 \

@@ -138,6 +138,10 @@ template <class T, thread_scope S = thread_scope_system> struct atomic {
     T operator=(T operand) volatile { return store(operand), operand; }
     operator T() const volatile { return load(); }
 };
+namespace std {
+template <class T> using atomic = ::cuda::atomic<T>;
+template <class T> using atomic_ref = ::cuda::atomic_ref<T>;
+} // namespace std
 inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
     peakgate_fence(details::order_of(order), details::scope_of(scope));
 }

@@ -130,6 +130,8 @@ class EmulatedKernel:
             texture_count=bound.texture_count,
             guards=ctypes.addressof(self._guards),
             guard_count=len(self._guards),
+            slots=ctypes.addressof(bound.slots),
+            slot_count=bound.slot_count,
         )
         if trace:
             trace.begin(request, self._library)

@@ -136,10 +136,21 @@ bool map_launch() {
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         if (!map_buffer(state.launch.buffers[i], mappings[i])) return false;
     }
+    for (int i = 0; i < state.launch.slot_count; ++i) {
+        const Slot& slot = state.launch.slots[i];
+        char* start = slot.holder ? static_cast<char*>(slot.holder->device) : slot.value;
+        memcpy(start + slot.offset, &slot.target->device, sizeof(void*));
+    }
     return true;
 }
 
 void unmap_launch(bool copy_back) {
+    for (int i = 0; copy_back && i < state.launch.slot_count; ++i) { // addresses of a launch mean nothing after it
+        const Slot& slot = state.launch.slots[i];
+        if (!slot.holder) continue;
+        memcpy(static_cast<char*>(slot.holder->device) + slot.offset, static_cast<char*>(slot.holder->host) + slot.offset,
+               sizeof(void*));
+    }
     for (int i = 0; i < state.launch.buffer_count; ++i) {
         const Buffer& buffer = state.launch.buffers[i];
         if (copy_back && buffer.writable) memcpy(buffer.host, buffer.device, buffer.size);

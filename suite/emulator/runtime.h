@@ -57,6 +57,14 @@ struct Buffer {
     uint64_t unwritten, first_unwritten; // out: bytes of an output that the launch did not write, and the first
 };
 
+// Where a pointer to an array stands in another array (`holder`) or in a value (`value`), filled in by launch.py.
+struct Slot {
+    char* value;
+    const Buffer* holder; // null: it is in a value
+    uint64_t offset;
+    const Buffer* target;
+};
+
 // A texture or surface object, filled in by launch.py (textures.py); its address is the kernel's argument. Its texels are
 // those of an array, row by row.
 enum TexelKind : int32_t { UNSIGNED_TEXEL, SIGNED_TEXEL, FLOATING_TEXEL };
@@ -99,6 +107,8 @@ struct Launch {
     uint64_t* traced; // out: how many there were, also those beyond the room
     const uint64_t* guards; // offsets in shared memory of the guard variables that g++ gives objects with a constructor
     int32_t guard_count;
+    const Slot* slots;
+    int32_t slot_count;
 };
 
 enum Status : uint8_t {

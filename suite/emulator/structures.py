@@ -61,6 +61,17 @@ class BufferStructure(ctypes.Structure):
     )
 
 
+class SlotStructure(ctypes.Structure):
+    """``Slot`` of runtime.h."""
+
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("holder", ctypes.POINTER(BufferStructure)),
+        ("offset", ctypes.c_uint64),
+        ("target", ctypes.POINTER(BufferStructure)),
+    )
+
+
 class TextureStructure(ctypes.Structure):
     """``Texture`` of runtime.h."""
 
@@ -104,4 +115,6 @@ class LaunchStructure(ctypes.Structure):
         ("traced", ctypes.c_void_p),
         ("guards", ctypes.c_void_p),
         ("guard_count", ctypes.c_int32),
+        ("slots", ctypes.c_void_p),
+        ("slot_count", ctypes.c_int32),
     )

@@ -51,7 +51,7 @@ ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
 
 def test_every_device_function_of_cudas_headers_is_declared_or_known_to_be_missing(tmp_path: Path) -> None:
     names = recorded()
-    headers = ("cuda_cpu.h", "cuda_half.h", "cuda_narrow.h", "cuda_textures.h", "cuda_simd.h")
+    headers = ("cuda_cpu.h", "cuda_half.h", "cuda_narrow.h", "cuda_textures.h", "cuda_simd.h", "cuda_rounded.h")
     lines = [f'#include "{header}"' for header in headers]
     lines += [f"#ifndef {name}\nnamespace known_{name} {{ using ::{name}; }}\n#endif" for name in names]
     source = tmp_path / "names.cpp"

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from peakgate import emulator
 from peakgate.build import headers
-from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect
+from peakgate.common.errors import PeakgateError
+from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect, Pointing
 
 COMPILERS = emulator.available_compilers()
 ONE = (1, 1, 1)
@@ -152,3 +153,59 @@ def test_a_launch_that_waits_for_the_one_before_it_runs(source: Path) -> None:
     out = np.zeros(4, np.int32)
     loaded(source, text).launch(ONE, (4, 1, 1), (out,))
     assert out.all()
+
+
+WITH_POINTERS = """struct Rows { float* out; const float* in; int count; };
+__global__ void kernel(Rows rows, float** all, Rows* kept) {
+    const int t = threadIdx.x;
+    if (t >= rows.count) return;
+    rows.out[t] = 2 * rows.in[t];
+    all[1][t] = all[0][t] + kept->in[t];
+}
+"""
+
+
+def test_structs_with_pointers_and_arrays_of_pointers_are_arguments(source: Path) -> None:
+    kernel = loaded(source, WITH_POINTERS)
+    doubled, summed, first = np.zeros(4, np.float32), np.zeros(4, np.float32), np.arange(4, dtype=np.float32)
+    layout = np.dtype([("out", "u8"), ("in", "u8"), ("count", "i4")], align=True)
+    rows = Pointing(np.array((0, 0, 4), layout)[()], {0: doubled, 8: first})
+    every = np.zeros(2, np.uint64)
+    arguments = (rows, Pointing(every, {0: first, 8: summed}), Pointing(np.zeros(1, layout), {8: first}))
+    kernel.launch(ONE, (8, 1, 1), arguments)
+    np.testing.assert_array_equal(doubled, 2 * first)
+    np.testing.assert_array_equal(summed, 2 * first)
+    assert not every.any()  # addresses of the launch do not stay
+    with pytest.raises(KernelDefect, match="out of bounds: read of 4 bytes at byte 8 of argument 0, which has 8"):
+        kernel.launch(ONE, (8, 1, 1), (Pointing(rows.value, {0: doubled, 8: first[:2].copy()}), *arguments[1:]))
+    with pytest.raises(PeakgateError, match=r"argument 0: a pointer at byte 20 given, expected one within 24 bytes"):
+        kernel.launch(ONE, ONE, (Pointing(rows.value, {20: doubled}), *arguments[1:]))
+
+
+OF_THE_HOST = """#include <bits/stdc++.h>
+#include <functional>
+#include <iterator>
+#include <complex>
+#include <variant>
+#include <cuComplex.h>
+#include <cufft.h>
+#include <cuda/std/atomic>
+__global__ void other(float* out) {
+    __shared__ float much[12 * 1024];
+    much[threadIdx.x] = out[threadIdx.x];
+}
+__device__ cuda::std::atomic<int> count;
+__global__ void kernel(cufftComplex* out, std::uintptr_t where) {
+    __shared__ float few[32];
+    few[threadIdx.x] = std::plus<float>()(threadIdx.x, std::max(1, 2));
+    out[threadIdx.x] = cuCmulf(make_cuComplex(few[threadIdx.x], 1), make_cuFloatComplex(0, 1));
+    count.fetch_add(1);
+}
+"""
+
+
+@every_compiler
+def test_headers_of_the_host_and_other_kernels_of_a_file_are_not_in_the_way(source: Path, compiler: Compiler) -> None:
+    out = np.zeros(32, np.complex64)
+    loaded(source, OF_THE_HOST, compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
+    np.testing.assert_array_equal(out, (np.arange(32) + 2 + 1j) * 1j)

@@ -185,3 +185,35 @@ def test_a_source_in_latin_1_is_read_and_a_binary_one_named(tmp_path: Path) -> N
     source.write_bytes(b"int a;\0")
     with pytest.raises(PeakgateError, match=r"k\.cu: expected the source of a kernel, .* zero byte"):
         read_sources(source)
+
+
+HOST_TYPES = """#include <functional>
+using std::generate;
+using namespace std;
+struct Managed {
+    void* operator new(size_t bytes) { void* p; cudaMallocManaged(&p, bytes); return p; }
+};
+struct Element : Managed {
+    int value;
+    Element() { cudaDeviceSynchronize(); }
+    __device__ int twice() const { return 2 * value; }
+};
+struct Result { string name; static constexpr int size = 3; };
+template <class T> void launched(T* x) { kernel<<<1, 2>>>(x); }
+int calls(int* x) { launched<int>(x); return 1; }
+__global__ void kernel(Element* e) { e->value = e->twice(); }
+"""
+
+
+def test_a_type_that_a_kernel_uses_stays_without_its_functions_for_the_host(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(HOST_TYPES)
+    (text,) = device_texts(read_sources(source))
+    assert len(text) == len(HOST_TYPES)
+    assert [
+        word for word in ("cudaMalloc", "cudaDevice", "string", "generate", "launched", "<<<") if word in text
+    ] == []
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[3:5] == ["struct Managed {", "void* operator new(size_t bytes);"]
+    assert lines[6:9] == ["struct Element : Managed {", "int value;", "Element();"]
+    assert "calls" not in text

@@ -1,0 +1,34 @@
+"""Fill the table of README.md: ``python -m lab.foreign.page``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from peakgate.reports.ladder.markers import table
+
+from lab.pages import fill_page
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "README.md"
+
+
+def blocks() -> dict[str, str]:
+    """What became of the kernels, in the first run and now, and why those that do not run are refused."""
+    kernels = json.loads((HERE / "outcomes.json").read_text(encoding="utf-8"))["kernels"]
+    rows = []
+    for run in ("first", "now"):
+        ran = [each for each in kernels if each[run] == "ran"]
+        rows.append([run, len(kernels), len(ran), len(kernels) - len(ran), f"{100 * len(ran) / len(kernels):.1f} %"])
+    why = Counter(each["why"] for each in kernels if each["now"] == "refused")
+    judged = Counter(each["judged"] for each in kernels if each["reported"])
+    return {
+        "foreign-runs": table(["run", "kernels", "ran", "refused", "share"], rows),
+        "foreign-refused": table(["why it is refused now", "kernels"], list(map(list, why.most_common()))),
+        "foreign-reported": table(["what a reported defect is", "kernels"], list(map(list, judged.most_common()))),
+    }
+
+
+if __name__ == "__main__":
+    fill_page(PAGE, blocks())
