@@ -76,7 +76,7 @@ def test_line_ends_of_a_document_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_document_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PeakgateError, match=r"README\.md: cannot be read"):
+    with pytest.raises(PeakgateError, match=r"README\.md: expected a document"):
         read_document(tmp_path / "README.md")
 
 
