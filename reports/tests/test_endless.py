@@ -95,9 +95,7 @@ def test_a_side_that_never_lists_its_cases_is_broken_after_a_limit(
 ) -> None:
     monkeypatch.setattr(plan, "CODES_LIMIT_S", 0.01)
     with pytest.raises(SideBroken, match="no end within"):
-        plan.read_code(
-            "gate", "9.0", "head", SideFolder("head", repository, None), os.environ
-        )
+        plan.read_code("gate", "9.0", "head", SideFolder("head", repository, None), os.environ)
 
 
 def test_a_process_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def everything() -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    files = (path for path in Path().rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    return {str(path): path.read_bytes() for path in files}
 
 
 def test_what_was_written_is_found_right_and_not_written_again(

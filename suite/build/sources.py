@@ -403,9 +403,18 @@ def _behind_template(head: str) -> str:
     return _behind_template(head[at:])
 
 
+_ATTRIBUTE = re.compile(
+    r"\b(?:__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
+)
+"""What may stand before a function's name with arguments of its own."""
+
+
 def _parameters(head: str) -> int:
-    """Where the parameter list opens."""
-    return head.index("(", len(head) - len(_behind_template(head)))
+    """Where the parameter list opens: behind ``__launch_bounds__(...)`` and other attributes with arguments."""
+    at = head.index("(", len(head) - len(_behind_template(head)))
+    while _ATTRIBUTE.search(head, 0, at) and (behind := head.find("(", _closing(head, at, len(head)))) >= 0:
+        at = behind
+    return at
 
 
 def _name(head: str) -> str:

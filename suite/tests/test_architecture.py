@@ -126,5 +126,7 @@ def test_a_room_is_described_by_its_page_and_not_by_an_empty_module():
 
 
 def test_kernels_holds_cuda_and_its_lessons_only():
-    kinds = {path.suffix for path in (ROOT / "kernels").rglob("*") if path.is_file()}
+    kinds = {
+        path.suffix for path in (ROOT / "kernels").rglob("*") if path.is_file() and path.parent.name != "__pycache__"
+    }
     assert kinds <= {".cu", ".cuh", ".md", ".svg", ".py"}

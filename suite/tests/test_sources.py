@@ -178,6 +178,14 @@ def test_kernels_that_are_not_named_are_left_out_where_some_are(tmp_path: Path) 
     assert "void other" not in text
 
 
+def test_a_kernel_is_known_by_its_name_behind_attributes_with_arguments(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    bounded = 'extern "C" __global__ void __launch_bounds__(A, 1)\n    __cluster_dims__(2, (1), 1) mine(int n) { n; }\n'
+    source.write_text(bounded + bounded.replace("mine", "other"))
+    (text,) = device_texts(read_sources(source), ["mine"])
+    assert text.rstrip() == bounded.rstrip()
+
+
 def test_a_source_in_latin_1_is_read_and_a_binary_one_named(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_bytes("// größer\r\nint a;\n".encode("latin-1"))
