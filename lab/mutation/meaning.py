@@ -38,10 +38,10 @@ def listed() -> list[dict[str, Any]]:
 
 def mutated(mutant: dict[str, Any]) -> str:
     """The text of the mutant's file with its edit; ValueError where ``old`` is not in it exactly once."""
-    text = (ROOT / mutant["file"]).read_text(encoding="utf-8")
+    text = (ROOT / str(mutant["file"])).read_text(encoding="utf-8")
     if text.count(mutant["old"]) != 1:
         raise ValueError(f"{mutant['name']}: its `old` is {text.count(mutant['old'])} times in {mutant['file']}")
-    return text.replace(mutant["old"], mutant["new"])
+    return text.replace(str(mutant["old"]), str(mutant["new"]))
 
 
 def main() -> int:

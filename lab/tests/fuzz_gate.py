@@ -11,6 +11,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import fuzz_mutate as mutate
@@ -24,6 +25,7 @@ from peakgate.reports.comment import render
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store
 from peakgate.run import listing
+from peakgate.run.case_data import as_data
 from synthetic_runs import document
 
 COMMIT, URL, FOLDER = "c" * 40, "https://example.org/run", ".judge/out"
@@ -121,15 +123,17 @@ def case_of(_case: str = "", _number: int | None = None) -> Case:
 
 def launches(random: Random) -> bytes:
     """A case of another process, as data."""
-    return mutate.document(listing.as_data(case_of()), random)
+    return mutate.document(as_data(case_of()), random)
 
 
 def launches_read(_folder: Path, data: bytes) -> int:
     """A record of the types that it says, or refused."""
 
+    supplier: Any = SimpleNamespace(tree=Path("/project"))
+
     def read() -> int:
         try:
-            found = listing._listed(("a", "b-64"), json.loads(data), [json.loads(data)], case_of)
+            found = listing._listed(("a", "b-64"), json.loads(data), [json.loads(data)], supplier)
         except (ValueError, RecursionError):  # what is no JSON is refused before
             return 2
         return 0 if isinstance(found, listing.Listed) else 3

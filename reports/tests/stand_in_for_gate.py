@@ -27,5 +27,5 @@ def measured(self: gate._Gate, _settings: object) -> dict[str, gate.GateStep]:
 
 
 if __name__ == "__main__":
-    gate._Gate.measured = measured
+    gate._Gate.measured = measured  # type: ignore[method-assign, assignment]
     sys.exit(main(["gate", *sys.argv[1:]]))

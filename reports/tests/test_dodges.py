@@ -159,19 +159,21 @@ SHOWN_BY = {
         "test_listing.test_a_process_of_a_judged_side_imports_none_of_its_families"
     ),
     "names another base, its own weak branch or itself": (
-        "test_gate.test_a_change_cannot_choose_the_base_that_judges_it"
+        "test_gate_command.test_a_change_cannot_choose_the_base_that_judges_it"
     ),
     "changes settings: folders of kernels and baselines, `build`": (
-        "test_gate.test_what_a_change_weakens_is_listed_however_it_hides_it"
+        "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
     ),
     "has modules named as the judge's, or looks at `sys.argv`": (
-        "test_gate.test_what_a_change_weakens_is_listed_however_it_hides_it"
+        "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
     ),
     "overwrites verdicts or the tool from a family": (
-        "test_gate.test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_repository"
+        "test_gate_command.test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_repository"
     ),
-    "commits a build under another kernel's name in `.cache`": "test_gate.test_a_committed_cache_stands_for_nothing",
-    "commits links in output folders, baselines": "test_gate.test_no_link_of_a_change_leads_out_of_its_tree",
+    "commits a build under another kernel's name in `.cache`": (
+        "test_gate_command.test_a_committed_cache_stands_for_nothing"
+    ),
+    "commits links in output folders, baselines": "test_gate_command.test_no_link_of_a_change_leads_out_of_its_tree",
     "commits files that installers and interpreters read": (
         "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases"
     ),
