@@ -62,7 +62,7 @@ class Role(Enum):
     SCRATCH = "scratch"
     """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
     TEMP = "temp"
-    """What one launch of a case leaves for a later one: poisoned like an output, compared with nothing."""
+    """What one launch of a case leaves for a later one: filled with noise like an output, compared with nothing."""
 
 
 class Scale(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ _FAILURES: dict[DefectKind, type[KernelFault]] = {
 
 @cache
 def _noise(dtype: str) -> Array:
-    return refill.noise(np, dtype, int(np.random.default_rng().integers(refill.SEEDS)))
+    return refill.noise(np, dtype, secrets.randbelow(refill.SEEDS))
 
 
 class CpuLaunchable:
@@ -116,7 +117,7 @@ class CpuLaunchable:
         self.trace: emulator.Trace | None = None
         self._access_budget = access_budget
         self._secret = secret
-        self._seed, self._draw = seed, draw or (lambda end: int(np.random.default_rng().integers(end)))
+        self._seed, self._draw = seed, draw or secrets.randbelow
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
@@ -176,7 +177,7 @@ class CpuLaunchable:
             return
         taken = Counter(at for each in self.case.launches for at in each.takes)
         buffers = dict(self._buffers()) if self._nonfinite else {}
-        # What several launches take, either may write; the poison shows what neither wrote.
+        # What several launches take, either may write; the noise shows what neither wrote.
         outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
         try:
             for each in self.case.launches:
@@ -207,7 +208,7 @@ class CpuLaunchable:
         """
         draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
         arrays = {at: self._values[at] for at in buffers}
-        pools = {at: pool for at, buffer in buffers.items() if (pool := self._pool(at, buffer)) is not None}
+        pools = refill.pools(self.case, _noise, lambda pool, at: input_array(np, pool, at + self._seed + self._secret))
         contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
         contents.begin(arrays)
         count = min(_SAMPLES, plan.min_samples)
@@ -222,14 +223,6 @@ class CpuLaunchable:
                 copies = [output.copy() for output in self.outputs]
                 witness.judge(TimedLaunch(self.case, f"timed launch {index + 1}", given, copies))
         return Samples(tuple(times_us), (None,) * count, 0, f"{METHOD}, {refill.replayed(contents)}")
-
-    def _pool(self, at: int, buffer: Buffer) -> Array | None:
-        """What a buffer's contents are drawn from; None for what stays as it is."""
-        if buffer.role in (Role.OUT, Role.TEMP):
-            return _noise(buffer.dtype)
-        if buffer.role is Role.SCRATCH or not refill.renewable(buffer) or isinstance(self.case.reference, tuple):
-            return None
-        return input_array(np, refill.pool_of(buffer), at + self._seed + self._secret)
 
 
 class CpuDevice(Device):

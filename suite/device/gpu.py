@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
-from peakgate.case import Array, Buffer, Case, Role, Scale, Stage
+from peakgate.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
@@ -226,15 +226,7 @@ class GpuDevice(Device):
 
     def pools(self, case: Case, seed: int) -> dict[int, Array]:
         """What the contents of a case's buffers are drawn from, by argument position; without what stays as it is."""
-        found = {}
-        for at, buffer in enumerate(case.arguments):
-            if not isinstance(buffer, Buffer) or buffer.role is Role.SCRATCH:
-                continue
-            if buffer.role in (Role.OUT, Role.TEMP):
-                found[at] = self.noise(buffer.dtype)
-            elif refill.renewable(buffer) and not isinstance(case.reference, tuple):
-                found[at] = self.input(refill.pool_of(buffer), at + seed + self.secret)
-        return found
+        return refill.pools(case, self.noise, lambda pool, at: self.input(pool, at + seed + self.secret))
 
     def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
         """Uninitialized memory for arrays of these sizes, elsewhere at each call; what the last call gave is void.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import cupy
@@ -334,8 +335,12 @@ class GpuLaunchable:
             found.append(ArraySet(arrays, guards, self._contents(draw), self._bind(arrays)))
         return found
 
+    @cached_property
+    def _pools(self) -> dict[int, Array]:
+        return self._device.pools(self.case, self._seed)
+
     def _contents(self, draw: Draw) -> Contents:
-        return Contents(GpuRefiller(), self._buffers, self._device.pools(self.case, self._seed), self._pristine, draw)
+        return Contents(GpuRefiller(), self._buffers, self._pools, self._pristine, draw)
 
     def _fill_texels(self) -> None:
         for texels in self._objects.values():

@@ -146,7 +146,7 @@ def check(
 ) -> Check:
     """Compare every output with its reference, each by the tolerance of its own type.
 
-    Outputs are poisoned with NaN before the launch, so an element the kernel never wrote is wrong as well. What
+    Outputs are filled with noise before the launch, so an element the kernel never wrote is wrong as well. What
     ``compared`` does not find right is compared with ``xp``, which says where.
     """
     if len(outputs) != len(expected.values):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from peakgate import dtypes
-from peakgate.case import Array, Buffer, Role
+from peakgate.case import Array, Buffer, Case, Role
 from peakgate.measure.data import mixed, seed_offset
 
 SPARSE_BYTES = 4096
@@ -48,6 +48,22 @@ def pool_of(buffer: Buffer) -> Buffer:
     itemsize = dtypes.storage(buffer.dtype).itemsize
     stored = min(max(buffer.nbytes // itemsize, _LEAST_POOL_ELEMENTS), _POOL_BYTES // itemsize)
     return replace(buffer, role=Role.IN, shape=(stored * per_byte,))
+
+
+def pools(case: Case, noise_of: Callable[[str], Array], elements: Callable[[Buffer, int], Array]) -> dict[int, Array]:
+    """What the contents of a case's buffers are drawn from, by argument position; without what stays as it is.
+
+    ``noise_of`` gives the noise of a type, ``elements`` those of a pool, for an argument position.
+    """
+    found = {}
+    for at, buffer in enumerate(case.arguments):
+        if not isinstance(buffer, Buffer) or buffer.role is Role.SCRATCH:
+            continue
+        if buffer.role in (Role.OUT, Role.TEMP):
+            found[at] = noise_of(buffer.dtype)
+        elif renewable(buffer) and not isinstance(case.reference, tuple):
+            found[at] = elements(pool_of(buffer), at)
+    return found
 
 
 def noise(xp: Any, dtype: str, seed: int) -> Array:

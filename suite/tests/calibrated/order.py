@@ -26,7 +26,7 @@ RULES = {
     "votes": "shuffles, votes, match and reduce imply no memory barrier (guide, warp functions)",
     "syncwarp": "orders memory among the threads of its mask (guide, __syncwarp)",
     "cumulative": "what a thread has acquired is released along with its own (PTX, causality order is transitive)",
-    "no_wait": "the data are read without a wait for whoever writes them (PTX, data races)",
+    "no_wait": "the data are read without a wait for the writer (PTX, data races)",
     "never": "what is polled is never stored (guide, threads are guaranteed no progress without it)",
     "packed": "value and status are one word: nothing else is to be ordered (PTX, single-copy atomicity)",
     "arrive": "bar.arrive and mbarrier.arrive release, only a wait acquires (PTX, bar and mbarrier)",
@@ -249,7 +249,7 @@ def _twice(by: Mechanism, fault: str) -> str:
 
 
 def _relay(by: Mechanism, fault: str) -> str:
-    """The block in the middle passes on what it was told; the fault is in what it does.
+    """The block in the middle passes on what it received; the fault is in what it does.
 
     A fence in both directions would do for the other one that it has: there the fault is in the first block.
     """
