@@ -59,6 +59,7 @@ __all__ = [
     "EDGES",
     "TOLERANCES",
     "Array",
+    "Buffer",
     "Extent",
     "Family",
     "In",

@@ -16,8 +16,8 @@ BEST = sgemm.BEST
 BLOCKS_OF_A_FULL_GPU = sgemm.BLOCKS_OF_A_FULL_GPU
 FAMILY = sgemm.FAMILY
 GATE_SIDES = sgemm.GATE_SIDES
-cases = sgemm.cases
-probes = sgemm.probes
+cases = FAMILY.cases
+probes = FAMILY.probes
 
 
 SOURCES = sorted(FOLDER.glob("*.cu"))

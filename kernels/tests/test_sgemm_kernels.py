@@ -14,7 +14,7 @@ from family_modules import sgemm
 from peakgate.case import Case, Role, Scalar, Struct
 from sgemm_builds import BUILDS, FOLDER, all_cases, over_bound, random_matrices, shape_of
 
-probes = sgemm.probes
+probes = sgemm.FAMILY.probes
 
 COMMON = FOLDER.parent / "common"
 
