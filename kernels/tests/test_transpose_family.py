@@ -56,17 +56,17 @@ def test_references_are_the_exact_transpose_and_the_input_itself() -> None:
     [((32, 32), 32), ((32, 16), 32), ((16, 32), 32), ((16, 16), 16), ((8, 32), 32), ((32, 8), 32), ((8, 8), 8)],
 )
 def test_a_tile_is_as_wide_as_the_blocks_longer_side(block: tuple[int, int], side: int) -> None:
-    assert transpose.tile_side(*block) == side
+    assert transpose.tile(*block) == (side, side)
 
 
 def test_every_block_walks_its_tile_in_whole_steps() -> None:
-    assert all(transpose.tile_side(*block) % threads == 0 for block in BLOCKS for threads in block)
+    assert all(transpose.tile(*block)[0] % threads == 0 for block in BLOCKS for threads in block)
 
 
 def test_shared_tiles_fit_what_a_block_gets_without_opting_in() -> None:
     for case in BENCH:
         if "PAD" in (defined := dict(case.defines)):
-            side, tiles = transpose.tile_side(*case.launch.block[:2]), 2 if "unroll2" in case.stage.name else 1
+            (side, _), tiles = transpose.tile(*case.launch.block[:2]), 2 if "unroll2" in case.stage.name else 1
             assert 4 * tiles * side * (side + int(defined["PAD"])) <= STATIC_SHARED_LIMIT_BYTES, case.id
 
 

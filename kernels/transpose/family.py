@@ -38,24 +38,12 @@ def copied(xp: object, matrix: Array) -> Array:  # noqa: ARG001
     return matrix
 
 
-def tile_side(x: int, y: int) -> int:
-    """The side of the shared tile a block moves: its longer side; a block shorter in one direction walks it in steps.
+def tile(x: int, y: int) -> Shape:
+    """The square shared tile a block moves, as wide as its longer side; a shorter block walks it in steps.
 
     So 32x8, 8x32 and 32x32 threads all move 32 x 32 tiles, with 4, 4 and 1 elements per thread.
     """
-    return max(x, y)
-
-
-def _tile(x: int, y: int) -> Shape:
-    return tile_side(x, y), tile_side(x, y)
-
-
-def _two_tiles(x: int, y: int) -> Shape:
-    return 2 * tile_side(x, y), tile_side(x, y)
-
-
-def _tile64(*_: int) -> Shape:
-    return 64, 64
+    return max(x, y), max(x, y)
 
 
 def covering(rows: int, columns: int, span: Shape, *, down: bool) -> Shape:
@@ -125,6 +113,14 @@ def _stage(
             yield built(block, pad, small_sizes=_labelled(shape))
 
 
+def _two_tiles(x: int, y: int) -> Shape:
+    return 2 * max(x, y), max(x, y)
+
+
+def _tile64(*_: int) -> Shape:
+    return 64, 64
+
+
 _THREADS_256: tuple[Shape, ...] = ((256, 1),)
 _TALL = _first((8, 32), (16, 16))
 _WIDE = _first((32, 8), (16, 16))
@@ -146,8 +142,8 @@ FAMILY = family(
     *_stage("unroll4_col", "naive_col, four elements per thread.", _TALL, lambda x, y: (y, 4 * x), down=True),
     *_stage("diagonal_row", "naive_row, blocks dealt along diagonals.", _TALL, lambda x, y: (x, y)),
     *_stage("diagonal_col", "naive_col, blocks dealt along diagonals.", _TALL, lambda x, y: (y, x), down=True),
-    *_stage("smem", "Rows to rows through a shared tile, with bank conflicts.", _WIDE, _tile, pads=_UNPADDED),
-    *_stage("smem_pad", "A padded tile: no bank conflicts.", _WIDE, _tile, pads=(1, 2)),
+    *_stage("smem", "Rows to rows through a shared tile, with bank conflicts.", _WIDE, tile, pads=_UNPADDED),
+    *_stage("smem_pad", "A padded tile: no bank conflicts.", _WIDE, tile, pads=(1, 2)),
     *_stage("smem_unroll2", "Two tiles per block, with bank conflicts.", _WIDE, _two_tiles, pads=_UNPADDED),
     *_stage("smem_unroll2_pad", "Two padded tiles per block.", _WIDE, _two_tiles, pads=(1, 2)),
     *_stage("vectorized", "A 64 x 64 tile, float4 on both sides.", _THREADS_256, _tile64),
