@@ -54,12 +54,13 @@ def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
 
 
 def _stage(
+    number: int,
     name: str,
     lesson: str,
     pattern: Callable[[Build], Keywords],
     bench: Sequence[Build],
-    small: Sequence[Build] = (Build(),),
     *,
+    small: Sequence[Build] = (Build(),),
     knob: str = "",
     extent: Callable[[Build], Size] = _count,
     small_extent: Size = SMALL_COUNT,
@@ -69,7 +70,8 @@ def _stage(
 
     def built(build: Build, **sizes: Any) -> Family:
         return kernel(
-            f"{name}.cu",
+            f"{number:02}_{name}.cu",
+            name=name,
             lesson=lesson,
             block=build.block,
             block_in_id=build.block != BLOCK,
@@ -129,47 +131,59 @@ _matrix = partial(
 )
 
 
-def _tile(name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False) -> Iterator[Family]:
+def _tile(
+    number: int, name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False
+) -> Iterator[Family]:
     """Both tiles with each padding; square with at most one float of it is in the gate."""
     pattern = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
     bench = [
         Build(block=tile, knob=pad, gate=tile == TILE and pad <= 1) for tile in (TILE, OBLONG_TILE) for pad in pads
     ]
-    return _stage(name, lesson, pattern, bench, [Build(block=OBLONG_TILE, knob=2)], knob="pad")
+    return _stage(number, name, lesson, pattern, bench, small=[Build(block=OBLONG_TILE, knob=2)], knob="pad")
 
 
 FAMILY = family(
-    *_stage("one_per_thread", "One element a thread, side by side.", setups.line, _PLAIN),
-    *_stage("grid_stride", "A fixed grid walks over the array.", setups.grid_stride, _GRIDS, [Build(knob=3)], knob="g"),
+    *_stage(1, "one_per_thread", "One element a thread, side by side.", setups.line, _PLAIN),
     *_stage(
+        2,
+        "grid_stride",
+        "A fixed grid walks over the array.",
+        setups.grid_stride,
+        _GRIDS,
+        small=[Build(knob=3)],
+        knob="g",
+    ),
+    *_stage(
+        3,
         "offset",
         "Warps begin inside a sector: one more each, shared with the neighbour.",
         setups.offset,
         _knobs(OFFSETS, ALL_OFFSETS, GATE_OFFSETS),
-        [Build(knob=1), Build(knob=31), Build(DOUBLE, knob=1)],
+        small=[Build(knob=1), Build(knob=31), Build(DOUBLE, knob=1)],
         knob="o",
     ),
     *_stage(
+        4,
         "stride",
         "Sectors are moved whole: 1 / stride of them is useful, down to one element each.",
         setups.stride,
         _knobs(STRIDES, ALL_STRIDES, GATE_STRIDES),
-        [Build(knob=3), Build(knob=8), Build(DOUBLE, knob=4)],
+        small=[Build(knob=3), Build(knob=8), Build(DOUBLE, knob=4)],
         knob="s",
         extent=lambda build: _count(build, build.knob),
     ),
-    *_matrix("stride_column", "A matrix walked down its columns.", setups.stride_column),
-    *_matrix("stride_smem", "The same walk inside a shared tile: rows to and from memory.", setups.stride_smem),
-    *_tile("shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
-    *_tile("shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
-    *_tile("shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
-    *_tile("shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
-    *_tile("shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
-    *_stage("aos_one", "One field of four in an array of structures.", setups.aos_one, _PLAIN),
-    *_stage("soa_one", "One field of four in a structure of arrays.", setups.soa_one, _PLAIN),
-    *_stage("aos_all", "All fields in an array of structures.", setups.aos_all, _PLAIN),
-    *_stage("aos_all_aligned", "The same, aligned: a record in 16-byte pieces.", setups.aos_all_aligned, _PLAIN),
-    *_stage("soa_all", "All fields in a structure of arrays.", setups.soa_all, _PLAIN),
+    *_matrix(5, "stride_column", "A matrix walked down its columns.", setups.stride_column),
+    *_matrix(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory.", setups.stride_smem),
+    *_tile(7, "shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
+    *_tile(8, "shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
+    *_tile(9, "shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
+    *_tile(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
+    *_tile(11, "shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
+    *_stage(12, "aos_one", "One field of four in an array of structures.", setups.aos_one, _PLAIN),
+    *_stage(13, "soa_one", "One field of four in a structure of arrays.", setups.soa_one, _PLAIN),
+    *_stage(14, "aos_all", "All fields in an array of structures.", setups.aos_all, _PLAIN),
+    *_stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces.", setups.aos_all_aligned, _PLAIN),
+    *_stage(16, "soa_all", "All fields in a structure of arrays.", setups.soa_all, _PLAIN),
     _transfer("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
     _transfer("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
     _transfer("d2h_pageable", "Device to host, staged.", host_bound=True),

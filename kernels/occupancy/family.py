@@ -69,6 +69,7 @@ def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = R
 
 
 def _stage(
+    number: int,
     name: str,
     lesson: str,
     steps: Iterable[dict[str, Any]],
@@ -89,7 +90,8 @@ def _stage(
         build = {"block": BLOCK, "small": True} | step
         span, small = build["block"] * build.pop("elements", elements), build.pop("small")
         yield kernel(
-            f"{name}.cu",
+            f"{number:02}_{name}.cu",
+            name=name,
             lesson=lesson,
             arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
             grid=lambda n, span=span: ceil(n / span),
@@ -144,10 +146,11 @@ _SHARED_STEPS = [
 _product = partial(_stage, reference=product_of_inputs, arrays=(Out, In, In))
 
 FAMILY = family(
-    *_product("multiply", "One float per thread: bandwidth follows occupancy.", _BLOCK_STEPS),
-    *_product("multiply_float4", "Four floats per thread: half the occupancy is enough.", _BLOCK_STEPS, elements=4),
-    *_stage("square", "In place, with the proposed block size and with others.", _SQUARE_STEPS, arrays=(InOut,)),
+    *_product(1, "multiply", "One float per thread: bandwidth follows occupancy.", _BLOCK_STEPS),
+    *_product(2, "multiply_float4", "Four floats per thread: half the occupancy is enough.", _BLOCK_STEPS, elements=4),
+    *_stage(3, "square", "In place, with the proposed block size and with others.", _SQUARE_STEPS, arrays=(InOut,)),
     *_stage(
+        4,
         "registers",
         "Occupancy bought with spilled registers.",
         _REGISTER_STEPS,
@@ -156,12 +159,12 @@ FAMILY = family(
         small_count=REGISTERS_SMALL_COUNT,
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
-    *_stage("shared_limited", "One float per thread, fewer and fewer blocks per SM.", _SHARED_STEPS),
+    *_stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM.", _SHARED_STEPS),
     *_stage(
-        "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM.", _SHARED_STEPS, elements=4
+        6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM.", _SHARED_STEPS, elements=4
     ),
-    *_stage("direct", "Memory to registers to memory.", _staged_steps(shared=False)),
-    *_stage("staged", "The same through shared memory and two barriers.", _staged_steps(shared=True)),
+    *_stage(7, "direct", "Memory to registers to memory.", _staged_steps(shared=False)),
+    *_stage(8, "staged", "The same through shared memory and two barriers.", _staged_steps(shared=True)),
     summary="bandwidth against occupancy: bytes in flight are the goal",
     headlines={
         "multiply": "256MiB-256",

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from peakgate.family import Array, In, Out, Value, family, kernel
+from peakgate.family import Array, Family, In, Out, Value, family, kernel
 
 THREADS = 256
 FLOAT_BYTES = 4
@@ -101,27 +101,32 @@ _COPY: dict[str, Any] = _MEMORY | {
     "tolerance": 0.0,
 }
 
+
+def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
+    return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **more)
+
+
 FAMILY = family(
-    kernel(
-        "copy_float.cu", lesson="One float per thread: too few bytes in flight.", grid=lambda n: blocks(n, 1), **_COPY
-    ),
-    kernel("copy_float4.cu", lesson="One float4 per thread: the flat copy.", grid=lambda n: blocks(n, 4), **_COPY),
-    kernel(
-        "copy_float4_x4.cu",
-        lesson="Four float4 in flight per thread.",
+    _stage(1, "copy_float", "One float per thread: too few bytes in flight.", grid=lambda n: blocks(n, 1), **_COPY),
+    _stage(2, "copy_float4", "One float4 per thread: the flat copy.", grid=lambda n: blocks(n, 4), **_COPY),
+    _stage(
+        3,
+        "copy_float4_x4",
+        "Four float4 in flight per thread.",
         grid=lambda n: blocks(n, 4 * QUADS_PER_THREAD),
         defines={"QUADS_PER_THREAD": QUADS_PER_THREAD},
         **_COPY,
     ),
-    kernel("copy_float4_grid.cu", lesson="A fixed grid strides over the array.", grid=grid_stride, **_COPY),
+    _stage(4, "copy_float4_grid", "A fixed grid strides over the array.", grid=grid_stride, **_COPY),
     kernel(
         operation="memcpy",
         lesson="The driver's device-to-device copy.",
         **_COPY | {"arguments": lambda n: [Out(n), In(n)]},
     ),
-    kernel(
-        "read_float4.cu",
-        lesson="Reads alone; a sum per block comes out.",
+    _stage(
+        5,
+        "read_float4",
+        "Reads alone; a sum per block comes out.",
         grid=grid_stride,
         arguments=lambda n: [Out(grid_stride(n)), In(n), Value(n, "uint64")],
         bytes=lambda n: FLOAT_BYTES * (n + grid_stride(n)),  # every float is read once; each block writes one sum
@@ -131,9 +136,10 @@ FAMILY = family(
         roof="read",
         **_MEMORY,
     ),
-    kernel(
-        "write_float4.cu",
-        lesson="Writes alone.",
+    _stage(
+        6,
+        "write_float4",
+        "Writes alone.",
         grid=grid_stride,
         arguments=lambda n: [Out(n), Value(n, "uint64")],
         bytes=lambda n: FLOAT_BYTES * n,  # every float is written once
@@ -142,9 +148,10 @@ FAMILY = family(
         roof="write",
         **_MEMORY,
     ),
-    kernel(
-        "fma_chains.cu",
-        lesson="Independent chains of fused multiply-adds.",
+    _stage(
+        7,
+        "fma_chains",
+        "Independent chains of fused multiply-adds.",
         grid=lambda n, _: blocks(n, 1),
         block=THREADS,
         defines={"CHAINS": CHAINS, "ROUND_PAIRS": ROUND_PAIRS},

@@ -133,6 +133,7 @@ PRODUCT: dict[str, Any] = {
 
 
 def _stage(
+    number: int,
     name: str,
     lesson: str,
     *tilings: Tiling,
@@ -153,7 +154,8 @@ def _stage(
 
     for tiling in tilings:
         yield kernel(
-            f"{name}.cu",
+            f"{number:02}_{name}.cu",
+            name=name,
             lesson=lesson,
             min_capability=min_capability,
             arguments=tiling.arguments,
@@ -199,19 +201,23 @@ _SPLIT_K = (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k
 _newer = partial(_stage, min_capability=(8, 0))
 
 FAMILY = family(
-    *_stage("naive", "One thread an element.", Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024),
-    *_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread.", _TILE_128),
-    *_stage("vectorized", "float4 loads and stores.", _TILE_128),
-    *_stage("moved_sync", "The barrier at the head of the loop, behind the loads.", _TILE_128),
-    *_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4.", _TILE_128),
-    *_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap.", _TILE_128),
-    *_stage("double_buffer", "Written after the multiply-adds: loads overlap them.", _TILE_128),
-    *_stage("warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused.", Tiling(128, 256)),
-    *_newer("async_copy", "A ring of tiles filled by asynchronous copies.", _COPY_RING),
-    *_stage("split_k", "Small tiles; a block's warps share out k.", *_SPLIT_K, largest=1024),
-    *_newer("barrier_ring", "Arrive early, wait late: no block-wide barrier.", _BARRIER_RING, in_bands=True),
-    *_newer("group_split", "Groups of warps share out every slice of k.", _GROUP_SPLIT, largest=2048, in_bands=True),
-    *_newer("stream_k", "Equal work for every block: tiles cut along k.", _stream_k(8), _stream_k(16), in_bands=True),
+    *_stage(1, "naive", "One thread an element.", Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024),
+    *_stage(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread.", _TILE_128),
+    *_stage(3, "vectorized", "float4 loads and stores.", _TILE_128),
+    *_stage(4, "moved_sync", "The barrier at the head of the loop, behind the loads.", _TILE_128),
+    *_stage(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4.", _TILE_128),
+    *_stage(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap.", _TILE_128),
+    *_stage(7, "double_buffer", "Written after the multiply-adds: loads overlap them.", _TILE_128),
+    *_stage(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused.", Tiling(128, 256)),
+    *_newer(9, "async_copy", "A ring of tiles filled by asynchronous copies.", _COPY_RING),
+    *_stage(10, "split_k", "Small tiles; a block's warps share out k.", *_SPLIT_K, largest=1024),
+    *_newer(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", _BARRIER_RING, in_bands=True),
+    *_newer(
+        12, "group_split", "Groups of warps share out every slice of k.", _GROUP_SPLIT, largest=2048, in_bands=True
+    ),
+    *_newer(
+        13, "stream_k", "Equal work for every block: tiles cut along k.", _stream_k(8), _stream_k(16), in_bands=True
+    ),
     kernel(
         operation="cublas_sgemm",
         name="cublas",

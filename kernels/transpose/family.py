@@ -64,6 +64,7 @@ def _labelled(*shapes: Shape) -> dict[str, Shape]:
 
 
 def _stage(
+    number: int,
     name: str,
     lesson: str,
     blocks: tuple[Shape, ...],
@@ -83,7 +84,8 @@ def _stage(
 
     def built(block: Shape, pad: int | None, **sizes: Any) -> Family:
         return kernel(
-            f"{name}.cu",
+            f"{number:02}_{name}.cu",
+            name=name,
             lesson=lesson,
             min_capability=min_capability,
             arguments=lambda rows, columns: [
@@ -127,8 +129,11 @@ _WIDE = _first((32, 8), (16, 16))
 _UNPADDED = (0,)
 
 FAMILY = family(
-    *_stage("copy_row", "The bound of the naive stages: rows to rows.", _WIDE, lambda x, y: (x, y), transposes=False),
     *_stage(
+        1, "copy_row", "The bound of the naive stages: rows to rows.", _WIDE, lambda x, y: (x, y), transposes=False
+    ),
+    *_stage(
+        2,
         "copy_col",
         "Strided on both sides: columns to columns.",
         _TALL,
@@ -136,19 +141,19 @@ FAMILY = family(
         down=True,
         transposes=False,
     ),
-    *_stage("naive_row", "Reads rows, writes columns: scattered stores.", _TALL, lambda x, y: (x, y)),
-    *_stage("naive_col", "Reads columns, writes rows: scattered loads.", _TALL, lambda x, y: (y, x), down=True),
-    *_stage("unroll4_row", "naive_row, four elements per thread.", _TALL, lambda x, y: (4 * x, y)),
-    *_stage("unroll4_col", "naive_col, four elements per thread.", _TALL, lambda x, y: (y, 4 * x), down=True),
-    *_stage("diagonal_row", "naive_row, blocks dealt along diagonals.", _TALL, lambda x, y: (x, y)),
-    *_stage("diagonal_col", "naive_col, blocks dealt along diagonals.", _TALL, lambda x, y: (y, x), down=True),
-    *_stage("smem", "Rows to rows through a shared tile, with bank conflicts.", _WIDE, tile, pads=_UNPADDED),
-    *_stage("smem_pad", "A padded tile: no bank conflicts.", _WIDE, tile, pads=(1, 2)),
-    *_stage("smem_unroll2", "Two tiles per block, with bank conflicts.", _WIDE, _two_tiles, pads=_UNPADDED),
-    *_stage("smem_unroll2_pad", "Two padded tiles per block.", _WIDE, _two_tiles, pads=(1, 2)),
-    *_stage("vectorized", "A 64 x 64 tile, float4 on both sides.", _THREADS_256, _tile64),
-    *_stage("swizzled", "float4 in shared memory too, swizzled.", _THREADS_256, _tile64),
-    *_stage("ordered", "Blocks walk along the output's rows.", _THREADS_256, _tile64, down=True),
-    *_stage("hinted", "Cache hints on the loads.", _THREADS_256, _tile64, down=True, min_capability=(8, 0)),
+    *_stage(3, "naive_row", "Reads rows, writes columns: scattered stores.", _TALL, lambda x, y: (x, y)),
+    *_stage(4, "naive_col", "Reads columns, writes rows: scattered loads.", _TALL, lambda x, y: (y, x), down=True),
+    *_stage(5, "unroll4_row", "naive_row, four elements per thread.", _TALL, lambda x, y: (4 * x, y)),
+    *_stage(6, "unroll4_col", "naive_col, four elements per thread.", _TALL, lambda x, y: (y, 4 * x), down=True),
+    *_stage(7, "diagonal_row", "naive_row, blocks dealt along diagonals.", _TALL, lambda x, y: (x, y)),
+    *_stage(8, "diagonal_col", "naive_col, blocks dealt along diagonals.", _TALL, lambda x, y: (y, x), down=True),
+    *_stage(9, "smem", "Rows to rows through a shared tile, with bank conflicts.", _WIDE, tile, pads=_UNPADDED),
+    *_stage(10, "smem_pad", "A padded tile: no bank conflicts.", _WIDE, tile, pads=(1, 2)),
+    *_stage(11, "smem_unroll2", "Two tiles per block, with bank conflicts.", _WIDE, _two_tiles, pads=_UNPADDED),
+    *_stage(12, "smem_unroll2_pad", "Two padded tiles per block.", _WIDE, _two_tiles, pads=(1, 2)),
+    *_stage(13, "vectorized", "A 64 x 64 tile, float4 on both sides.", _THREADS_256, _tile64),
+    *_stage(14, "swizzled", "float4 in shared memory too, swizzled.", _THREADS_256, _tile64),
+    *_stage(15, "ordered", "Blocks walk along the output's rows.", _THREADS_256, _tile64, down=True),
+    *_stage(16, "hinted", "Cache hints on the loads.", _THREADS_256, _tile64, down=True, min_capability=(8, 0)),
     summary="out-of-place transpose of a float32 matrix",
 )
