@@ -64,16 +64,14 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     cluster = measure.Cluster(options.scheduler, options.workers, plan.device, options.work, options.wait)
     inventory = inventory if plan.device == "gpu" else place.NO_GPUS
     progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
-    with measure.engine(cluster, store, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
+    with measure.engine(cluster, store, packed, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
         if listing is not None:  # before the plan is there: a fleet that can be resumed has its shares
             _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
         store.begin(plan, places.values())
         phases.ends("workers")
         imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.report")
-        run_pass = partial(
-            measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
-        )
+        run_pass = partial(measure.run_pass, found=found, store=store, plan=plan, progress=progress)
         shares = store.shares()
         run_pass(where=[places[uuid] for uuid in (shares.own if shares else places)], mode=plan.mode)
         phases.ends(GATES_PHASE)

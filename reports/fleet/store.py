@@ -73,7 +73,7 @@ class GateNames(Struct):
 
     uuid: str
     mode: Literal["exclusive", "together", "again", "shard"]
-    outcome: Literal["measured", "refused", "crashed", "lost"]
+    outcome: Literal["measured", "unfit", "refused", "crashed", "lost"]
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
 
