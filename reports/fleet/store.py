@@ -25,7 +25,6 @@ from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
 from peakgate.common.records import Finite
 from peakgate.reports.fleet.place import GpuPlace
-from peakgate.reports.fleet.shard.tier import Shares
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
@@ -58,6 +57,23 @@ class FleetPlan:
     def mode(self) -> str:
         """The pass over all GPUs that it begins with."""
         return SHARD if self.shard else TOGETHER if self.together else EXCLUSIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Which cases each GPU measures, by uuid: its own, and the ``common`` ones of all, in that order."""
+
+    common: tuple[str, ...]
+    own: dict[str, tuple[str, ...]]
+
+    def of(self, uuid: str) -> tuple[str, ...]:
+        """The cases of one GPU."""
+        return (*self.common, *self.own[uuid])
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """Every case, once."""
+        return (*self.common, *(case for cases in self.own.values() for case in cases))
 
 
 class Facts(Struct):

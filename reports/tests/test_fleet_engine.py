@@ -13,12 +13,9 @@ from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.fleet import archive, dataset, measure
+from peakgate.reports.fleet import archive, dataset, measure, shard
 from peakgate.reports.fleet.place import Worker, emulator_places, gpu_places, thread_of
-from peakgate.reports.fleet.shard import tier
-from peakgate.reports.fleet.shard.judge import judge
-from peakgate.reports.fleet.shard.tier import Shares
-from peakgate.reports.fleet.store import EVENTS, FleetPlan, Store
+from peakgate.reports.fleet.store import EVENTS, FleetPlan, Shares, Store
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
@@ -80,7 +77,7 @@ def test_a_worker_offers_each_gpu_it_sees_and_its_threads():
 
 @pytest.mark.filterwarnings("default")
 def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
-    cases = [each["case"] for each in tier.listed(config.find(project), "full", Scale.SMALL)]
+    cases = list(shard.listed(config.find(project), "full", Scale.SMALL)["case"])
     packed = archive.pack(config.find(project))
     store = Store(tmp_path / "fleet")
     plan = FleetPlan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
@@ -110,7 +107,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
     assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
-    found = judge(dataset.of_store(store), store.shares())
+    found = shard.judge(dataset.of_store(store), store.shares())
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
 
