@@ -1,4 +1,4 @@
-"""From the table of a fleet to what became of every GPU, in one word (``GpuStatus``), and the exit code."""
+"""Judge the table of a fleet: the status of every GPU (``GpuStatus``), slow nodes and racks, and the exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_WORDS = 3
 
 
 class GpuStatus(StrEnum):
-    """What became of one GPU, worst first."""
+    """The status of one GPU, worst first."""
 
     OUTLIER = "OUTLIER"
     CRASHED = "CRASHED"
@@ -33,7 +33,7 @@ class GpuStatus(StrEnum):
 
 
 OUT_OF_SERVICE = (GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.LOST, GpuStatus.UNFIT)
-"""What speaks against the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
+"""A fault of the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
 
 
 _OUTCOMES = {

@@ -32,10 +32,10 @@ AT_ONCE = (TOGETHER, SHARD)
 """Passes that load all GPUs of a node at the same time."""
 
 FINAL = ("measured", "crashed", "refused")
-"""What becomes of a gate that is not measured again."""
+"""Outcomes of gates that are not measured again."""
 
 LOOPBACK = "127.0.0.1:0"
-"""Where Dask's HTTP servers listen: any free port, for nobody outside this machine."""
+"""The address of Dask's HTTP servers: any free port, not reachable from outside this machine."""
 
 ENGINE_POLL_S, REFRESH_S = 0.1, 2.0
 RESULT_LIMIT_S = 60.0
@@ -44,7 +44,7 @@ PROGRESS_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where to measure: the scheduler's address (None: this machine), how many workers to start or to wait for.
+    """The place to measure: the scheduler's address (None: this machine), how many workers to start or to wait for.
 
     ``work`` is the folder on the nodes; ``wait_s`` how long to wait for a scheduler, a worker or another run on a GPU.
     """
@@ -62,7 +62,7 @@ def engine(
     store: Store,
     packed: ProjectArchive,
     progress: Progress,
-    inventory: Mapping[str, Any] | None = None,
+    inventory: Mapping[str, Any] = place.NO_GPUS,
 ) -> Iterator[Engine]:
     """The workers of a cluster; of this machine, one per GPU of its ``inventory``, where no scheduler is named.
 
@@ -77,8 +77,7 @@ def engine(
     with ExitStack() as stack:
         address = cluster.scheduler
         if address is None:
-            inventory = place.NO_GPUS if inventory is None else inventory
-            count = cluster.workers or _workers_here(cluster.device, inventory)
+            count = cluster.workers or max(len(inventory["gpus"]), 1)
             servers = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), LOOPBACK)
             started = {"n_workers": count, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
             local = stack.enter_context(distributed.LocalCluster(**started, **servers, silence_logs=40))
@@ -106,8 +105,8 @@ def places(found: Engine, device: str) -> dict[str, GpuPlace]:
     if not any(each.resource in offered(workers) for each in seen.values()):
         problems = sorted({f"{each.node}: {each.problem or 'no GPU answers'}" for each in workers.values()})
         raise CannotDecide(
-            f"fleet: no GPU to measure on {len(workers)} workers ({'; '.join(problems[:3])}); "
-            "--device cpu tries it without"
+            f"fleet: no GPU to measure on {counted(len(workers), 'worker')} ({'; '.join(problems[:3])}); "
+            "name a cluster, --scheduler tcp://HOST:8786, or try it with --device cpu --workers 4"
         )
     return seen
 
@@ -187,7 +186,6 @@ class Engine:
         self._workers: dict[str, Worker] = {}
         self._refreshed_s = float("-inf")
         self._events: deque[Any] = deque()
-        self._listen()
 
     def _listen(self) -> None:
         """Have Dask report what happens to workers."""
@@ -216,8 +214,9 @@ class Engine:
     def measure(
         self, where: Sequence[GpuPlace], job: Callable[[GpuPlace], task.Job], *, together: bool
     ) -> Iterator[tuple[GpuPlace, dict[str, Any]]]:
-        """Measure at every place; yields what became of each, in the order in which they finish."""
+        """Measure at every place; yields the result of each, in the order in which they finish."""
         gates = [_Gate(each) for each in where]
+        self._listen()
         try:
             while gates:
                 ended: list[tuple[_Gate, dict[str, Any]]] = []
@@ -236,10 +235,14 @@ class Engine:
         finally:
             for each in gates:
                 each.withdraw()
+            if self._client.status == "running":
+                self._client.unsubscribe_topic("all")
 
     def _wait_for_scheduler(self, gates: Sequence[_Gate]) -> None:
         """Wait until Dask's client has the scheduler back, which has forgotten every gate; CannotDecide without it."""
         self._say("the scheduler is gone; waiting for it")
+        for each in gates:
+            each.future = None
         while self._client.status == "connecting":
             time.sleep(ENGINE_POLL_S)
         if self._client.status != "running":
@@ -250,7 +253,7 @@ class Engine:
         self._workers.clear()
         self._refreshed_s = float("-inf")
         for each in gates:
-            each.future, each.served_s = None, time.monotonic()
+            each.served_s = time.monotonic()
 
     def _refresh(self, gates: Sequence[_Gate]) -> None:
         """Look, now and then, for new workers and for gates that no worker serves.
@@ -285,7 +288,7 @@ class Engine:
                 room[where.node] -= 1
 
     def _ended(self, gates: Sequence[_Gate]) -> list[tuple[_Gate, dict[str, Any]]]:
-        """What became of the gates that ended; one without a result is measured again, up to GATE_ATTEMPTS times."""
+        """The results of the gates that ended; one without a result is measured again, up to GATE_ATTEMPTS times."""
         self._count_deaths(gates)
         found = []
         for each in gates:
@@ -320,7 +323,7 @@ def _lost(reason: str) -> dict[str, Any]:
 
 
 def _taken(future: Any) -> dict[str, Any] | None:
-    """What the task of a gate ended in; None where it has to be measured again."""
+    """The result of the task of a gate; None where it has to be measured again."""
     error = future.exception(timeout=RESULT_LIMIT_S)
     if error is None:
         return dict(future.result(timeout=RESULT_LIMIT_S))
@@ -329,14 +332,3 @@ def _taken(future: Any) -> dict[str, Any] | None:
     if isinstance(error, distributed.KilledWorker | distributed.CancelledError):
         return None
     return {"outcome": "crashed", "reason": f"{type(error).__name__}: {error}"}
-
-
-def _workers_here(device: str, inventory: Mapping[str, Any]) -> int:
-    if device == "cpu":
-        return 1
-    if not inventory["gpus"]:
-        raise CannotDecide(
-            f"fleet: no GPU answers on this machine ({inventory['problem'] or 'see nvidia-smi'}); name a cluster, "
-            "--scheduler tcp://HOST:8786, or try it with --device cpu --workers 4"
-        )
-    return len(inventory["gpus"])

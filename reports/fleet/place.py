@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,10 +15,11 @@ from typing import Any
 
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
+from peakgate.common.processes import Asked, own_module
 from peakgate.run import inputs
 
 NODE_VARIABLES = ("PEAKGATE_NODE", "SLURMD_NODENAME", "NODE_NAME")
-"""Where a worker's node is named, in this order; else it is the host's name. In a container that is the container's."""
+"""Name a worker's node, in this order; without them it is the host's name, in a container the container's."""
 
 NO_GPUS: Mapping[str, Any] = {"gpus": [], "problem": None}
 RACK_VARIABLE = "PEAKGATE_RACK"
@@ -47,7 +46,7 @@ class GpuPlace:
 class Worker:
     """One Dask worker by its own answer: its node and rack, the GPUs it sees, and how many gates it runs at once.
 
-    ``problem`` says why it sees no GPU, or cannot measure; None where it can.
+    ``problem`` is why it sees no GPU, or cannot measure; None where it can.
     """
 
     node: str
@@ -58,7 +57,7 @@ class Worker:
 
     @property
     def resources(self) -> dict[str, float]:
-        """What it offers Dask: one of each GPU it sees, and its threads; nothing where it cannot measure."""
+        """Its Dask resources: one of each GPU it sees, and its threads; none where it cannot measure."""
         if self.problem is not None:
             return {}
         return {thread_of(self.node): self.threads, **{str(facts["uuid"]): 1 for facts in self.gpus}}
@@ -71,21 +70,14 @@ def thread_of(node: str) -> str:
 
 def inventory(uuid: str | None = None) -> dict[str, Any]:
     """The GPUs that this process may use, or the one of this uuid, by ``peakgate.device.inventory``."""
-    only = {} if uuid is None else {"CUDA_VISIBLE_DEVICES": uuid}
-    found = subprocess.run(
-        [sys.executable, "-P", "-m", "peakgate.device.inventory"],
-        capture_output=True,
-        check=False,
-        timeout=INVENTORY_LIMIT_S,
-        cwd=Path.home(),
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **only},
-    )
+    environment = dict(os.environ) if uuid is None else {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
+    command = own_module("peakgate.device.inventory")
+    with Asked(command, INVENTORY_LIMIT_S, cwd=Path.home(), env=environment) as asked:
+        done = asked.finish()
     try:
-        answered = records.decode(found.stdout, dict[str, Any], Path("its inventory"), "")
+        return records.decode(done.output, dict[str, Any], Path("its inventory"), "")
     except PeakgateError:
-        answered = {"gpus": [], "problem": f"its inventory ended with exit code {found.returncode}"}
-    return answered
+        return {"gpus": [], "problem": f"its inventory failed: {done.problem or 'it printed no record'}"}
 
 
 def answer(threads: int, harness: str, gpus: Mapping[str, Any] | None = None) -> Worker:

@@ -57,7 +57,7 @@ EQUAL_WITHIN = 0.03
 code is from one H200 to another (``comparison.noise``)."""
 
 FEWEST_COMMON_CASES = 3
-"""Fewer common cases that every GPU measured show nothing about a group."""
+"""A group with fewer common cases that every GPU measured is not compared."""
 
 
 def split(cases: pd.DataFrame, uuids: Sequence[str]) -> Shares:
@@ -135,8 +135,7 @@ class Sharded:
     where no GPU measured it), ``time_us`` (median of theirs) and ``peak_fraction``. ``gpus`` has a row per uuid:
     ``node``, ``outcome``, ``reason``, ``exit_code``, ``wall_s``, ``cases``, and in percent how far it is from the
     median GPU in each group of common cases. ``apart`` is by group how far the slowest is from the fastest, in
-    percent. ``problems`` say why nothing is said about the whole tier; empty where it was measured whole, on equal
-    GPUs.
+    percent. ``problems`` are why the tier is not decided; empty where it was measured whole, on equal GPUs.
     """
 
     fleet: str
@@ -212,7 +211,7 @@ def _cases(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) -> list[str]:
-    """What speaks against taking the GPUs as one."""
+    """The reasons not to take the GPUs as one."""
     limit = 100 * EQUAL_WITHIN
     found = [
         f"the GPUs are not equal: up to {percent:.1f} % apart in the common cases of {name}, at most {limit:.0f} %"

@@ -1,4 +1,4 @@
-"""What runs on a Dask worker: it offers its GPUs, and a task is one gate on one GPU.
+"""The part of a fleet that runs on Dask workers: a worker offers its GPUs, a task is one gate on one GPU.
 
 The gate is a subprocess, so that a fault or a full memory costs it alone. Everything of a gate is in a folder of its
 own on the node: a task that runs again, after its worker or the scheduler was lost, finds the finished result there, or
@@ -36,7 +36,7 @@ from peakgate.run.run_file import VERDICT_FILE
 from peakgate.verdict import ExitCode
 
 CASE_MARK = f'"{journal.CASE}": '.encode()
-"""What the journal's record of a finished case holds."""
+"""Occurs in the journal's record of a finished case."""
 
 GATE_POLL_S = 0.1
 FRESH_S = 10.0
@@ -101,7 +101,7 @@ async def offer(
 
 
 def gate(job: Job) -> dict[str, Any]:
-    """Measure; what became of it, a record that ``Store.add_gate`` keeps. Runs on the worker.
+    """Measure; its result is the record that ``Store.add_gate`` keeps. Runs on the worker.
 
     ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` the run file
     without samples, compressed. Where the worker is closing Dask moves the gate to another one.

@@ -6,15 +6,16 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import distributed
 import pytest
 from peakgate.case import Scale
-from peakgate.common.errors import PeakgateError
+from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.project import config
 from peakgate.reports.fleet import archive, dataset, measure, shard
-from peakgate.reports.fleet.place import Worker, emulator_places, gpu_places, thread_of
+from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, thread_of
 from peakgate.reports.fleet.store import EVENTS, FleetPlan, Shares, Store
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
@@ -123,10 +124,23 @@ def kill_a_worker(address, gates):
         os.kill(client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
 
 
+def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
+    cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
+    packed = archive.pack(config.find(project))
+    with measure.engine(cluster, Store(tmp_path), packed, Progress(sys.stderr)) as engine:
+        engine.workers()
+        engine.cluster = replace(cluster, wait_s=0.0)
+        gone = GpuPlace("GPU-gone", "n1", None, emulated=False)
+        found = list(engine.measure([gone], lambda _: None, together=True))
+        with pytest.raises(CannotDecide):
+            measure.places(engine, "gpu")
+    assert [(where.uuid, result["outcome"]) for where, result in found] == [("GPU-gone", "lost")]
+
+
 def test_without_a_scheduler_there_the_error_says_how_to_start_one(tmp_path):
     cluster = measure.Cluster("tcp://127.0.0.1:1", None, "cpu", str(tmp_path), 0.1)
     with (
-        pytest.raises(PeakgateError, match="no Dask scheduler answers"),
+        pytest.raises(CannotDecide, match="--scheduler"),
         measure.engine(cluster, Store(tmp_path), None, Progress(sys.stderr)),
     ):
         pass
