@@ -166,6 +166,8 @@ class GpuCall(CallableLaunchable):
             count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
             if self._outputs is None or not watched.wanted():
                 return self._stream.batch(call.run, count, hold=hold, before=before)
+            call.rewind_all()  # what batches that were not judged left
+            self._seeds.clear()
             chosen, outputs = watched.draw(count), self._outputs
             copies = [
                 copy_of(each) if framework(each) else each for each in outputs()
@@ -175,14 +177,12 @@ class GpuCall(CallableLaunchable):
                 if at == chosen:
                     _copy_all(outputs(), copies)
 
-            self._seeds.clear()
             times = self._stream.batch(call.run, count, hold=hold, before=before, after=after)
             result = call.result
             call.rewind_all()
             for seed in self._seeds[: chosen + 1]:
                 self._change(seed)
             watched.judge(TimedLaunch(self.case, f"timed call {chosen + 1} of batch {index + 1}", call.arrays, copies))
-            call.rewind_all()
             call.result = result
             return times
 
