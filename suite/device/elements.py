@@ -98,7 +98,8 @@ def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | 
         return None
     if bound.saturates:
         return None
-    compare = _function("compare", (("FOUND", COMPARED_TYPES[types[0]]), ("WANTED", COMPARED_TYPES[types[1]])))
+    macros = {"FOUND": COMPARED_TYPES[types[0]], "WANTED": COMPARED_TYPES[types[1]], "THREADS": _THREADS}
+    compare = _function("compare", tuple(macros.items()))
     report = cupy.zeros(4, np.uint64)
     rows, columns, row_stride, column_stride = order
     sizes = np.uint64(rows), np.uint64(columns), np.int64(row_stride), np.int64(column_stride)
