@@ -29,7 +29,7 @@ knows a part by one of its words has read all of it."""
 SEEDS = 1 << 32
 """A seed is a whole number below."""
 
-_POOL_BYTES, _LEAST_POOL_ELEMENTS = 32 << 20, 4096
+_POOL_BYTES, _LEAST_POOL_ELEMENTS = 8 << 20, 4096
 _NOISE_BYTES = 4 << 20
 _LARGE = 0x7E
 
