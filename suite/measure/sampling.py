@@ -36,7 +36,7 @@ class SamplingPlan:
     """When a case has been sampled enough.
 
     Samples are taken in batches, each with the arrays at new random offsets, until ``min_samples`` are there and
-    the batches agree, so that the relative standard error of their median is at most ``target_relative_error``, or
+    either the relative standard error of the batch medians' median is at most ``target_relative_error``, or
     ``budget_us`` of device time or ``max_samples`` are used up. ``control_batches`` of the control kernel follow the
     samples of a short kernel.
     """
