@@ -67,10 +67,10 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
         if listing is not None:  # before the plan is there: a fleet that can be resumed has its shares
             cases = shard.expected(listing.result(), project, options.tier, _slug(places))
-            shares = shard.split(cases, list(places))
-            store.add_shares(shares)
-            spread_over = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
-            sys.stderr.write(f"{spread_over}, {len(shares.common)} of them on each\n")
+            spread_cases = shard.split(cases, list(places))
+            store.add_shares(spread_cases)
+            text = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
+            sys.stderr.write(f"{text}, {len(spread_cases.common)} of them on each\n")
         store.begin(plan, places.values())
         phases.ends("workers")
         imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.report")

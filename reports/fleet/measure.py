@@ -142,7 +142,7 @@ def run_pass(
     progress.clear()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Gate:
     """The gate of one GPU in a pass: its task where it was submitted, and how many workers died under it.
 
@@ -198,16 +198,16 @@ class Engine:
         self._workers = {address: each for address, each in self._workers.items() if address in there}
         if new:
             project = (self.cluster.work, self._packed.digest)
-            unpacked = self._client.run(task.has_archive, *project, workers=new, on_error="return")
+            answered = dict(self._client.run(task.has_archive, *project, workers=new, on_error="return"))
             for here, data in ((True, None), (False, self._packed.data)):
-                asked = [address for address, found in unpacked.items() if found is here]
                 about = (*project, data, inputs.harness(), self._inventory)
-                answered = self._client.run(task.offer, *about, workers=asked, on_error="return") if asked else {}
-                for address, answer in answered.items():
-                    if isinstance(answer, Worker):
-                        self._workers[address] = answer
-                    elif isinstance(answer, PeakgateError):
-                        raise answer
+                if asked := [address for address, found in answered.items() if found is here]:
+                    answered |= self._client.run(task.offer, *about, workers=asked, on_error="return")
+            self._workers |= {
+                address: _worker(address, answer)
+                for address, answer in answered.items()
+                if not isinstance(answer, OSError)  # it is just going, or is asked again
+            }
         self._refreshed_s = time.monotonic()
         return dict(self._workers)
 
@@ -316,6 +316,16 @@ class Engine:
                     if each.future is not None and each.future.key in event["processing-tasks"]:
                         each.workers_lost += 1
                         self._say(f"{each.where.uuid}: its worker was lost")
+
+
+def _worker(address: str, answer: Worker | Exception) -> Worker:
+    """A worker by its answer; one that cannot answer offers nothing. A PeakgateError is raised."""
+    if isinstance(answer, Worker):
+        return answer
+    if isinstance(answer, PeakgateError):
+        raise answer
+    problem = f"it cannot run this Peakgate ({type(answer).__name__}: {answer}); install the same one on every node"
+    return Worker(address, None, (), 0, problem)
 
 
 def _lost(reason: str) -> dict[str, Any]:

@@ -101,10 +101,13 @@ def gpu_places(workers: Mapping[str, Worker]) -> dict[str, GpuPlace]:
 
 
 def emulator_places(workers: Mapping[str, Worker]) -> dict[str, GpuPlace]:
-    """As many slots of the emulator per node as it has workers; a slot is no worker, so that it outlives one."""
+    """As many slots of the emulator per node as it has workers; a slot is no worker, so that it outlives one.
+
+    A worker without threads has none.
+    """
     slots: Counter[str] = Counter()
     found: dict[str, GpuPlace] = {}
-    for each in _in_order(workers):
+    for each in filter(lambda each: each.threads, _in_order(workers)):
         uuid = f"CPU-{each.node}-{slots[each.node]}"
         slots[each.node] += 1
         found[uuid] = GpuPlace(uuid, each.node, each.rack, emulated=True)

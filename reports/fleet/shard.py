@@ -42,7 +42,7 @@ FEWEST_COMMON = 4
 LONGEST_COMMON_S = 0.2
 """A case that takes longer is not measured on every GPU where there are enough others."""
 
-LISTING_LIMIT_S = 300.0
+TIER_LISTING_LIMIT_S = 300.0
 PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0)
 """They only weigh cases."""
 
@@ -87,7 +87,7 @@ def _common(cases: pd.DataFrame) -> tuple[str, ...]:
 
 def listed(project: Project, tier: str, scale: Scale) -> pd.DataFrame:
     """The cases of a tier as ``main`` prints them, a row each; a PeakgateError where they cannot be listed."""
-    with Asked(own_module(__name__, tier, scale.value), LISTING_LIMIT_S, cwd=project.root) as asked:
+    with Asked(own_module(__name__, tier, scale.value), TIER_LISTING_LIMIT_S, cwd=project.root) as asked:
         done = asked.finish()
     try:
         cases = pd.DataFrame(json.loads(done.output), columns=["case", "bound", "time_us"])

@@ -124,6 +124,13 @@ def kill_a_worker(address, gates):
         os.kill(client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
 
 
+def test_a_worker_that_cannot_run_this_peakgate_offers_nothing():
+    broken = measure._worker("tcp://1", ModuleNotFoundError("No module named 'peakgate'"))
+    assert (broken.resources, emulator_places({"tcp://1": broken})) == ({}, {})
+    with pytest.raises(PeakgateError):
+        measure._worker("tcp://1", PeakgateError("archive: damaged"))
+
+
 def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
     cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
     packed = archive.pack(config.find(project))
