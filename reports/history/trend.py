@@ -152,13 +152,11 @@ def find_trend(
 
 def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegression]) -> tuple[CaseFinding, ...]:
     """Every case, worst first, then by its change."""
-    gpus = history.facts["uuid"].fillna("")
-    there = history.times.notna()
-    last = gpus[there.iloc[:, ::-1].idxmax(axis=1)].tolist()
-    own = [
-        row[seen & (gpus == uuid)]
-        for row, seen, uuid in zip(history.times.to_numpy(), there.to_numpy(), last, strict=True)
-    ]
+    times_us = history.times.to_numpy()
+    gpus = history.facts["uuid"].fillna("").to_numpy()
+    there = np.isfinite(times_us)
+    last = gpus[there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)].tolist()
+    own = [row[seen & (gpus == uuid)] for row, seen, uuid in zip(times_us, there, last, strict=True)]
     enough = any(len(times) >= FEWEST_SESSIONS for times in own)
     found = []
     for case, uuid, times, sessions in zip(history.cases, last, own, there.sum(axis=1), strict=True):
