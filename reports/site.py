@@ -30,7 +30,7 @@ from peakgate.reports.history import page as history_page
 from peakgate.reports.history.changes import ChangePoint
 from peakgate.reports.history.page import Address
 from peakgate.reports.history.report import header, open_line
-from peakgate.reports.history.series import Session, history, of_sessions, session_name
+from peakgate.reports.history.series import SessionFacts, history, of_sessions, session_name
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
@@ -120,7 +120,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
 
 
 def _run(
-    ledger: Ledger, session: Session, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
+    ledger: Ledger, session: SessionFacts, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written."""
     file = Path(session.path)
@@ -147,7 +147,7 @@ SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 class ListedRun:
     """A run in a list: its page's address beside that list's, and its verdict."""
 
-    session: Session
+    session: SessionFacts
     cases: int
     address: str
     verdict: Verdict
@@ -257,7 +257,7 @@ class CasePages:
         )
 
 
-def _about(session: Session, address: str | None, *, several: bool) -> str:
+def _about(session: SessionFacts, address: str | None, *, several: bool) -> str:
     """When a session was, its commit and, in a history of several GPUs, which it ran on."""
     words = escape(f"{session.taken:%Y-%m-%d %H:%M}")
     linked = f"<a href={escape(address)}>{words}</a>" if address else words
@@ -278,7 +278,7 @@ def page_name(text: str) -> str:
     return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
 
 
-def run_page_name(session: Session) -> str:
+def run_page_name(session: SessionFacts) -> str:
     """A session by its time; the digest separates two of the same second."""
     digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
     return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.series import History, Mark, Session, commit_name
+from peakgate.reports.history.series import History, Mark, SessionFacts, commit_name
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
@@ -136,7 +136,7 @@ def series_csv(trend: Trend) -> str:
     """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
     history, text = trend.history, io.StringIO()
     table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
-    table.writerow([*Session._fields, *(cell(f"{case} time_us") for case in history.cases)])
+    table.writerow([*SessionFacts._fields, *(cell(f"{case} time_us") for case in history.cases)])
     digits = ",".join(["%.8g"] * len(history.cases))
     for session, times_us in zip(history.sessions, history.times.to_numpy().T.tolist(), strict=True):
         known = [cell(each) for each in _about(session).values()]
@@ -256,6 +256,6 @@ def _plain(finding: CaseFinding, history: History) -> dict[str, Any]:
     return record | sessions
 
 
-def _about(session: Session) -> dict[str, Any]:
+def _about(session: SessionFacts) -> dict[str, Any]:
     """A session as CSV and JSON have it."""
     return session._asdict() | {"taken": session.taken.isoformat()}

@@ -24,7 +24,7 @@ WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
 
 
-class Session(NamedTuple):
+class SessionFacts(NamedTuple):
     """What is known of a session besides its times; unknown texts are None."""
 
     taken: datetime
@@ -37,7 +37,7 @@ class Session(NamedTuple):
     path: str
 
 
-FACTS: Mapping[str, str] = {
+SESSION_FACTS: Mapping[str, str] = {
     **{name: name for name in ("taken", "commit", "dirty", "whole")},
     "gpu_uuid": "uuid",
     "run_tier": "tier",
@@ -47,7 +47,7 @@ FACTS: Mapping[str, str] = {
 """The columns of a frame of runs that are facts of a session, and their names here."""
 
 VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
-RUN_COLUMNS = ("gpu_slug", *FACTS, "case", *VALUES, "verdict", "host_bound")
+HISTORY_COLUMNS = ("gpu_slug", *SESSION_FACTS, "case", *VALUES, "verdict", "host_bound")
 """The columns that a history needs of a frame of runs (``runs.frame.FRAME_COLUMNS``)."""
 
 
@@ -65,9 +65,9 @@ class Mark:
 class History:
     """The sessions of one GPU model, oldest first; a session's number is its place in that order.
 
-    ``facts`` has one row per session: the fields of ``Session`` and the names of ``ENVIRONMENT``, None where unknown.
-    ``rows`` is indexed by case and session number, with the median time in microseconds, the fingerprint of the machine
-    code and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row.
+    ``facts`` has one row per session: the fields of ``SessionFacts`` and the names of ``ENVIRONMENT``, None where
+    unknown. ``rows`` is indexed by case and session number, with the median time in microseconds, the fingerprint of
+    the machine code and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row.
     """
 
     slug: str
@@ -76,8 +76,8 @@ class History:
     retired: tuple[str, ...] = ()
 
     @cached_property
-    def sessions(self) -> tuple[Session, ...]:
-        return tuple(Session(*row) for row in self.facts[list(Session._fields)].itertuples(index=False))
+    def sessions(self) -> tuple[SessionFacts, ...]:
+        return tuple(SessionFacts(*row) for row in self.facts[list(SessionFacts._fields)].itertuples(index=False))
 
     def wide(self, name: str) -> pd.DataFrame:
         """A column of ``rows`` with one row per case and one column per session, NaN where it did not time the case."""
@@ -134,7 +134,7 @@ def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
-    """Saved sessions as a frame of ``RUN_COLUMNS``, as ``runs.frame.load`` has them; a session without times too."""
+    """Saved sessions as a frame of ``HISTORY_COLUMNS``, as ``runs.frame.load`` has them; those without times too."""
     kept = list(sessions)
     facts = pd.DataFrame(
         [
@@ -149,7 +149,7 @@ def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
             }
             for each in kept
         ],
-        columns=["gpu_slug", *FACTS],
+        columns=["gpu_slug", *SESSION_FACTS],
         dtype=object,
     )
     times: list[Mapping[Any, Any]] = [each.times_us or {None: None} for each in kept]
@@ -168,11 +168,11 @@ def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
 def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = ()) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
 
-    ``runs`` has at least the columns ``RUN_COLUMNS``. With ``parts`` only cases that have one of them in their id. A
-    PeakgateError says which GPU models there are when the choice is open, or what was not found.
+    ``runs`` has at least the columns ``HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
+    A PeakgateError says which GPU models there are when the choice is open, or what was not found.
     """
     chosen = _chosen(runs["gpu_slug"], slug)
-    own = runs.loc[runs["gpu_slug"] == chosen, list(RUN_COLUMNS)]
+    own = runs.loc[runs["gpu_slug"] == chosen, list(HISTORY_COLUMNS)]
     timed = own["time_us"].notna() & ~own["verdict"].isin(list(map(str, UNUSABLE))) & ~own["host_bound"].astype(bool)
     rows = own.loc[timed, ["run", "case", *VALUES]].drop_duplicates(["run", "case"], keep="last")
     facts = _facts(own, rows)
@@ -192,7 +192,12 @@ def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = 
 
 def _facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """One row per session, oldest first; of copies of a run file, which share all times, one."""
-    facts = runs[list(FACTS)].drop_duplicates("run").rename(columns=FACTS).sort_values(["taken", "path"], kind="stable")
+    facts = (
+        runs[list(SESSION_FACTS)]
+        .drop_duplicates("run")
+        .rename(columns=SESSION_FACTS)
+        .sort_values(["taken", "path"], kind="stable")
+    )
     times = rows.pivot(index="run", columns="case", values="time_us").reindex(facts["path"]).fillna(0.0)
     own = pd.Series([tuple(each) for each in times.to_numpy().tolist()], facts.index, dtype=object)
     alike = facts.assign(times=own)
@@ -251,12 +256,12 @@ CLOCK_SHIFT = 0.01
 """SM clocks that differ by more than this share are named."""
 
 
-def session_name(session: Session) -> str:
+def session_name(session: SessionFacts) -> str:
     """A session by its commit and day."""
     return f"{commit_name(session)} ({session.taken:%Y-%m-%d})"
 
 
-def commit_name(session: Session) -> str:
+def commit_name(session: SessionFacts) -> str:
     """A session's commit."""
     return one_line(f"{session.commit[:12]}{' with uncommitted changes' if session.dirty else ''}")
 

@@ -39,7 +39,7 @@ from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_cod
 RECENT = 35
 """A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""
 
-FEWEST_SESSIONS = 2 * scan.SHORTEST
+FEWEST_TO_JUDGE = 2 * scan.SHORTEST
 """So many sessions of one GPU a case needs, five on either side of a step."""
 
 MOST_COMMANDS = 3
@@ -157,15 +157,15 @@ def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegr
     there = np.isfinite(times_us)
     last = gpus[there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)].tolist()
     own = [row[seen & (gpus == uuid)] for row, seen, uuid in zip(times_us, there, last, strict=True)]
-    enough = any(len(times) >= FEWEST_SESSIONS for times in own)
+    enough = any(len(times) >= FEWEST_TO_JUDGE for times in own)
     found = []
     for case, uuid, times, sessions in zip(history.cases, last, own, there.sum(axis=1), strict=True):
         recent = tuple(times[-RECENT:].tolist())
         of_gpu = f" of {gpu_label(uuid or None)}" if history.gpus > 1 else ""
         key = case, uuid or None
-        if len(times) < FEWEST_SESSIONS:
-            reason = f"{counted(len(times), 'session')}{of_gpu} so far, {FEWEST_SESSIONS} of one GPU are needed"
-            verdict = Verdict.NEW if enough and sessions < FEWEST_SESSIONS else Verdict.INCONCLUSIVE
+        if len(times) < FEWEST_TO_JUDGE:
+            reason = f"{counted(len(times), 'session')}{of_gpu} so far, {FEWEST_TO_JUDGE} of one GPU are needed"
+            verdict = Verdict.NEW if enough and sessions < FEWEST_TO_JUDGE else Verdict.INCONCLUSIVE
             found.append(CaseFinding(case, verdict, f"not judged yet: {reason}", recent))
             continue
         points = [each for each in changes.points if (each.case, each.uuid) == key]
@@ -223,7 +223,7 @@ def _together(history: History) -> History | None:
         return None
     relative = known.sub(known.median(axis=1), axis="index")
     together = np.exp(relative.loc[:, relative.notna().mean() > 0.5].median())
-    if len(together) < FEWEST_SESSIONS:
+    if len(together) < FEWEST_TO_JUDGE:
         return None
     index = pd.MultiIndex.from_product([[""], together.index], names=["case", "session"])
     rows = pd.DataFrame({"time_us": together.to_numpy(), "fingerprint": None, "sm_clock_mhz": math.nan}, index=index)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
-from peakgate.reports.history.trend import FEWEST_SESSIONS, Trend, find_trend
+from peakgate.reports.history.trend import FEWEST_TO_JUDGE, Trend, find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
 from peakgate.verdict import Verdict
 from test_history_trend import CASE, history, quiet, session, slowed
@@ -84,7 +84,7 @@ def test_a_regression_on_one_of_two_runners_is_found_when_its_session_is_the_new
         assert (finding.good, finding.bad) == (29, 31)
 
 
-@pytest.mark.parametrize("sessions", [1, 5, FEWEST_SESSIONS - 1])
+@pytest.mark.parametrize("sessions", [1, 5, FEWEST_TO_JUDGE - 1])
 def test_a_fresh_gpu_after_a_long_history_is_not_slower_but_undecided(sessions: int) -> None:
     gpus = [A] * 40 + [B] * sessions
     found = of_gpus(on(quiet(sessions=40 + sessions), gpus), gpus)
@@ -93,10 +93,10 @@ def test_a_fresh_gpu_after_a_long_history_is_not_slower_but_undecided(sessions: 
 
 
 def test_a_fresh_gpu_is_judged_from_ten_sessions() -> None:
-    gpus = [A] * 40 + [B] * FEWEST_SESSIONS
-    found = of_gpus(slowed(on(quiet(sessions=40 + FEWEST_SESSIONS), gpus), 7, 5, 0.05), gpus)
+    gpus = [A] * 40 + [B] * FEWEST_TO_JUDGE
+    found = of_gpus(slowed(on(quiet(sessions=40 + FEWEST_TO_JUDGE), gpus), 7, 5, 0.05), gpus)
     assert [each.case for each in found.findings if each.verdict is Verdict.SLOWER] == [CASE]
-    assert len(found.findings[0].recent_us) == FEWEST_SESSIONS
+    assert len(found.findings[0].recent_us) == FEWEST_TO_JUDGE
 
 
 def test_cases_that_only_another_gpu_has_measured_enough_are_undecided_and_not_new() -> None:

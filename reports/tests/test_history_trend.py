@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.series import History, of_sessions
 from peakgate.reports.history.series import history as of_runs
-from peakgate.reports.history.trend import FEWEST_SESSIONS, RECENT, CaseFinding, find_trend
+from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import SavedSession
 from peakgate.verdict import Verdict
@@ -144,13 +144,13 @@ def test_the_same_states_the_smallest_step_that_the_newest_sessions_would_have_s
 
 def test_a_case_of_too_few_sessions_is_new_beside_others_and_else_undecided() -> None:
     log_time = quiet()
-    log_time[3, : 1 - FEWEST_SESSIONS] = np.nan
-    log_time[4, :-FEWEST_SESSIONS] = np.nan
+    log_time[3, : 1 - FEWEST_TO_JUDGE] = np.nan
+    log_time[4, :-FEWEST_TO_JUDGE] = np.nan
     assert verdicts(log_time) == {"a.stage003": Verdict.NEW}
     new = findings(log_time)["a.stage003"]
     assert (new.older_time_us, new.change_percent) == (None, None)
-    assert new.recent_us == pytest.approx(np.exp(log_time[3, 1 - FEWEST_SESSIONS :]).tolist())
-    short = findings(quiet(sessions=FEWEST_SESSIONS - 1))
+    assert new.recent_us == pytest.approx(np.exp(log_time[3, 1 - FEWEST_TO_JUDGE :]).tolist())
+    short = findings(quiet(sessions=FEWEST_TO_JUDGE - 1))
     assert {each.verdict for each in short.values()} == {Verdict.INCONCLUSIVE}
 
 
@@ -187,7 +187,7 @@ def test_sessions_and_cases_that_are_seldom_there_do_not_count_for_the_suite() -
 
 
 @pytest.mark.parametrize(
-    ("cases", "sessions", "whole"), [(9, 40, True), (30, FEWEST_SESSIONS - 1, True), (30, 40, False)]
+    ("cases", "sessions", "whole"), [(9, 40, True), (30, FEWEST_TO_JUDGE - 1, True), (30, 40, False)]
 )
 def test_too_few_cases_or_whole_sessions_say_nothing_of_the_suite(cases: int, sessions: int, whole: bool) -> None:
     kept = [session(number, whole=whole) for number in range(sessions)]
