@@ -280,6 +280,7 @@ def kernel(
         cooperative=cooperative,
     )
     macros = tuple((key, str(value)) for key, value in defines.items())
+    expected, magnitudes = _of_inputs(reference, arguments), _of_inputs(scale, arguments)
     usual = next(chain(_labelled(sizes), _labelled(small_sizes or ())), None)
     if usual is None:
         raise ValueError(f"{stage.name}: no size; expected sizes=[...], small_sizes=[...] or both")
@@ -300,9 +301,7 @@ def kernel(
             launch=first.shape(numbers),
             arguments=given,
             work=Work(bytes(*numbers), flops(*numbers) if flops else 0),
-            reference=_files(reference, folder, label)
-            if isinstance(reference, str | Sequence)
-            else _of_inputs(reference, arguments, numbers),
+            reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected(numbers),
             size=label,
             block=_label(_numbers(block)) if block_in_id else "",
             variant=_at(variant, numbers),
@@ -313,7 +312,7 @@ def kernel(
             tier=Tier.GATE if gated else Tier.FULL,
             predicted=tuple(_at(predicted, numbers).items()),
             sequence=tuple(shapes),
-            scale=_of_inputs(scale, arguments, numbers),
+            scale=magnitudes(numbers),
             atol=atol,
             rtol=rtol,
         )
@@ -520,17 +519,21 @@ class _OfInputs:
         return found if isinstance(found, tuple | list) else (found,)
 
 
-def _of_inputs(function: Any, arguments: Callable[..., Any], numbers: Sequence[int]) -> _OfInputs | None:
-    """A reference or a scale at a size; None where there is none, or a launch in its place."""
+def _of_inputs(function: Any, arguments: Callable[..., Any]) -> Callable[[Sequence[int]], _OfInputs | None]:
+    """A reference or a scale as a function of a size's numbers; of None or a launch in its place it gives None."""
     if not callable(function):
-        return None
+        return lambda _: None
     try:
         taken = inspect.signature(function).parameters.values()
     except ValueError:  # a function of C
         taken = {}.values()
     asked = {each.name for each in taken if each.kind is each.KEYWORD_ONLY and each.default is each.empty}
-    size = zip(inspect.signature(arguments).parameters, numbers, strict=False) if asked else ()
-    return _OfInputs(function, tuple((name, number) for name, number in size if name in asked))
+
+    def at(numbers: Sequence[int]) -> _OfInputs:
+        size = zip(inspect.signature(arguments).parameters, numbers, strict=False) if asked else ()
+        return _OfInputs(function, tuple((name, number) for name, number in size if name in asked))
+
+    return at
 
 
 def _output_types(arguments: Sequence[Argument]) -> list[str]:
