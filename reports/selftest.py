@@ -14,6 +14,7 @@ from typing import Any
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
+from peakgate.common.terminal import VerdictConsole
 from peakgate.common.text import as_json, counted
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
@@ -28,7 +29,6 @@ from peakgate.reports.comparison.resample import (
 )
 from peakgate.reports.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
 from peakgate.reports.render.phrases import one_line
-from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.result import percent
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import Run, load_run
@@ -249,7 +249,7 @@ def show(found: Selftest, written: Sequence[Path]) -> None:
         ],
     )
     lines.append(f"{found.verdict}; {', '.join(str(path) for path in written)}")
-    console = VerdictConsole(markup=False)
+    console = VerdictConsole()
     for line in lines:
         console.print(one_line(line), soft_wrap=True)
 

@@ -20,8 +20,8 @@ from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.explain import ExplainedProject, explain
 from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.judge import comparison, interrupted
 from peakgate.reports.ab.process import SideBroken, side_environment
-from peakgate.reports.ab.report import comparison, interrupted
 from peakgate.reports.ab.store import PairSettings
 from peakgate.reports.bisect import report as text
 from peakgate.reports.bisect.commits import (

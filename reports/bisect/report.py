@@ -9,7 +9,7 @@ from typing import Any
 
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import Decision
-from peakgate.reports.ab.report import reported
+from peakgate.reports.ab.judge import reported
 from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
 from peakgate.reports.bisect.search import End, SearchOutcome
 from peakgate.verdict import ExitCode

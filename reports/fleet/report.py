@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.common.files import write_whole
+from peakgate.common.terminal import VerdictConsole, line
 from peakgate.common.text import cell, counted, one_line
 from peakgate.reports.fleet import analysis, dataset, page
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, GpuStatus
@@ -21,7 +22,6 @@ from peakgate.reports.fleet.shard.judge import EQUAL_WITHIN, Sharded, judge
 from peakgate.reports.fleet.store import GATES_PHASE, FleetPhases, Store, in_words
 from peakgate.reports.ladder.markers import table
 from peakgate.reports.render.markdown import code, escape
-from peakgate.reports.render.terminal import VerdictConsole, line
 from peakgate.reports.result import percent
 from peakgate.verdict import Verdict, counts
 from rich.console import Console

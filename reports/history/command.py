@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from peakgate.common.files import write_whole
+from peakgate.common.terminal import VerdictConsole
 from peakgate.reports.history import page, report
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
-from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import Verdict

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
+from peakgate.common.report import tone
 from peakgate.common.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.report import header, mark_line, open_line, remarks, size
 from peakgate.reports.history.series import History
 from peakgate.reports.history.trend import Trend
-from peakgate.reports.render import page, template
+from peakgate.reports.render import template
 from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import Verdict
 
@@ -44,7 +45,7 @@ def html(trend: Trend, trail: Sequence[Address] = (), links: Mapping[str, str] |
         title=f"Peakgate history: {trend.verdict}, {history.slug}",
         heading="Peakgate history",
         verdict=trend.verdict,
-        tone=page.tone(trend.verdict),
+        tone=tone(trend.verdict),
         counts=trend.counts,
         sentences=sentences,
         notes=remarks(trend),
@@ -84,7 +85,7 @@ def _rows(trend: Trend) -> list[dict[str, Any]]:
             {
                 **{name: getattr(finding, name) for name in ("case", "verdict", "reason", "change_percent")},
                 "family": finding.case.partition(".")[0],
-                "tone": page.tone(finding.verdict),
+                "tone": tone(finding.verdict),
                 "open_percent": left.get(finding.case),
                 "steps": [step_line(each) for each in own],
                 "chart": chart,

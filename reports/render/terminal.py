@@ -1,78 +1,18 @@
-"""The comparison on a terminal: what changed, worst first, then one line to remember.
-
-When the reader closes the pipe, files and exit code stay the same.
-"""
+"""Rows on a terminal."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import Any
 
-from peakgate.common.output import print_to_nobody
 from peakgate.reports.render import phrases
-from peakgate.reports.result import Comparison
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
 
-
-class VerdictConsole(Console):
-    """A console without number colours that goes silent when the pipe is closed, where rich would exit with 1.
-
-    After ``peakgate history | head``, 1 would mean a regression, and the reports would not be written.
-    """
-
-    def __init__(self, *, markup: bool = True) -> None:
-        super().__init__(highlight=False, markup=markup)
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        print_to_nobody(sys.stdout)
-
-
-FOLDED = frozenset({Verdict.INCOMPARABLE, Verdict.NEW})
-
 MOST_ALIKE = 5
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
 CHANGE_WIDTH = len("10.00x slower") + 2
-
-
-def show(comparison: Comparison, console: Console, *, everything: bool = False) -> None:
-    """Print header, differences, rows and the suite's line; only changed rows unless ``everything``."""
-    line(console, f"base  {phrases.side(comparison.base)}")
-    line(console, f"new   {phrases.side(comparison.new)}")
-    for difference in comparison.differences:
-        line(console, f"differs: {difference.name}: {difference.base} to {difference.new}", style="dim")
-    for note in comparison.notes:
-        line(console, f"note: {note}", style="dim")
-    listed = [row for row in comparison.records if everything or row.verdict not in phrases.UNCHANGED]
-    if listed:
-        console.print()
-    show_rows(console, listed, FOLDED, _details)
-    console.print()
-    if comparison.suite:
-        suite = comparison.suite
-        text = Text("suite-wide: ").append_text(verdict_text(suite.judgement.verdict))
-        console.print(text.append(f", {phrases.one_line(suite.judgement.reason)}"))
-    for sentence in (phrases.floors(comparison), phrases.detectable(comparison), phrases.rerun(comparison)):
-        if sentence:
-            line(console, sentence)
-
-
-def last_line(comparison: Comparison, console: Console, *, strict: bool = False, written: Sequence[Path] = ()) -> None:
-    """Counts, verdict, and where the report was written."""
-    verdict = comparison.verdict(strict=strict)
-    text = Text(f"{phrases.counts(comparison)}: ").append_text(verdict_text(verdict))
-    if written:
-        text.append(f"; {', '.join(str(path) for path in written)}")
-    console.print(text, soft_wrap=True)
-
-
-def _details(row: Any) -> tuple[str, ...]:
-    times = f"{phrases.times(row)} µs; " if phrases.times(row) else ""
-    return (f"{times}{row.reason}",)
 
 
 def show_rows(
