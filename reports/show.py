@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
-from peakgate.common.report import Cell, Picture, Report, Row
+from peakgate.common.report import CellValue, Picture, Report, Row
 from peakgate.common.text import encodable
 from peakgate.reports.options import add_out, add_runs, verb_parser
 from peakgate.reports.result import WORST_FIRST
@@ -15,7 +15,16 @@ from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.reports.write import cases, files
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
-CELLS = ("case", "family", "stage", "size", "block", "variant", "dtype", *(each.name for each in cases.RUN_COLUMNS))
+CELLS = (
+    "case",
+    "family",
+    "stage",
+    "size",
+    "block",
+    "variant",
+    "dtype",
+    *(each.name for each in cases.MEASURED_COLUMNS),
+)
 _DRAWN = ("gbs", "tflops", "peak_fraction", "roof_fraction")
 
 
@@ -39,7 +48,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
         about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
         notes=run.notes,
         rows=rows,
-        columns=cases.RUN_COLUMNS,
+        columns=cases.MEASURED_COLUMNS,
         tables=[*cases.rates_by_size(run), cases.machine(run)],
         pictures=_pictures(run) if pictures else (),
         taken=run.taken,
@@ -47,7 +56,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
 
 
 def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None, past: Mapping[str, str]) -> Row:
-    cells: dict[str, Cell] = {name: getattr(now, name, None) for name in CELLS}
+    cells: dict[str, CellValue] = {name: getattr(now, name, None) for name in CELLS}
     return Row(
         name=encodable(case),
         verdict="" if verdict is None else verdict,

@@ -107,7 +107,7 @@ def test_the_table_of_a_run_is_not_obeyed(case: str, reason: str, note: str) -> 
 def test_no_line_on_a_log_is_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     refused(PeakgateError(text))
     change = ProtectedChange("", ChangeKind.CONTRACT, text, text, text, NONE)
-    not_obeyed({"error": capsys.readouterr().err, "protect": one_line(str(change))})
+    not_obeyed({"error": capsys.readouterr().err, "protect": one_line(change.row().name)})
     path = tmp_path / "bench.json"
     path.write_text(json.dumps({"exit_code": 1, "verdicts": {text: 1}}))
     verdict_script().judge([path])

@@ -33,7 +33,7 @@ COMPARED_COLUMNS = (
 )
 """Of the cells of a comparison's rows."""
 
-RUN_COLUMNS = (
+MEASURED_COLUMNS = (
     Column("time_us", "time (µs)", figure, brief=True),
     Column("gbs", "GB/s", figure),
     Column("tflops", "TFLOP/s", _rate),

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.report import Cell, Report, Row, document
+from peakgate.common.report import CellValue, Report, Row, document
 from peakgate.common.text import as_json, cell, one_line
 from peakgate.reports.write.markdown import markdown
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
@@ -75,7 +75,7 @@ def csv(report: Report) -> str:
     return stream.getvalue()
 
 
-def _csv_cell(value: Cell) -> object:
+def _csv_cell(value: CellValue) -> object:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.8g}"
     return "" if value is None else cell(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from peakgate.case import ID_PATTERN
-from peakgate.common.report import Cell, Column, Report, Row, Table, Tone
+from peakgate.common.report import CellValue, Column, Report, Row, Table, Tone
 from peakgate.common.text import one_line
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
@@ -13,8 +13,6 @@ SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
 
 SECTIONS = {Tone.BAD: "Failed", Tone.OPEN: "Undecided", Tone.GOOD: "Faster or new", Tone.SAME: "Passed"}
 """Titles of the rows; where room is short, the last is cut first."""
-
-FOLDED = frozenset({Tone.SAME})
 
 
 def markdown(report: Report, *, most_bytes: int | None = None) -> str:
@@ -87,7 +85,7 @@ def _sections(rows: Mapping[Tone, Sequence[str]], counts: Mapping[Tone, int], he
         cut = counts[each] - len(rows[each])
         lacking = [f"{cut} of {counts[each]} rows are left out here, the whole report is in the files.", ""]
         body = [*heading, *rows[each], "", *(lacking if cut else [])]
-        if each in FOLDED:
+        if each is Tone.SAME:
             lines += [f"<details><summary>{title} ({counts[each]})</summary>", "", *body, "</details>", ""]
         else:
             lines += [f"## {title} ({counts[each]})", "", *body]
@@ -115,7 +113,7 @@ def table(found: Table) -> list[str]:
     return [*head, *(table_line(map(_cell, row)) for row in found.rows), ""]
 
 
-def _cell(value: Cell) -> str:
+def _cell(value: CellValue) -> str:
     return "" if value is None else escape(str(value))
 
 

@@ -21,7 +21,7 @@ from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 SCHEMA = 1
 """Of the JSON document of every command."""
 
-Cell = str | float | int | None
+CellValue = str | float | int | None
 
 
 class Tone(StrEnum):
@@ -59,7 +59,7 @@ class Row:
     reason: str = ""
     change: str = ""
     details: Sequence[str] = ()
-    cells: Mapping[str, Cell] = field(default_factory=dict)
+    cells: Mapping[str, CellValue] = field(default_factory=dict)
     group: str = ""
     address: str = ""
     picture: str = ""
@@ -93,7 +93,7 @@ class Table:
 
     title: str
     headings: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[CellValue]]
     folded: bool = False
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 MOST_ALIKE, MOST_LISTED = 5, 10
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
 CHANGE_WIDTH = len("10.00x slower") + 2
-FOLDED = UNDECIDED | {Verdict.NEW}
+COUNTED_WHERE_ALIKE = UNDECIDED | {Verdict.NEW}
 STYLES = {Tone.BAD: "bold red", Tone.OPEN: "yellow", Tone.GOOD: "green", Tone.SAME: "green"}
 
 
@@ -49,17 +49,17 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
     if listed and report.about:
         console.print()
     show_rows(console, listed, [column for column in report.columns if column.brief])
-    if report.about:
+    if report.about and (listed or report.overall or report.sentences):
         console.print()
-    for table in report.tables:
-        if not table.folded:
-            _table(console, table, everything=everything)
     for row in report.overall:
         text = Text(f"{row.name}: ").append_text(verdict_text(row.verdict))
         console.print(text.append(f", {one_line(row.reason)}"), soft_wrap=True)
     for sentence in report.sentences:
         for each in sentence.splitlines():
             line(console, each)
+    for table in report.tables:
+        if not table.folded:
+            _table(console, table, everything=everything)
 
 
 def last_line(report: Report, console: Console | None = None, written: Sequence[Path] = ()) -> None:
@@ -69,7 +69,8 @@ def last_line(report: Report, console: Console | None = None, written: Sequence[
         text.append(": " if report.counts else "").append_text(verdict_text(report.verdict))
     if written:
         text.append("; " if text else "").append(", ".join(map(str, written)))
-    (console or VerdictConsole()).print(text, soft_wrap=True)
+    if text:
+        (console or VerdictConsole()).print(text, soft_wrap=True)
 
 
 def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] = ()) -> None:
@@ -80,7 +81,9 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] =
     width = CHANGE_WIDTH if any(row.change for row in rows) else 0
     alike: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        alike.setdefault((row.verdict, row.reason) if row.verdict in FOLDED else (row.name, row.reason), []).append(row)
+        alike.setdefault(
+            (row.verdict, row.reason) if row.verdict in COUNTED_WHERE_ALIKE else (row.name, row.reason), []
+        ).append(row)
     for same in alike.values():
         if len(same) > MOST_ALIKE:
             head = verdict_text(same[0].verdict, VERDICT_WIDTH)
@@ -121,6 +124,7 @@ def _table(console: Console, table: Table, *, everything: bool) -> None:
     """Columns side by side, as wide as their widest cell; of a long table the first rows."""
     most = len(table.rows) if everything else MOST_LISTED
     shown = [["" if cell is None else one_line(str(cell)) for cell in row] for row in table.rows[:most]]
+    console.print()
     line(console, f"{table.title} ({len(table.rows)})" if len(table.rows) > most else table.title, "bold")
     widths = [max(map(len, column)) for column in zip(table.headings, *shown, strict=True)]
     for cells, style in ((table.headings, "dim"), *((row, "") for row in shown)):
@@ -128,4 +132,3 @@ def _table(console: Console, table: Table, *, everything: bool) -> None:
         line(console, f"  {padded.rstrip()}", style)
     if (more := len(table.rows) - most) > 0:
         line(console, f"  and {counted(more, 'row')} more: see the files", "dim")
-    console.print()
