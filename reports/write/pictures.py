@@ -77,7 +77,7 @@ def changes(cases: Sequence[DrawnCase]) -> Picture | None:
     shown = moved[:MOST_CHANGES]
     if not shown:
         return None
-    figure, axes = _figure(9.0, 1.0 + 0.2 * len(shown))
+    figure, axes = canvas(9.0, 1.0 + 0.2 * len(shown))
     places = range(len(shown))
     resolvable = [each.resolvable_percent or 0.0 for each in shown]
     change = [each.change_percent or 0.0 for each in shown]
@@ -104,7 +104,7 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
     timed = [each for each in cases if each.gbs]
     if peak_gbs is None or peak_tflops is None or not timed:
         return None
-    figure, axes = _figure(9.0, 5.0)
+    figure, axes = canvas(9.0, 5.0)
     _roof(axes, "theoretical roof", peak_gbs, peak_tflops, "-")
     roofs = gpu.get("roofs")
     if measured := _measured_roofs(roofs if isinstance(roofs, Mapping) else {}):
@@ -192,7 +192,8 @@ def number(value: object) -> float | None:
     return float(value) if usable and isinstance(value, int | float) else None
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+def canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of this size in inches, and its axes, to be drawn in ``STYLE``."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 

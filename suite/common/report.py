@@ -36,6 +36,8 @@ class Tone(StrEnum):
 _TONES: Mapping[str, Tone] = {
     **dict.fromkeys(("", *(verdict for verdict in Verdict if verdict not in REGRESSIONS | UNDECIDED)), Tone.SAME),
     **dict.fromkeys(UNDECIDED, Tone.OPEN),
+    **dict.fromkeys(("LOST", "UNFIT", "UNDECIDED"), Tone.OPEN),  # of a GPU of a fleet
+    "OK": Tone.SAME,
     **dict.fromkeys((Verdict.FASTER, Verdict.NEW), Tone.GOOD),
 }
 
@@ -113,7 +115,8 @@ class Report:
     ``about`` says what was asked for, name and value; ``overall`` are judgements on all rows together; ``rows`` come
     worst first, and ``columns`` are those of their cells that tables show. ``sentences`` are findings besides the rows,
     or what to do next, and may have several lines. ``fields`` are those of the JSON document besides schema, command,
-    verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured.
+    verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured. ``totals`` are the rows by
+    verdict where ``rows`` are not all of them.
     """
 
     command: str
@@ -130,11 +133,12 @@ class Report:
     fields: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "case"
     taken: datetime | None = None
+    totals: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by verdict, in the order of the rows; empty where rows have none."""
-        return {verdict: count for verdict, count in Counter(row.verdict for row in self.rows).items() if verdict}
+        """Rows by verdict, in the order of the rows; empty where rows have none; ``totals`` where they are given."""
+        return self.totals or Counter(row.verdict for row in self.rows if row.verdict)
 
     @property
     def counts_text(self) -> str:

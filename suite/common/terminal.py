@@ -37,8 +37,11 @@ class VerdictConsole(Console):
         print_to_nobody(sys.stdout)
 
 
-def show(report: Report, console: Console | None = None, *, everything: bool = False) -> None:
-    """Print the report but for its last line: of the rows those that changed, unless ``everything``."""
+def show(report: Report, console: Console | None = None, *, everything: bool = False, most: int | None = None) -> None:
+    """Print the report but for its last line: of the rows those that changed, unless ``everything``.
+
+    Of long lists the first ``most`` rows.
+    """
     console = console or VerdictConsole()
     width = max((len(name) for name, _ in report.about), default=0)
     for name, value in report.about:
@@ -48,7 +51,9 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
     listed = [row for row in report.rows if everything or row.tone is not Tone.SAME or not row.verdict]
     if listed and report.about:
         console.print()
-    show_rows(console, listed, [column for column in report.columns if column.brief])
+    show_rows(console, listed[:most], [column for column in report.columns if column.brief])
+    if most is not None and (more := len(listed) - most) > 0:
+        line(console, f"and {more} more; the files have them")
     if report.about and (listed or report.overall or report.sentences):
         console.print()
     for row in report.overall:
