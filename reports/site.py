@@ -16,8 +16,10 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 from msgspec import Struct, to_builtins
 from msgspec import field as struct_field
+from numpy.typing import NDArray
 from peakgate.case import EMULATOR_SLUG
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
@@ -28,13 +30,13 @@ from peakgate.common.text import counted, figure
 from peakgate.reports import show
 from peakgate.reports.history import page as history_page
 from peakgate.reports.history.report import header, open_line
-from peakgate.reports.history.series import history, session_name
+from peakgate.reports.history.series import SessionFacts, history, of_sessions, session_name
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.runs.sessions import SavedSession, gpu_label
+from peakgate.reports.runs.sessions import gpu_label
 from peakgate.reports.write.page import TEMPLATES, Address, page
 from peakgate.verdict import ExitCode, Verdict
 
@@ -64,9 +66,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     notes = list(archive.notes())
     written: list[tuple[Trend, str]] = []
     count = 0
+    runs = of_sessions(sessions)
     for slug in slugs:
         try:
-            found = history(sessions, slug)
+            found = history(runs, slug)
         except PeakgateError as error:
             notes.append(str(error))
             continue
@@ -77,8 +80,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     write_whole(folder / INDEX, index_page(written, notes))
     gone = ledger.close()
     cases = sum(len(trend.history.cases) for trend, _ in written)
-    runs = sum(len(trend.history.sessions) for trend, _ in written)
-    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(runs, "run")]
+    shown = sum(len(trend.history.sessions) for trend, _ in written)
+    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(shown, "run")]
     say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}")
     return ExitCode.OK
 
@@ -94,7 +97,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
     listed: list[Row] = []
     addresses: list[str | None] = []
     count = 0
-    for session in trend.history.sessions:
+    for session, cases in zip(trend.history.sessions, trend.history.times.count().tolist(), strict=True):
         address = f"runs/{run_page_name(session)}.html"
         try:
             verdict, anew = _run(ledger, session, f"{home}/{address}", back, below)
@@ -104,22 +107,22 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
             continue
         count += anew
         addresses.append(f"../{address}")
-        listed.append(listed_run(session, address, verdict))
+        listed.append(listed_run(session, cases, address, verdict))
     folder = ledger.folder / home
     write_whole(folder / INDEX, history_page.html(trend, trail, links))
     write_whole(folder / "runs.html", runs_page(slug, listed, [HOME, (slug, INDEX)]))
-    several = trend.history.gpus > 1
+    several, times = trend.history.gpus > 1, trend.history.times.to_numpy()
     sessions = [
         session_row(session, address, several=several)
         for session, address in zip(trend.history.sessions, addresses, strict=True)
     ]
     for case, link in links.items():
-        ledger.write(f"{home}/{link}", case_page(trend, case, sessions, below))
+        ledger.write(f"{home}/{link}", case_page(trend, case, times, sessions, below))
     return count
 
 
 def _run(
-    ledger: Ledger, session: SavedSession, name: str, links: dict[str, str], trail: Sequence[Address]
+    ledger: Ledger, session: SessionFacts, name: str, links: dict[str, str], trail: Sequence[Address]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written.
 
@@ -171,54 +174,55 @@ def runs_page(slug: str, listed: Sequence[Row], trail: Sequence[Address]) -> str
     return page(found, trail, f"Runs of {slug}")
 
 
-def listed_run(session: SavedSession, address: str, verdict: Verdict) -> Row:
-    """A run in the list of all; ``address`` is that of its page."""
+def listed_run(session: SessionFacts, cases: int, address: str, verdict: Verdict) -> Row:
+    """A run of so many timed ``cases`` in the list of all; ``address`` is that of its page."""
     cells = {
         "commit": session.commit[:12] + (" with uncommitted changes" if session.dirty else ""),
         "GPU": gpu_label(session.uuid),
         "driver": session.driver,
         "tier": session.tier,
-        "cases timed": len(session.times_us),
+        "cases timed": cases,
     }
     return Row(f"{session.taken:%Y-%m-%d %H:%M}", verdict, address=address, cells=cells)
 
 
-def case_page(trend: Trend, case: str, sessions: Sequence[Row], trail: Sequence[Address]) -> str:
+def case_page(
+    trend: Trend, case: str, times: NDArray[np.float64], sessions: Sequence[Row], trail: Sequence[Address]
+) -> str:
     """The page of one case: its picture, its change points, and its time in every session, newest first.
 
-    ``sessions`` are those of the history, in its order.
+    ``sessions`` are those of the history, in its order, ``times`` in microseconds by case and session.
     """
     history = trend.history
     number = history.cases.index(case)
     own = [each for each in trend.changes if each.case == case]
     finding = next(each for each in trend.findings if each.case == case)
-    chart, words = history_page.chart_of(history, number, own)
-    gpus = ", ".join(history_page.gpus(history))
+    drawn, words = history_page.chart_of(history, number, own)
     regressions = [(open_line(each),) for each in trend.regressions if each.change.case == case]
     steps = [(history_page.step_line(each),) for each in own]
     rows = [
         replace(row, cells={**row.cells, "time_us": time_us})
-        for row, time_us in zip(sessions, history.time_us[number].tolist(), strict=True)
+        for row, time_us in zip(sessions, times[number].tolist(), strict=True)
         if not math.isnan(time_us)
     ]
     found = Report(
         command="site",
         exit_code=ExitCode.OK,
         verdict=finding.verdict,
-        sentences=(finding.judgement.reason, words),
+        sentences=(finding.reason, words),
         rows=rows[::-1],
         columns=SESSION_COLUMNS,
         tables=[
             *([Table("Open regressions", ("regression",), regressions)] if regressions else []),
             *([Table("Change points", ("step",), steps)] if steps else []),
         ],
-        pictures=(Picture("Times", f"A line per GPU: {gpus}. Upright: steps; dashed: driver, library or GPU.", chart),),
+        pictures=(Picture("Times", "A line per GPU, an upright line per step.", drawn),),
         unit="session",
     )
     return page(found, trail, case)
 
 
-def session_row(session: SavedSession, address: str | None, *, several: bool) -> Row:
+def session_row(session: SessionFacts, address: str | None, *, several: bool) -> Row:
     """A session in the list of a case: when, its commit and, in a history of several GPUs, which it ran on."""
     commit = session_name(session).partition(" (")[0] + (f", {gpu_label(session.uuid)}" if several else "")
     return Row(f"{session.taken:%Y-%m-%d %H:%M}", address=address or "", cells={"commit": commit})
@@ -232,7 +236,7 @@ def page_name(text: str) -> str:
     return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
 
 
-def run_page_name(session: SavedSession) -> str:
+def run_page_name(session: SessionFacts) -> str:
     """A session by its time; the digest separates two of the same second."""
     digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
     return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"
