@@ -28,8 +28,8 @@ from peakgate.common.output import say
 from peakgate.common.report import Column, Picture, Report, Row, Table
 from peakgate.common.text import counted, figure
 from peakgate.reports import show
-from peakgate.reports.history import page as history_page
-from peakgate.reports.history.report import header, open_line
+from peakgate.reports.history.chart import chart, step_line
+from peakgate.reports.history.report import gpu_names, header, open_line, report
 from peakgate.reports.history.series import SessionFacts, history, of_sessions, session_name
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
@@ -109,7 +109,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
         addresses.append(f"../{address}")
         listed.append(listed_run(session, cases, address, verdict))
     folder = ledger.folder / home
-    write_whole(folder / INDEX, history_page.html(trend, trail, links))
+    write_whole(folder / INDEX, page(report(trend, links), trail, slug))
     write_whole(folder / "runs.html", runs_page(slug, listed, [HOME, (slug, INDEX)]))
     several, times = trend.history.gpus > 1, trend.history.times.to_numpy()
     sessions = [
@@ -197,9 +197,9 @@ def case_page(
     number = history.cases.index(case)
     own = [each for each in trend.changes if each.case == case]
     finding = next(each for each in trend.findings if each.case == case)
-    drawn, words = history_page.chart_of(history, number, own)
+    drawn, words = chart(history, number, own)
     regressions = [(open_line(each),) for each in trend.regressions if each.change.case == case]
-    steps = [(history_page.step_line(each),) for each in own]
+    steps = [(step_line(each),) for each in own]
     rows = [
         replace(row, cells={**row.cells, "time_us": time_us})
         for row, time_us in zip(sessions, times[number].tolist(), strict=True)
@@ -217,6 +217,7 @@ def case_page(
             *([Table("Change points", ("step",), steps)] if steps else []),
         ],
         pictures=(Picture("Times", "A line per GPU, an upright line per step.", drawn),),
+        legend=gpu_names(history),
         unit="session",
     )
     return page(found, trail, case)

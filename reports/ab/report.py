@@ -27,7 +27,7 @@ from peakgate.verdict import ExitCode, Verdict
 
 def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace) -> Explained | None:
     """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
-    slower = [row.case for row in comparison(record).rows if row.verdict is Verdict.SLOWER]
+    slower = [row.case for row in comparison(record).records if row.verdict == Verdict.SLOWER]
     if not slower or interrupted(record):
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")

@@ -64,7 +64,7 @@ def _row(record: Any, past: str | None) -> Row:
 
 
 def _overall(name: str, suite: SuiteShift) -> Row:
-    return Row(name, suite.judgement.verdict, suite.judgement.reason, change_text(suite.shift.percent))
+    return Row(name, suite.judgement.verdict, suite.judgement.reason)
 
 
 def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from peakgate.common.report import Picture
 from peakgate.common.text import counted
 from peakgate.reports.fleet.analysis import Analysis
 from peakgate.reports.fleet.statistics import ALL
-from peakgate.reports.write.pictures import STYLE, canvas, svg
+from peakgate.reports.write.pictures import STYLE, svg
 
 MOST_GPUS, MOST_CASES = 2000, 400
 """Rows and columns of the heat map; of more GPUs the slowest are shown, and the page says so."""
@@ -44,10 +46,11 @@ def _ordered(found: Analysis) -> pd.DataFrame:
 def heat_map(found: Analysis) -> Picture:
     """A row per GPU, a column per case; red is slower than the fleet's median of the case."""
     table = _ordered(found)
-    figure, axes = canvas(11, min(max(1.2 + 0.16 * len(table), 2.5), 14))
-    ends = {"vmin": -100 * SCALE, "vmax": 100 * SCALE}
+    figure, axes = _plot(11, min(max(1.2 + 0.16 * len(table), 2.5), 14))
     slower = np.expm1(table.to_numpy()) * 100
-    picture = axes.imshow(slower, aspect="auto", cmap="RdBu_r", interpolation="nearest", **ends)
+    picture = axes.imshow(
+        slower, aspect="auto", cmap="RdBu_r", interpolation="nearest", vmin=-100 * SCALE, vmax=100 * SCALE
+    )
     figure.colorbar(picture, ax=axes, label="slower than the fleet's median (%)", pad=0.01)
     groups = ", ".join(dict.fromkeys(str(found.groups.get(case)) for case in table))
     axes.set_xlabel(f"{counted(table.shape[1], 'case')}, by group: {groups}")
@@ -75,9 +78,14 @@ def spread(found: Analysis) -> Picture:
         outer = np.abs(y) > np.quantile(np.abs(y), 1 - MOST_DOTS / 2 / len(y))
         chosen = outer | (np.arange(len(y)) % (2 * len(y) // MOST_DOTS + 1) == 0)
         x, y = x[chosen], y[chosen]
-    figure, axes = canvas(11, 3.6)
+    figure, axes = _plot(11, 3.6)
     axes.plot(x, y, ".", rasterized=True, markersize=3 if len(y) < 20_000 else 1, alpha=0.6, color="#1f5fa8")
     axes.axhline(0, color="#888", linewidth=0.6)
     axes.set_xlabel("cases, by their spread between GPUs")
     axes.set_ylabel("slower than median (%)")
     return Picture("Spread per case", "Every GPU is a dot.", svg(figure))
+
+
+def _plot(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()

@@ -37,7 +37,7 @@ GPU_COLUMNS = (
     Column("below_floor", "below floor", brief=True),
     Column("temperature_after_c", "°C", "{:.0f}".format),
 )
-CASE_COLUMNS = (Column("uuids", "measured on", brief=True),)
+TIER_COLUMNS = (Column("uuids", "measured on", brief=True),)
 
 
 def suspects(store: Store) -> list[str]:
@@ -149,7 +149,7 @@ def of_tier(found: Sharded) -> Report:
             Row(each["case"], each["verdict"] or Verdict.INCONCLUSIVE, cells=each, group=each["case"].partition(".")[0])
             for each in records(cases, "case")
         ],
-        columns=CASE_COLUMNS,
+        columns=TIER_COLUMNS,
         sentences=[*found.problems, equal],
         tables=[Table("GPUs", headings, [[each.get(name) for name in headings] for each in gpus])],
         fields={

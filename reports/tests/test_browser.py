@@ -149,7 +149,7 @@ def test_a_history_is_filtered_and_sorted_by_keyboard(browser: Browser, site: Pa
     for _ in range(3):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    playwright.expect(page.locator("#shown")).to_have_text(f"{len(LADDER) + 1} cases")
+    playwright.expect(page.locator("#shown")).to_have_text(f"{len(LADDER) + 1} rows")
     page.locator("#table thead th.case button").focus()
     page.keyboard.press("Enter")
     assert page.locator("#table thead th.case").get_attribute("aria-sort") == "ascending"

@@ -32,7 +32,7 @@ def test_names_are_shown_as_they_are_in_a_picture() -> None:
         DrawnCase(name, name, name, 0, 1.0, 1.0, 0.5, change_percent=1.0, resolvable_percent=2.0) for name in HOSTILE
     ]
     for each in pictures([*cases, DrawnCase("a.$\\frac$", "$\\frac$", "$x$", 1, 1.0, 1.0, 0.5)], HOSTILE, GPU):
-        assert HOSTILE[0] in texts(each.svg)
+        assert any(HOSTILE[0] in text for text in texts(each.svg))
         assert max(map(len, texts(each.svg))) < 80
 
 
@@ -50,7 +50,7 @@ def test_a_ladder_has_the_stages_in_the_order_of_the_lessons_each_with_its_share
     found = ladders(CASES, ["sgemm", "copy"])
     assert found
     shown = texts(found.svg)
-    assert shown.index("naive") < shown.index("tiled") < shown.index("plain")
+    assert shown.index("sgemm.naive") < shown.index("sgemm.tiled") < shown.index("copy.plain")
     assert {"7.5 %", "44.8 %", "83.0 %"} <= set(shown)
 
 

@@ -52,7 +52,9 @@ def _head(report: Report) -> list[str]:
     lines += [f"- note: {escape(note)}" for note in report.notes]
     lines.append("")
     for each in report.tables:
-        if not each.folded:
+        if each.folded:
+            lines += [f"<details><summary>{escape(each.title)}</summary>", "", *table(each), "</details>", ""]
+        else:
             lines += [f"## {escape(each.title)}", "", *table(each)]
     return [*lines, ""]
 

@@ -35,6 +35,9 @@ STYLE: dict[Any, Any] = {
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "grid.color": "#80808055",
 }
+WIDTH = 9.0
+"""Of a picture, in inches."""
+
 LONGEST_LABEL = 36
 MOST_CHANGES = 40
 
@@ -77,7 +80,7 @@ def changes(cases: Sequence[DrawnCase]) -> Picture | None:
     shown = moved[:MOST_CHANGES]
     if not shown:
         return None
-    figure, axes = canvas(9.0, 1.0 + 0.2 * len(shown))
+    figure, axes = _plot(0.9 + 0.2 * len(shown), [label(each.case) for each in shown])
     places = range(len(shown))
     resolvable = [each.resolvable_percent or 0.0 for each in shown]
     change = [each.change_percent or 0.0 for each in shown]
@@ -89,8 +92,6 @@ def changes(cases: Sequence[DrawnCase]) -> Picture | None:
     ]
     axes.scatter(change, places, c=colours, s=22, zorder=3)
     axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8)
-    axes.set_yticks(list(places), [label(each.case) for each in shown])
-    axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlabel("change of the time (%)")
     axes.grid(axis="x")
     more = f" The first {len(shown)} of {len(moved)} cases." if len(moved) > len(shown) else ""
@@ -104,7 +105,7 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
     timed = [each for each in cases if each.gbs]
     if peak_gbs is None or peak_tflops is None or not timed:
         return None
-    figure, axes = canvas(9.0, 5.0)
+    figure, axes = _plot(5.0)
     _roof(axes, "theoretical roof", peak_gbs, peak_tflops, "-")
     roofs = gpu.get("roofs")
     if measured := _measured_roofs(roofs if isinstance(roofs, Mapping) else {}):
@@ -139,43 +140,34 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
 
 
 def ladders(cases: Sequence[DrawnCase], families: Sequence[str]) -> Picture | None:
-    """A bar per stage and family, in the order of the lessons: the best case's share of the peak that binds it."""
-    best = {family: found for family in families if (found := _best_of_stages(cases, family))}
+    """A bar per stage, families in the order of the lessons: the best case's share of the peak that binds it."""
+    best = [each for family in families for each in _best_of_stages(cases, family)]
     if not best:
         return None
-    heights = [len(found) + 1.5 for found in best.values()]
-    figure = Figure(figsize=(9.0, 0.6 + 0.22 * sum(heights)), layout="constrained")
-    rows = figure.subplots(len(best), 1, sharex=True, squeeze=False, height_ratios=heights)
-    named = False
-    for (family, found), (axes,) in zip(best.items(), rows, strict=True):
-        places = range(len(found))
-        bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in found], color=COLOURS[0])
-        axes.bar_label(bars, fmt="%.1f %%", padding=3)
-        for name, marker, values in (
-            ("measured roof", "|", [_share(each.peak_fraction, each.roof_fraction) for each in found]),
-            ("base", "D", [_share(each.before, 1.0) for each in found]),
-        ):
-            if any(value is not None for value in values):
-                named = True
-                xs = [math.nan if value is None else value for value in values]
-                axes.scatter(xs, places, marker=marker, label=name, color=COLOURS[1], s=40, facecolor="none", zorder=3)
-        axes.set_yticks(list(places), [label(each.stage) for each in found])
-        axes.set_ylim(len(found) - 0.5, -0.5)
-        axes.set_title(label(family), loc="left")
-        axes.grid(axis="x")
-    if named:
-        rows[0][0].legend(loc="upper right", bbox_to_anchor=(1.0, 1.5), ncols=2)
-    rows[-1][0].set_xlabel("% of the peak that binds")
+    names = [label(f"{each.family}.{each.stage}") for each in best]
+    figure, axes = _plot(0.9 + 0.2 * len(best), names)
+    places = range(len(best))
+    bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in best], color=COLOURS[0])
+    axes.bar_label(bars, fmt="%.1f %%", label_type="center", color="white")
+    for name, marker, values in (
+        ("measured roof", "|", [_share(each.peak_fraction, each.roof_fraction) for each in best]),
+        ("base", "D", [_share(each.before, 1.0) for each in best]),
+    ):
+        if any(value is not None for value in values):
+            xs = [math.nan if value is None else value for value in values]
+            axes.plot(xs, places, marker, label=name, color=COLOURS[1], markerfacecolor="none", markeredgewidth=1.5)
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
+    axes.set_xlabel("% of the peak that binds")
+    axes.grid(axis="x")
     return Picture("Ladders", "Each stage by the case of it that comes nearest its peak.", svg(figure))
 
 
 def svg(figure: Figure) -> str:
     """A figure as an SVG to be put into a page."""
     stream = io.StringIO()
-    FigureCanvasSVG(figure)
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the fonts
-        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        FigureCanvasSVG(figure).print_svg(stream, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = stream.getvalue()
     return re.sub(TEXT_COLOUR, "currentColor", text[text.index("<svg") :])
 
@@ -192,10 +184,19 @@ def number(value: object) -> float | None:
     return float(value) if usable and isinstance(value, int | float) else None
 
 
-def canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of this size in inches, and its axes, to be drawn in ``STYLE``."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
+def _plot(height: float, rows: Sequence[str] = ()) -> tuple[Figure, Axes]:
+    """A figure of this height in inches with its axes, one row of it per name, from the top.
+
+    Its margins are given: to lay it out by its texts would take longer than to draw it.
+    """
+    figure = Figure(figsize=(WIDTH, height))
+    left = 0.7 + 0.07 * max(map(len, rows), default=0)
+    figure.subplots_adjust(left=left / WIDTH, right=1 - 0.2 / WIDTH, bottom=0.5 / height, top=1 - 0.3 / height)
+    axes = figure.subplots()
+    if rows:
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+    return figure, axes
 
 
 def _roof(axes: Axes, name: str, gbs: float, tflops: float, dash: str) -> None:

@@ -91,7 +91,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table besides the rows; a cell that is None is empty. ``folded``: of interest to few, pages alone show it."""
+    """A table besides the rows; a cell that is None is empty. ``folded``: of interest to few, not on a terminal."""
 
     title: str
     headings: Sequence[str]
@@ -116,7 +116,7 @@ class Report:
     worst first, and ``columns`` are those of their cells that tables show. ``sentences`` are findings besides the rows,
     or what to do next, and may have several lines. ``fields`` are those of the JSON document besides schema, command,
     verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured. ``totals`` are the rows by
-    verdict where ``rows`` are not all of them.
+    verdict where ``rows`` are not all of them, ``legend`` names the lines of pictures in the order of their colours.
     """
 
     command: str
@@ -134,6 +134,7 @@ class Report:
     unit: str = "case"
     taken: datetime | None = None
     totals: Mapping[str, int] = field(default_factory=dict)
+    legend: Sequence[str] = ()
 
     @property
     def counts(self) -> Mapping[str, int]:
