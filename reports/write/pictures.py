@@ -167,7 +167,8 @@ def svg(figure: Figure) -> str:
     stream = io.StringIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the fonts
-        FigureCanvasSVG(figure).print_svg(stream, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]
     text = stream.getvalue()
     return re.sub(TEXT_COLOUR, "currentColor", text[text.index("<svg") :])
 
