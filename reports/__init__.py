@@ -2,36 +2,28 @@
 
 >>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json.gz")
 >>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
+
+``load`` is ``runs.find.load``, ``compare`` is ``comparison.judge.compare`` and ``trend`` is
+``history.trend.trend_of_frame``: what the commands call. They are imported on first use, since pandas takes half a
+second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from peakgate.reports.comparison.judge import compare as compare
+    from peakgate.reports.history.trend import trend_of_frame as trend  # noqa: F401
+    from peakgate.reports.runs.find import load as load
+
+_PLACES = {"load": ("runs.find", "load"), "compare": ("comparison.judge", "compare")}
+_PLACES |= {"trend": ("history.trend", "trend_of_frame")}
 
 
-def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
-    """The saved runs that ``wanted`` names, as one tidy frame, one row per case and run; see ``runs.frame.load``."""
-    from peakgate.reports.runs import frame  # noqa: PLC0415  # pandas is imported by those who need it
-
-    return frame.load(*wanted, runs=runs)
-
-
-def compare(
-    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
-) -> pd.DataFrame:
-    """NEW against BASE, one row per case, worst verdict first; see ``comparison.judge.compare_frames``."""
-    from peakgate.reports.comparison import judge  # noqa: PLC0415  # as in load
-
-    return judge.compare_frames(base, new, history, across_gpus=across_gpus)
-
-
-def trend(runs: pd.DataFrame, gpu: str | None = None) -> pd.DataFrame:
-    """What got slower over the runs, one row per case, worst first; see ``history.trend.trend_of_frame``."""
-    from peakgate.reports.history.trend import trend_of_frame  # noqa: PLC0415  # as in load
-
-    return trend_of_frame(runs, gpu)
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, function = _PLACES[name]
+    return getattr(import_module(f"{__name__}.{module}"), function)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from peakgate.common.text import counted
-from peakgate.reports.ab.decide import Decision
-from peakgate.reports.ab.report import reported
+from peakgate.reports.ab.decide import interval
+from peakgate.reports.ab.judge import reported
 from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
 from peakgate.reports.bisect.search import End, SearchOutcome
 from peakgate.verdict import ExitCode
@@ -117,13 +118,13 @@ def _found(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     *others, named = report.suspects
     lines = [
         f"{named.commit[:SHORT_HASH]} made {report.case} {word}: {named.subject}",
-        f"{reported(outcome.border.estimate)}; from GOOD to BAD {reported(outcome.ends.estimate)}",
+        f"{reported(outcome.border)}; from GOOD to BAD {reported(outcome.ends)}",
     ]
     if others:
         listed = ", ".join(commit.commit[:SHORT_HASH] for commit in others)
         lines.append(f"or one of {listed}, directly before it, with nothing to measure")
-    low, high = outcome.border.estimate.interval()
-    if outcome.between or not low <= outcome.ends.estimate.shift <= high:
+    low, high = interval(outcome.border)
+    if outcome.between or not low <= outcome.ends.log_ratio <= high:
         good, bad = report.history[0].commit[:SHORT_HASH], report.history[-1].commit[:SHORT_HASH]
         short = named.commit[:SHORT_HASH]
         parts = f"`peakgate bisect {good} {short}^` and `peakgate bisect {short} {bad}`"
@@ -132,7 +133,7 @@ def _found(report: BisectReport, outcome: SearchOutcome) -> list[str]:
 
 
 def _same(report: BisectReport, outcome: SearchOutcome) -> list[str]:
-    ends = reported(outcome.ends.estimate)
+    ends = reported(outcome.ends)
     least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
     why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
     others = "driver, GPU or clocks may have changed between the runs that differed"
@@ -141,7 +142,7 @@ def _same(report: BisectReport, outcome: SearchOutcome) -> list[str]:
 
 def _undecided(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     suspects = report.suspects
-    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends.estimate)}"]
+    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends)}"]
     if suspects:
         listed = ", ".join(commit.commit[:SHORT_HASH] for commit in suspects[:8])
         lines.append(f"{counted(len(suspects), 'commit')} left: {listed}")
@@ -149,13 +150,13 @@ def _undecided(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     return lines
 
 
-def _numbers(decision: Decision | None) -> Mapping[str, float] | None:
+def _numbers(decision: SimpleNamespace | None) -> Mapping[str, float] | None:
     if decision is None:
         return None
-    low, high = decision.estimate.interval()
+    low, high = interval(decision)
     return {
-        "percent": 100 * math.expm1(decision.estimate.shift),
+        "percent": 100 * math.expm1(decision.log_ratio),
         "low_percent": 100 * math.expm1(low),
         "high_percent": 100 * math.expm1(high),
-        "pairs": decision.estimate.pairs,
+        "pairs": decision.pairs,
     }

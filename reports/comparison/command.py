@@ -20,8 +20,9 @@ from peakgate.reports.comparison.judge import compare
 from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
 from peakgate.reports.render import outputs, terminal
 from peakgate.reports.render.terminal import VerdictConsole
-from peakgate.reports.result import percent
+from peakgate.reports.result import Comparison, percent
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
+from peakgate.reports.runs.frame import to_frame
 
 SELFTEST_FILE = "selftest.json"
 
@@ -99,14 +100,14 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     others = find_history(archive, (base, new))
     saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
     remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
-    comparison = compare(base, new, others, across_gpus=options.across_gpus, remarks=remarks)
+    found = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
+    comparison = Comparison(base, new, found, remarks)
     console = VerdictConsole()
     terminal.show(comparison, console, everything=options.all)
     texts: Mapping[str, str] = {}
     if not options.no_files:
         page = not options.no_html
-        drawn = archive.read(others) if page else ()
-        texts = outputs.texts(comparison, "compare", drawn, strict=options.strict, page=page)
+        texts = outputs.texts(comparison, "compare", others, strict=options.strict, page=page)
     for name, text in texts.items():
         write_whole(options.out / name, text)
     outputs.summarize(comparison, strict=options.strict)

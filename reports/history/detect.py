@@ -240,6 +240,6 @@ def _judgement(shift: Shift, window: Window, step: LevelStep | None) -> Judgemen
         return Judgement(verdict, "; ".join([text, *step.facts]))
     least = percent(shift.resolvable_percent)
     text = f"{shift.percent:+.2f} %, within the {least} that {newest} against {older} can resolve"
-    if too_noisy(shift):
+    if too_noisy(shift.resolvable, math.nan if shift.p_alone is None else shift.p_alone):
         return Judgement(Verdict.INCONCLUSIVE, f"{text}: too noisy")
     return Judgement(Verdict.SAME, text)

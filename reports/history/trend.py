@@ -13,7 +13,7 @@ from peakgate.reports.history.detect import MOST_OLDER, NEWEST_SESSIONS, CaseFin
 from peakgate.reports.history.series import History, history
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.result import WORST_FIRST
-from peakgate.reports.runs.sessions import in_short
+from peakgate.reports.runs.sessions import of_frame
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
 
 if TYPE_CHECKING:
@@ -134,6 +134,4 @@ def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
 
     ``good`` and ``bad`` count the runs in the order taken. A PeakgateError says why there is no history of them.
     """
-    from peakgate.reports.runs.frame import to_runs  # noqa: PLC0415  # as in Trend.frame
-
-    return find_trend(history(map(in_short, to_runs(runs)), slug)).frame
+    return find_trend(history(of_frame(runs), slug)).frame

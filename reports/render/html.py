@@ -203,7 +203,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     side = find_side(options.wanted, archive)
     if len(side.runs) > 1:
         raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file")
-    page = of_run(side.runs[0], archive.read(find_history(archive, [side])))
+    page = of_run(side.runs[0], find_history(archive, [side]))
     write_whole(options.out / "show.html", render(page))
     counts = ", ".join(f"{count} {verdict}" for verdict, count in page.counts.items())
     say(f"{counts}: {page.verdict}; {options.out / 'show.html'}")

@@ -6,14 +6,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import as_json, cell
 from peakgate.reports.render import markdown, phrases
-from peakgate.reports.result import Comparison, SuiteShift, change_text, shift_cells
+from peakgate.reports.result import Comparison, SuiteShift, change_text
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
@@ -109,7 +108,7 @@ def _changed(row: Any) -> dict[str, Any]:
 
 def _suite(suite: SuiteShift) -> dict[str, Any]:
     found = {"verdict": suite.judgement.verdict, "reason": suite.judgement.reason, "cases": suite.cases}
-    return found | _changed(SimpleNamespace(**shift_cells(suite.shift)))
+    return found | _changed(suite)
 
 
 def csv(comparison: Comparison) -> str:

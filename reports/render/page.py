@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from peakgate.reports.render import phrases
 from peakgate.reports.result import WORST_FIRST, Comparison, Shift
 from peakgate.reports.runs.facts import Difference, facts
 from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.runs.frame import run_rows
+from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 FEWEST_RUNS_FOR_HISTORY = 3
@@ -107,16 +109,16 @@ def of_comparison(comparison: Comparison, history: Iterable[Run] = (), *, strict
         lines=tuple(
             CaseLine(
                 case=row.case,
-                verdict=row.verdict,
+                verdict=Verdict(row.verdict),
                 reason=row.reason,
-                now=row.new,
-                before=row.base,
+                now=_latest(comparison.new, row.case),
+                before=_latest(comparison.base, row.case),
                 time_us=row.new_time_us,
                 base_time_us=row.base_time_us,
-                shift=row.shift,
+                shift=_shift(row),
                 history=points.get(row.case, ()),
             )
-            for row in comparison.rows
+            for row in comparison.records
         ),
     )
 
@@ -161,8 +163,22 @@ def number(value: object) -> float | None:
     return float(value) if usable and isinstance(value, int | float) else None
 
 
+def _latest(side: RunSide, case: str) -> CaseResult | None:
+    """The side's latest measurement that its run trusts."""
+    timed = (run.cases[case] for run in reversed(side.runs) if case in run.cases and case not in run.unmeasured)
+    return next((result for result in timed if result.verdict not in UNUSABLE), None)
+
+
+def _shift(row: Any) -> Shift | None:
+    if row.change_percent is None:
+        return None
+    change, resolvable = math.log1p(row.change_percent / 100), math.log1p(row.smallest_detectable_change_percent / 100)
+    return Shift(change, resolvable, flagged=False)
+
+
 def _facts(run: Run) -> tuple[tuple[str, str], ...]:
-    named = [("GPU name", run.gpu.get("name")), *facts(run).items()]
+    known = facts(run_rows([run]))[0]
+    named = [("GPU name", run.gpu.get("name")), *known.items()]
     named += [("peaks", run.gpu.get("peak_derivation")), ("taken", f"{run.taken:%Y-%m-%d %H:%M %Z}")]
     named.append(("run file", run.path.name))
     return tuple((name, str(value)) for name, value in named if value not in {None, ""})

@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
+from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.bisect import report
 from peakgate.reports.bisect.commits import STATE_FILE, BuiltCommit, Question, groups, narrowed, resumed
 from peakgate.reports.bisect.search import Effort, End, SearchOutcome, Unusable, halving, posterior, search
@@ -157,9 +158,10 @@ def test_the_posterior_is_a_distribution_over_the_candidates(values: list[float]
     assert all(0 <= belief <= 1 for belief in beliefs.values())
 
 
-def decision(percent: float, status: CaseStatus = CaseStatus.FLAGGED) -> Decision:
+def decision(percent: float, status: CaseStatus = CaseStatus.FLAGGED) -> SimpleNamespace:
     shift = float(np.log1p(percent / 100))
-    return Decision(status, Estimate(10, shift, shift, 0.001, 9.0), 0.0025, 1, 0.001)
+    estimate = {"pairs": 10, "log_ratio": shift, "standard_error": 0.001, "df": 9.0, "interval_tail": INTERVAL_TAIL}
+    return SimpleNamespace(**estimate, status=status, resolvable=0.0025, direction=1, p_value=0.001)
 
 
 def test_commits_with_nothing_to_measure_in_front_of_the_border_are_named_with_it() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from comparing import compare
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import figures, html, phrases
 from peakgate.reports.render.html import matrices
 from peakgate.reports.render.page import Page, number, of_comparison, of_run
@@ -92,11 +92,11 @@ def test_the_page_leads_with_verdict_counts_and_the_smallest_detectable_change(t
 def test_the_page_lists_every_case_worst_first_with_its_change_drawn(tmp_path: Path) -> None:
     found = comparison(tmp_path, slower(PAD, 1.22))
     parsed = Document(html.comparison_page(found))
-    assert parsed.cases == [row.case for row in found.rows]
+    assert parsed.cases == [row.case for row in found.records]
     assert parsed.cases[0] == PAD
     drawn = [each for each in parsed.named("svg") if (each["class"] or "").startswith("forest")]
     assert [each["class"] for each in drawn][:2] == ["forest bad", "forest same"]
-    assert len(drawn) == len(found.rows)
+    assert len(drawn) == len(found.records)
 
 
 def test_the_page_says_what_else_differs(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_page_says_what_else_differs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("count", "shown"), [(1, True), (5, True), (6, False)])
 def test_a_few_notes_stand_open_and_many_are_folded(tmp_path: Path, count: int, shown: bool) -> None:
-    found = replace(comparison(tmp_path, LADDER), notes=tuple(f"note {number}" for number in range(count)))
+    found = replace(comparison(tmp_path, LADDER), remarks=tuple(f"note {number}" for number in range(count)))
     (notes,) = (each for each in Document(html.comparison_page(found)).named("details") if each.get("class") == "notes")
     assert ("open" in notes) is shown
 

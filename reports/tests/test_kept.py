@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from comparing import compare
 from peakgate.judge.floors import load_floors
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.floors import propose
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
@@ -57,8 +58,8 @@ def compared(base: str, new: str) -> dict[str, Any]:
     found = compare(*sides, find_history(archive, sides))
     return {
         "exit_code": int(found.exit_code()),
-        "suite_wide": found.suite and said(found.suite.judgement.verdict, found.suite.shift),
-        "rows": {row.case: said(row.verdict, row.shift) for row in found.rows},
+        "suite_wide": found.suite and said(found.suite),
+        "rows": {row.case: said(row) for row in found.records},
     }
 
 
@@ -66,15 +67,15 @@ def judged() -> dict[str, Any]:
     reported = find_trend(history(Archive([RUNS]).sessions()))
     return {
         "exit_code": int(reported.exit_code),
-        "suite_wide": reported.together and said(reported.together.verdict, reported.together.shift),
-        "rows": {each.case: said(each.verdict, each.shift) for each in reported.findings},
+        "suite_wide": reported.together and of_shift(reported.together.verdict, reported.together.shift),
+        "rows": {each.case: of_shift(each.verdict, each.shift) for each in reported.findings},
     }
 
 
 def proposed() -> dict[str, Any]:
-    runs = side("20261120T1731*.json.gz").runs
-    found = propose(runs, load_floors(RUNS.parent / "floors.toml"))
-    return {kind: {each.case: each.floor for each in getattr(found, kind)} for kind in ("raised", "lowered")} | {
+    found = propose(side("20261120T1731*.json.gz").frame, load_floors(RUNS.parent / "floors.toml"))
+    changed = {"raised": found.raised, "lowered": found.lowered}
+    return {kind: each.set_index("case")["floor"].to_dict() for kind, each in changed.items()} | {
         "skipped": list(found.skipped)
     }
 
@@ -84,10 +85,17 @@ def side(pattern: str) -> RunSide:
     return RunSide(pattern, tuple(runs))
 
 
-def said(verdict: str, shift: Shift | None) -> str:
+def said(row: Any) -> str:
     """Verdict, change in %, smallest detectable change in %, p-value, rounded as far as every machine agrees."""
-    found = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else ()
-    return " ".join([verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in found)])
+    figures = (row.change_percent, row.smallest_detectable_change_percent, row.p_value)
+    shown = figures if row.change_percent is not None else ()
+    return " ".join([row.verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in shown)])
+
+
+def of_shift(verdict: str, shift: Shift | None) -> str:
+    figures = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else (None, None, None)
+    names = ("change_percent", "smallest_detectable_change_percent", "p_value")
+    return said(SimpleNamespace(verdict=verdict, **dict(zip(names, figures, strict=True))))
 
 
 if __name__ == "__main__":

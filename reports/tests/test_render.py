@@ -9,11 +9,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from comparing import compare
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.common.text import cell
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.render import markdown, outputs, phrases, terminal
 from peakgate.reports.render.outputs import junit
 from peakgate.reports.result import Comparison
@@ -129,7 +129,7 @@ def test_escaped_text_has_no_markup_left_and_stays_on_its_line(text: str) -> Non
 def test_csv_has_a_row_a_case_and_gives_every_name_back(tmp_path: Path) -> None:
     found = comparison(tmp_path)
     rows = list(csv.DictReader(io.StringIO(outputs.csv(found), newline="")))
-    assert [row["case"] for row in rows] == [cell(row.case) for row in found.rows]
+    assert [row["case"] for row in rows] == [cell(row.case) for row in found.records]
     assert {cell(name) for name in HOSTILE} <= {row["case"] for row in rows}
     pad = next(row for row in rows if row["case"] == PAD)
     assert (pad["verdict"], pad["base_time_us"], pad["new_time_us"]) == ("SLOWER", "160", "195.2")
@@ -284,7 +284,7 @@ def test_five_thousand_regressions_with_long_ids_are_cut_at_a_row_and_counted(tm
     assert f"{5015 - kept} of 5015 cases are left out here, the whole report is in the files." in text
     assert {line.count(" | ") for line in text.splitlines() if line.startswith("| <code>")} == {6}
     table = outputs.csv(found)
-    assert all(row.case in table for row in found.rows[:: len(found.rows) // 7])
+    assert all(row.case in table for row in found.records[:: len(found.records) // 7])
 
 
 def test_a_summary_that_cannot_be_written_exits_2_with_one_line(
