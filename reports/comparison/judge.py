@@ -33,11 +33,10 @@ import numpy as np
 import pandas as pd
 from peakgate.case import EMULATOR_SLUG
 from peakgate.reports.comparison import evidence, noise
-from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.result import (
     BOTH_SIDES,
     LABELS,
-    WORST_FIRST,
     SuiteShift,
     change_text,
     finished,
@@ -197,7 +196,7 @@ def _shifts(
         detected = errors * noise.upper_quantile(SESSIONS_ALPHA / np.count_nonzero(tested), spread.df)
         resolvable = np.where(tested, np.maximum(least, detected), resolvable)
         flagged = np.where(tested, (p_value < SESSIONS_ALPHA) & (moved > least), flagged)
-    noisy = too_noisy(resolvable, p_alone)
+    noisy = _too_noisy(resolvable, p_alone)
     if rules.several_gpus:
         resolvable = noise.between_gpus(resolvable)
         flagged = flagged & (moved > resolvable)
@@ -224,12 +223,13 @@ def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
     return mean
 
 
-def too_noisy(resolvable: Floats | float, p_alone: Floats | float) -> Any:
+def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
     """Whether not even a change of WIDEST_RESOLVABLE is detectable on one GPU.
 
     Not of a case that is known to scatter (``p_alone`` is no NaN) and stays within that.
     """
-    return np.logical_and(resolvable > WIDEST_RESOLVABLE, np.logical_not(p_alone >= SESSIONS_ALPHA))
+    found: Bools = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
+    return found
 
 
 def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) -> list[CaseRuling]:
@@ -305,9 +305,3 @@ def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.Data
         verb = "was" if never == 1 else "were"
         notes.append(f"{never} of {len(df)} cases {verb} never repeated: the single-run rule applies")
     return notes
-
-
-def badness(row: Any) -> tuple[float, float, str]:
-    """Worst verdict first; within it the shift that is surest to be large; of a finding of ``history``."""
-    lower_bound = row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0
-    return WORST_FIRST.index(row.verdict), -lower_bound, row.case

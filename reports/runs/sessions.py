@@ -9,9 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.runs.frame import records, usable
 from peakgate.reports.runs.runfile import UNUSABLE, Run, load_run
 
 UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -95,27 +93,3 @@ def in_short(run: Run | SavedSession) -> SavedSession:
 def environment(gpu: Mapping[str, Any]) -> dict[str, str]:
     """What a run's machine record says of ``ENVIRONMENT``."""
     return {name: str(gpu[name]) for name in ENVIRONMENT if gpu.get(name) is not None}
-
-
-def of_frame(rows: pd.DataFrame) -> list[SavedSession]:
-    """The sessions that a frame of runs holds."""
-    found = []
-    for run, own in usable(rows).groupby("run", sort=False):
-        results = records(own)
-        first = results[0]
-        facts = {name: getattr(first, f"gpu_{name}") for name in ("slug", "uuid", "driver", *ENVIRONMENT)}
-        found.append(
-            SavedSession(
-                path=str(run),
-                **{name: getattr(first, name) for name in ("taken", "commit", "dirty", "whole")},
-                **{name: facts[name] for name in ("slug", "uuid", "driver")},
-                tier=first.run_tier,
-                times_us={each.case: each.time_us for each in results if not each.host_bound},
-                fingerprints={each.case: each.fingerprint for each in results if each.fingerprint},
-                environment={name: str(facts[name]) for name in ENVIRONMENT if facts[name] is not None},
-                clocks_mhz={each.case: each.sm_clock_mhz for each in results if each.sm_clock_mhz},
-                libraries=frozenset(each.case for each in results if each.fingerprint is each.registers is None),
-                host_bound_us={each.case: each.time_us for each in results if each.host_bound},
-            )
-        )
-    return found

@@ -173,8 +173,8 @@ def test_a_shift_between_gpus_of_exactly_what_they_may_differ_by_is_not_flagged(
 def test_a_case_is_too_noisy_where_15_percent_is_not_resolved_and_it_moved_more_than_by_itself() -> None:
     widest = math.log1p(0.15)
     for p_alone, noisy in ((math.nan, True), (SESSIONS_ALPHA, False), (SESSIONS_ALPHA * 0.999, True), (0.5, False)):
-        assert judge.too_noisy(widest * 1.0001, p_alone) == noisy
-        assert not judge.too_noisy(widest, p_alone)
+        found = judge._too_noisy(np.array([widest * 1.0001, widest]), np.array([p_alone, p_alone]))
+        assert found.tolist() == [noisy, False]
 
 
 def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from comparing import compare
 from peakgate.judge.floors import load_floors
 from peakgate.reports.floors import propose
-from peakgate.reports.history.series import history
-from peakgate.reports.history.trend import find_trend
-from peakgate.reports.result import Shift
+from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.trend import CaseFinding, find_trend
 from peakgate.reports.runs.find import Archive, RunSide, apart, find_history, find_side
 
 RUNS = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
@@ -64,12 +62,18 @@ def compared(base: str, new: str) -> dict[str, Any]:
 
 
 def judged() -> dict[str, Any]:
-    reported = find_trend(history(Archive([RUNS]).sessions()))
+    reported = find_trend(history(of_sessions(Archive([RUNS]).sessions())))
     return {
         "exit_code": int(reported.exit_code),
-        "suite_wide": reported.together and of_shift(reported.together.verdict, reported.together.shift),
-        "rows": {each.case: of_shift(each.verdict, each.shift) for each in reported.findings},
+        "suite_wide": reported.together and trended(reported.together),
+        "rows": {each.case: trended(each) for each in reported.findings},
     }
+
+
+def trended(found: CaseFinding) -> str:
+    """Verdict, change in % and smallest detectable change in %, rounded as in ``said``."""
+    figures = found.change_percent, found.smallest_detectable_change_percent
+    return " ".join([found.verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in figures)])
 
 
 def proposed() -> dict[str, Any]:
@@ -90,12 +94,6 @@ def said(row: Any) -> str:
     figures = (row.change_percent, row.smallest_detectable_change_percent, row.p_value)
     shown = figures if row.change_percent is not None else ()
     return " ".join([row.verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in shown)])
-
-
-def of_shift(verdict: str, shift: Shift | None) -> str:
-    figures = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else (None, None, None)
-    names = ("change_percent", "smallest_detectable_change_percent", "p_value")
-    return said(SimpleNamespace(verdict=verdict, **dict(zip(names, figures, strict=True))))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ _DEFAULT_MODE = 0o644
 
 
 class UnreadableFile(PeakgateError):
-    """A file that cannot be read: ``why`` says so in a few words, ``missing`` where there is none."""
+    """A file that cannot be read: ``why`` is the reason in a few words, ``missing`` is True if there is no file."""
 
     def __init__(self, path: Path, why: str, *, missing: bool = False) -> None:
         super().__init__(f"{path}: {why}; name a file that can be read")
