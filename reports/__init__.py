@@ -2,32 +2,28 @@
 
 >>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json.gz")
 >>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
+
+``load`` is ``runs.find.load`` and ``compare`` is ``comparison.judge.compare``, which the command calls too. They
+are imported on first use, since pandas takes half a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+    from peakgate.reports.comparison.judge import compare as compare
+    from peakgate.reports.runs.find import load as load
+
+_PLACES = {"load": "runs.find", "compare": "comparison.judge"}
 
 
-def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
-    """The saved runs that ``wanted`` names, as one tidy frame, one row per case and run; see ``runs.frame.load``."""
-    from peakgate.reports.runs import frame  # noqa: PLC0415  # pandas is imported by those who need it
-
-    return frame.load(*wanted, runs=runs)
-
-
-def compare(
-    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
-) -> pd.DataFrame:
-    """NEW against BASE, one row per case, worst verdict first; see ``comparison.judge.compare_frames``."""
-    from peakgate.reports.comparison import judge  # noqa: PLC0415  # as in load
-
-    return judge.compare_frames(base, new, history, across_gpus=across_gpus)
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
 
 
 def trend(runs: pd.DataFrame, gpu: str | None = None) -> pd.DataFrame:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import read_text, write_whole
 from peakgate.common.output import say
@@ -23,8 +25,8 @@ from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, r
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.verdict import FAULTY, ExitCode, Verdict
+from peakgate.reports.runs.frame import records, to_frame, usable
+from peakgate.verdict import FAULTY, ExitCode
 
 FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5
@@ -34,43 +36,34 @@ NOT_GATED = "link"
 """``bound`` of a transfer between host and device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A floor for a case and what it rests on; ``present`` is the floor it has today, None when it has none.
-
-    ``room`` is the relative slowdown that is below the proposed floor on every GPU measured.
-    """
-
-    case: str
-    floor: float
-    present: float | None
-    origin: str
-    room: float
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proposals:
-    """``raised`` are new or higher floors; ``lowered`` would be lower than today's and are kept apart.
+    """The floors that sessions propose.
 
-    ``every`` holds all proposals, those equal to today's floor too. ``skipped`` are cases the sessions say too little
-    about: wrong in any of them, or decided, with a known fraction of peak, in fewer than two. ``transfers`` are between
-    host and device: they have no floor, ``dropped`` are those that have one today. ``gpus`` is how many GPUs were seen.
+    ``every`` has a row per case, those equal to today's floor too: ``case``, ``floor``; ``present``, the floor it has
+    today, missing when it has none; ``origin``, what it rests on in words; ``room``, the relative slowdown that is
+    below the proposed floor on every GPU measured. ``skipped`` are cases the sessions say too little about: wrong in
+    any of them, or decided, with a known fraction of peak, in fewer than two. ``transfers`` are between host and
+    device: they have no floor, ``dropped`` are those that have one today. ``gpus`` is how many GPUs were seen.
     """
 
     gpu: str
     gpus: int
-    every: tuple[Proposal, ...]
+    every: pd.DataFrame
     skipped: tuple[str, ...]
     transfers: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
     @property
-    def raised(self) -> tuple[Proposal, ...]:
-        return tuple(each for each in self.every if each.present is None or each.floor > each.present)
+    def raised(self) -> pd.DataFrame:
+        """New and higher floors."""
+        return self.every[self.every["present"].isna() | (self.every["floor"] > self.every["present"])]
 
     @property
-    def lowered(self) -> tuple[Proposal, ...]:
-        return tuple(each for each in self.every if each.present is not None and each.floor < each.present)
+    def lowered(self) -> pd.DataFrame:
+        """Those that would be lower than today's, which are kept apart; the one that would fall furthest first."""
+        found = self.every[self.every["floor"] < self.every["present"]]
+        return found.loc[(found["floor"] / found["present"]).sort_values(kind="stable").index]
 
 
 def rounded_down(exact: float) -> float:
@@ -82,55 +75,51 @@ def rounded_down(exact: float) -> float:
     return round(math.floor(exact * scale) / scale, decimals)
 
 
-def propose(runs: Sequence[Run], present: Floors) -> Proposals:
-    """Floors for every case that at least two of the sessions decided; the runs are of one GPU model, not emulated."""
-    _check(runs, present)
-    evidence = evidence_of(runs)
-    bounds = margins.bounds(evidence)
-    origins = _origins(evidence, runs)
-    every = []
-    for case, known in evidence.items():
-        floor = rounded_down(bounds[case].floor)
-        if floor > 0:
-            room = margins.room(floor, known.fractions)
-            origin = replace(origins[case], room_percent=100 * room)
-            every.append(Proposal(case, floor, present.get(case), origin_comment(origin), room))
-    transfers = {case for run in runs for case, result in run.cases.items() if result.bound == NOT_GATED}
-    seen = {case for run in runs for case in (*run.cases, *run.unmeasured)}
+def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
+    """Floors for every case that at least two of the sessions decided; a frame of runs of one GPU model."""
+    gpu = _check(runs, present)
+    found = margins.bounds(evidence_of(runs))
+    found["floor"] = np.array([rounded_down(exact) for exact in found["floor"]], dtype=np.float64)
+    found = found[found["floor"] > 0]
+    today = np.array([present.by_case.get(str(case), np.nan) for case in found.index], dtype=np.float64)
+    found = found.assign(room=found["best"] / found["floor"] - 1, present=today)
+    drivers = ", ".join(sorted({one_line(str(each or "unknown")) for each in runs["gpu_driver"].unique()}))
+    date = f"{runs['taken'].max():%Y-%m-%d}"
+    found["origin"] = [
+        origin_comment(
+            Origin(row.sessions, row.gpus, row.median, 100 * row.spread, drivers, date, room_percent=100 * row.room)
+        )
+        for row in records(found)
+    ]
+    cases = set(runs["case"])
+    transfers = set(runs.loc[runs["bound"] == NOT_GATED, "case"])
     return Proposals(
-        gpu=runs[0].slug,
-        gpus=len({run.uuid for run in runs}),
-        every=tuple(every),
-        skipped=tuple(sorted(seen - transfers - {each.case for each in every})),
+        gpu=gpu,
+        gpus=runs["gpu_uuid"].nunique(dropna=False),
+        every=found.rename_axis("case").reset_index()[["case", "floor", "present", "origin", "room"]],
+        skipped=tuple(sorted(cases - transfers - set(found.index))),
         transfers=tuple(sorted(transfers)),
         dropped=tuple(sorted(transfers & set(present.by_case))),
     )
 
 
-def evidence_of(runs: Sequence[Run]) -> dict[str, margins.Evidence]:
-    """What the sessions say of each case that can have a floor; a run without a GPU's uuid counts as one more GPU."""
-    wrong = {case for run in runs for case, each in run.unmeasured.items() if each.verdict in FAULTY}
-    wrong |= {case for run in runs for case, each in run.cases.items() if each.verdict in FAULTY}
-    decided: dict[str, list[tuple[str, CaseResult]]] = {}
-    for run in runs:
-        for case, result in run.cases.items():
-            if case not in wrong and _usable(result):
-                decided.setdefault(case, []).append((run.uuid or "unknown", result))
-    return {case: _evidence(found) for case, found in decided.items() if len(found) >= FEWEST_FOR_FLOORS}
+def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """The sessions of each case that can have a floor, as ``margins.bounds`` takes them.
 
-
-def _evidence(found: Sequence[tuple[str, CaseResult]]) -> margins.Evidence:
-    """Of one case, by the GPU of each session and what it measured."""
-    by_gpu: dict[str, list[float]] = {}
-    for gpu, result in found:
-        by_gpu.setdefault(gpu, []).append(float(result.peak_fraction or 0))
-    time_us = float(np.median([result.time_us for _, result in found]))
-    return margins.Evidence(time_us, found[-1][1].library, by_gpu)
+    A run without a GPU's uuid counts as one more GPU. A case that any session found at fault has none.
+    """
+    rows = usable(runs)
+    rows = rows[~rows["case"].isin(runs.loc[runs["verdict"].isin(FAULTY), "case"])]
+    rows = rows[(rows["peak_fraction"] > 0) & ~rows["bound"].isin([NOT_GATED])]
+    library = rows["fingerprint"].isna() & rows["registers"].isna()
+    rows = rows.assign(gpu=rows["gpu_uuid"].map(lambda uuid: uuid or "unknown"), library=library)
+    rows = rows[rows.groupby("case")["case"].transform("size") >= FEWEST_FOR_FLOORS]
+    return rows[["case", "gpu", "time_us", "library", "peak_fraction"]]
 
 
 def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
     """The text of floors.toml with the raised floors, without those of transfers; lowered ones if asked for."""
-    taken = proposals.raised + (proposals.lowered if lower else ())
+    taken = [*records(proposals.raised), *(records(proposals.lowered) if lower else ())]
     if not taken and not proposals.dropped:
         return text
     floors = {each.case: (each.floor, each.origin) for each in taken}
@@ -150,19 +139,18 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
 
     Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
     """
-    fresh = sum(each.present is None for each in proposals.raised)
+    fresh, lowered = int(proposals.raised["present"].isna().sum()), records(proposals.lowered)
     seen = f"{counted(sessions, 'session')} of {counted(proposals.gpus, 'GPU')}, {proposals.gpu}"
     lines = [f"{counted(fresh, 'new floor')}, {len(proposals.raised) - fresh} raised, from {seen}"]
     if sessions < SESSIONS_TO_TRUST:
         few = f"warning: {counted(sessions, 'session')}, too few to know the spread"
         lines.append(f"{few}; --write takes {SESSIONS_TO_TRUST} or more")
     most = None if everything else MOST_NAMED_FLOORS
-    if proposals.lowered:
-        count = f"{counted(len(proposals.lowered), 'floor')} would be lower"
+    if lowered:
+        count = f"{counted(len(lowered), 'floor')} would be lower"
         lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
-        falling = sorted(proposals.lowered, key=lambda each: each.floor / (each.present or each.floor))
-        lines += [f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in falling[:most]]
-        lines += _rest(len(proposals.lowered), most)
+        lines += [f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in lowered[:most]]
+        lines += _rest(len(lowered), most)
     if proposals.skipped:
         lines.append(f"no floor for {counted(len(proposals.skipped), 'case')}: {', '.join(proposals.skipped[:most])}")
         lines += _rest(len(proposals.skipped), most)
@@ -176,14 +164,13 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
 
 def _rooms(proposals: Proposals, most: int | None) -> list[str]:
     """How large a slowdown must be to be below the proposed floors, the widest first."""
-    if not proposals.every:
+    widest = (100 * proposals.every.set_index("case")["room"]).sort_values(ascending=False, kind="stable")
+    if widest.empty:
         return []
-    rooms = [each.room for each in proposals.every]
-    typical, wide = (100 * float(np.quantile(rooms, share)) for share in (0.5, 0.9))
-    widest = sorted(proposals.every, key=lambda each: -each.room)
-    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {100 * max(rooms):.1f} % (the widest)"
+    typical, wide = (float(np.quantile(widest, share)) for share in (0.5, 0.9))
+    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest.iloc[0]:.1f} % (the widest)"
     lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to find"]
-    lines += [f"  {each.case}: {100 * each.room:.1f} %" for each in widest[:most]]
+    lines += [f"  {case}: {percent:.1f} %" for case, percent in widest.iloc[:most].items()]
     return lines + _rest(len(widest), most)
 
 
@@ -200,41 +187,21 @@ def _rest(count: int, most: int | None) -> list[str]:
     return [] if most is None or count <= most else [f"  and {count - most} more; --all names them"]
 
 
-def _check(runs: Sequence[Run], present: Floors) -> None:
-    slugs = sorted({run.slug for run in runs})
+def _check(runs: pd.DataFrame, present: Floors) -> str:
+    """The GPU model of the runs; a PeakgateError says why they propose no floors."""
+    slugs, names = sorted(runs["gpu_slug"].unique()), runs["run"].unique()
     if len(slugs) > 1:
         raise PeakgateError(f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one")
-    if runs[0].emulated:
+    if slugs[0] == EMULATOR_SLUG:
         raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU")
-    if len(runs) < FEWEST_FOR_FLOORS:
+    if len(names) < FEWEST_FOR_FLOORS:
         raise PeakgateError(
-            f"{runs[0].path}: one session cannot separate a floor from luck; give at least {FEWEST_FOR_FLOORS},"
+            f"{names[0]}: one session cannot separate a floor from luck; give at least {FEWEST_FOR_FLOORS},"
             f" better {SESSIONS_TO_TRUST}"
         )
     if present.gpu not in {None, slugs[0]}:
         raise PeakgateError(f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; name the right --baselines")
-
-
-def _usable(result: CaseResult) -> bool:
-    if result.bound == NOT_GATED or result.verdict is Verdict.INCONCLUSIVE:
-        return False
-    return result.peak_fraction is not None and result.peak_fraction > 0
-
-
-def _origins(evidence: Mapping[str, margins.Evidence], runs: Sequence[Run]) -> Mapping[str, Origin]:
-    drivers = ", ".join(sorted({one_line(run.driver or "unknown") for run in runs}))
-    date = f"{max(run.taken for run in runs):%Y-%m-%d}"
-    return {
-        case: Origin(
-            sessions=len(known.fractions),
-            gpus=len(known.by_gpu),
-            median=float(np.median(known.fractions)),
-            spread_percent=100 * float(np.std(np.log(known.fractions), ddof=1)),
-            driver=drivers,
-            date=date,
-        )
-        for case, known in evidence.items()
-    }
+    return str(slugs[0])
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -253,7 +220,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     path = options.baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
     text = read_text(path) if present.present else ""
-    proposals = propose(runs, present)
+    proposals = propose(to_frame(runs), present)
     proposed = revised(text, proposals, lower=options.lower)
     say(diff(text, proposed, path))
     say(summary(proposals, len(runs), lower=options.lower, everything=options.all))

@@ -18,7 +18,7 @@ from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, read_text, w
 from peakgate.common.output import say
 from peakgate.common.text import counted
 from peakgate.judge.floors import Floors, load_floors
-from peakgate.judge.gate import OVER_PEAK
+from peakgate.judge.gate import by_floor
 from peakgate.project import config
 from peakgate.reports.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.reports.options import add_baselines, verb_parser
@@ -27,6 +27,8 @@ from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts,
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""
+
+NOT_CHECKED = "results not checked by Peakgate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +136,14 @@ def _document(
 
 
 def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
-    """Judge an imported case against its floor; nothing is known of its results."""
-    unchecked = "results not checked by Peakgate"
+    """Judge an imported case by the gate's rule; nothing is known of its results."""
     if measured.problem is not None:
         return Judgement(Verdict.INCONCLUSIVE, measured.problem)
-    fraction = measured.peak_fraction
-    if fraction is None:
-        if floor is not None:
-            return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but no fraction of peak is known")
-        return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known; {unchecked}")
-    if fraction > OVER_PEAK:
-        return Judgement(Verdict.IMPOSSIBLE, f"{fraction:.3g} of peak is impossible: its bytes are more than it moves")
-    if floor is None:
-        return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set; {unchecked}")
-    verdict = Verdict.BELOW_FLOOR if fraction < floor else Verdict.PASS
-    return Judgement(verdict, f"{fraction:.3g} of peak, floor {floor:.3g}; {unchecked}")
+    if measured.peak_fraction is not None:
+        return by_floor(measured.peak_fraction, floor, NOT_CHECKED)
+    if floor is not None:
+        return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but no fraction of peak is known")
+    return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known ({NOT_CHECKED})")
 
 
 def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) -> dict[str, Any]:

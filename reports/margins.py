@@ -20,10 +20,9 @@ host that adds HOST_OFFSET_US to every sample.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from peakgate.reports.comparison import noise
 
 FALSE_FAILURE_P = 5e-5
@@ -51,98 +50,70 @@ EXPECTED_DF = 30.0
 """Degrees of freedom of the SDs above: the cases share GPUs and sessions, so they count less than their number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What is known of one case: the fractions of peak of its sessions, per GPU (none empty), and its median time."""
-
-    time_us: float
-    library: bool
-    by_gpu: Mapping[str, Sequence[float]]
-
-    @property
-    def fractions(self) -> list[float]:
-        return [fraction for sessions in self.by_gpu.values() for fraction in sessions]
-
-    @property
-    def duration(self) -> str:
-        """The duration class, which decides what is expected of a case's noise."""
-        if self.time_us < SHORT_US:
-            return LIBRARY if self.library else SHORT
-        return MEDIUM if self.time_us < MEDIUM_US else LONG
+def durations(time_us: pd.Series[float], library: pd.Series[bool]) -> pd.Series[str]:
+    """The duration class of each case, which decides what is expected of its noise."""
+    short = np.where(library, LIBRARY, SHORT)
+    found = np.select([time_us < SHORT_US, time_us < MEDIUM_US], [short, np.full(len(short), MEDIUM)], LONG)
+    return pd.Series(found, time_us.index)
 
 
-@dataclass(frozen=True, slots=True)
-class FloorBound:
-    """A floor before rounding, as a fraction of peak, and the relative SDs it rests on."""
+def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
+    """The lowest fraction of peak that unchanged code should reach, a row per case in the order they come.
 
-    floor: float
-    within_sd: float
-    between_sd: float
+    ``sessions`` has a row for each session of a case, oldest first: ``case``, ``gpu``, ``time_us``, ``library`` and
+    ``peak_fraction`` (above 0). Columns are ``floor`` before rounding, the relative SDs ``within_sd`` and
+    ``between_sd`` it rests on, ``duration``, and of the sessions: ``sessions``, ``gpus``, ``time_us`` (median),
+    ``median``, ``best``, ``worst``.
+    """
+    rows = sessions.assign(log=np.log(sessions["peak_fraction"]))
+    by_case = rows.groupby("case", sort=False)
+    found = by_case.agg(
+        sessions=("log", "size"),
+        gpus=("gpu", "nunique"),
+        time_us=("time_us", "median"),
+        library=("library", "last"),
+        median=("peak_fraction", "median"),
+        best=("peak_fraction", "max"),
+        worst=("peak_fraction", "min"),
+        spread=("log", "std"),
+    )
+    found["duration"] = durations(found["time_us"], found["library"])
+    means = rows.groupby(["case", "gpu"], sort=False)["log"].mean().groupby("case", sort=False)
+    within_df = _within(rows, found)
+    between = _between(found["duration"], means.var())
+    found["between_sd"] = [between[duration] for duration in found["duration"]]
+    of_gpu = found["between_sd"] ** 2 * (1 + 1 / found["gpus"])
+    of_session = found["within_sd"] ** 2 * (1 + 1 / found["sessions"])
+    df = (of_gpu + of_session) ** 2 / (of_gpu**2 / EXPECTED_DF + of_session**2 / within_df)
+    distance = noise.upper_quantile(FALSE_FAILURE_P, df.to_numpy()) * np.sqrt(of_gpu + of_session)
+    least = found["worst"] * (1 - LEAST_MARGIN / np.sqrt(found["gpus"]))
+    floor = np.minimum(np.exp(means.mean() - distance), least)
+    # From 100 µs the host's offset is at most 1.5 %, a third of the distance.
+    return found.assign(floor=floor.where(found["duration"] == LONG, with_host_offset(floor, found["time_us"])))
 
 
-def bounds(evidence: Mapping[str, Evidence]) -> dict[str, FloorBound]:
-    """The lowest fraction of peak that unchanged code should reach, per case; fractions are above 0."""
-    within = _within(evidence)
-    between = _between(evidence)
-    found = {}
-    for case, known in evidence.items():
-        within_sd, within_df = within[case]
-        found[case] = _bound(known, within_sd, within_df, between[known.duration])
-    return found
-
-
-def room(floor: float, fractions: Sequence[float]) -> float:
-    """The slowdown that is below the floor on every GPU measured, as a fraction of the time: best session to floor."""
-    return max(fractions) / floor - 1
-
-
-def with_host_offset(fraction: float, time_us: float) -> float:
-    """The fraction of peak that is left when a host adds HOST_OFFSET_US to ``time_us``."""
+def with_host_offset(fraction: pd.Series[float], time_us: pd.Series[float]) -> pd.Series[float]:
+    """The fractions of peak that are left when a host adds HOST_OFFSET_US to ``time_us``."""
     return fraction / (1 + HOST_OFFSET_US / time_us)
 
 
-def _bound(known: Evidence, within_sd: float, within_df: float, between_sd: float) -> FloorBound:
-    gpus, sessions = len(known.by_gpu), len(known.fractions)
-    of_gpu = between_sd**2 * (1 + 1 / gpus)
-    of_session = within_sd**2 * (1 + 1 / sessions)
-    df = (of_gpu + of_session) ** 2 / (of_gpu**2 / EXPECTED_DF + of_session**2 / within_df)
-    distance = noise.upper_quantile(FALSE_FAILURE_P, df) * math.sqrt(of_gpu + of_session)
-    centre = float(np.mean([np.mean(np.log(fractions)) for fractions in known.by_gpu.values()]))
-    worst = min(known.fractions) * (1 - LEAST_MARGIN / math.sqrt(gpus))
-    floor = min(math.exp(centre - distance), worst)
-    if known.duration != LONG:  # from 100 µs the offset is at most 1.5 %, a third of the distance
-        floor = with_host_offset(floor, known.time_us)
-    return FloorBound(floor, within_sd, between_sd)
+def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
+    """Set ``within_sd`` of each case, the SD between sessions of one GPU, and return its degrees of freedom."""
+    of_gpu = rows.groupby(["case", "gpu"], sort=False)["log"]
+    squares = (rows["log"] - of_gpu.transform("mean")) ** 2
+    sums = squares.groupby(rows["case"], sort=False).sum().to_numpy()
+    freedom = (found["sessions"] - found["gpus"]).to_numpy(np.float64)
+    variance = sums / np.maximum(freedom, 1)
+    moderated, moderated_df = noise.squeeze(variance, freedom, np.log(found["time_us"].to_numpy()))
+    usual = np.array([WITHIN_SD[duration] for duration in found["duration"]])
+    expected = np.maximum(usual, noise.short_kernel_sd(found["time_us"].to_numpy()))
+    measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
+    # The expected SD is known from many sessions, one measured here only from the case's own.
+    found["within_sd"] = np.maximum(expected, measured)
+    return pd.Series(np.where(measured <= expected, EXPECTED_DF, moderated_df), found.index)
 
 
-def _within(evidence: Mapping[str, Evidence]) -> dict[str, tuple[float, float]]:
-    """SD between sessions of one GPU and its degrees of freedom, per case."""
-    sums, df = [], []
-    for known in evidence.values():
-        logs = [np.log(fractions) for fractions in known.by_gpu.values()]
-        sums.append(sum(float(np.sum((each - each.mean()) ** 2)) for each in logs))
-        df.append(sum(len(each) - 1 for each in logs))
-    freedom = np.array(df, dtype=float)
-    variance = np.array(sums) / np.maximum(freedom, 1)
-    log_time = np.log([known.time_us for known in evidence.values()])
-    moderated, moderated_df = noise.squeeze(variance, freedom, log_time)
-    found = {}
-    for index, (case, known) in enumerate(evidence.items()):
-        expected = max(WITHIN_SD[known.duration], noise.short_kernel_sd(known.time_us))
-        measured = math.sqrt(max(variance[index], float(moderated[index]))) if freedom[index] else 0.0
-        # The expected SD is known from many sessions, one measured here only from the case's own.
-        found[case] = (expected, EXPECTED_DF) if measured <= expected else (measured, float(moderated_df[index]))
-    return found
-
-
-def _between(evidence: Mapping[str, Evidence]) -> dict[str, float]:
-    """SD between GPUs, per duration class."""
-    variances: dict[str, list[float]] = {duration: [] for duration in BETWEEN_SD}
-    for known in evidence.values():
-        if len(known.by_gpu) > 1:
-            means = [float(np.mean(np.log(fractions))) for fractions in known.by_gpu.values()]
-            variances[known.duration].append(float(np.var(means, ddof=1)))
-    return {
-        duration: max(least, math.sqrt(np.mean(variances[duration])) if variances[duration] else 0.0)
-        for duration, least in BETWEEN_SD.items()
-    }
+def _between(duration: pd.Series[str], variances: pd.Series[float]) -> dict[str, float]:
+    """SD between GPUs, per duration class; ``variances`` of the means of a case's GPUs, missing with one."""
+    pooled = variances.groupby(duration).mean().dropna()
+    return {name: max(least, math.sqrt(pooled.get(name, 0.0))) for name, least in BETWEEN_SD.items()}

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
-from peakgate.common.text import encodable
+import numpy as np
+import pandas as pd
 from peakgate.reports.runs.facts import Difference
 from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.runfile import CaseResult
+from peakgate.reports.runs.frame import records
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WORST_FIRST = (
     *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),
@@ -54,16 +50,6 @@ def probability(p_value: float) -> str:
     return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
 
 
-def percent(value: float | None, form: str = "", missing: str = "") -> str:
-    """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
-
-    ``missing`` where there is no figure: None or NaN.
-    """
-    if value is None or math.isnan(value):
-        return missing
-    return f"{value:{form or ('.0f' if value >= 10 else '.2g')}} %"
-
-
 def change_text(change_percent: float) -> str:
     """A change of the time: ``1.22x slower``; less than a hundredth as ``+0.42 %``."""
     ratio = 1 + change_percent / 100
@@ -74,141 +60,122 @@ def change_text(change_percent: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
-    """The change of the times of NEW from those of BASE.
-
-    ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that this
-    comparison would have flagged: the smallest detectable change. ``p_value`` is Holm-adjusted, ``p_alone`` that of the
-    case by itself; both None where no session was repeated. ``flagged`` says whether it counts as a change.
-    """
-
-    log_ratio: float
-    resolvable: float
-    flagged: bool
-    p_value: float | None = None
-    p_alone: float | None = None
-
-    @property
-    def percent(self) -> float:
-        """Change of the time in percent, positive when slower."""
-        return 100 * math.expm1(self.log_ratio)
-
-    @property
-    def resolvable_percent(self) -> float:
-        return 100 * math.expm1(self.resolvable)
-
-    def __str__(self) -> str:
-        return change_text(self.percent)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedCase:
-    """One case in both sides.
-
-    ``base`` and ``new`` are the side's latest measurement of it; times are geometric means of the session medians,
-    over as many sessions as measured it.
-    """
-
-    case: str
-    judgement: Judgement
-    base: CaseResult | None = None
-    new: CaseResult | None = None
-    base_time_us: float | None = None
-    new_time_us: float | None = None
-    base_sessions: int = 0
-    new_sessions: int = 0
-    shift: Shift | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.judgement.verdict
-
-    @property
-    def reason(self) -> str:
-        return self.judgement.reason
-
-
-@dataclass(frozen=True, slots=True)
 class SuiteShift:
-    """The median shift over all cases timed on both sides: what moved everything at once."""
+    """The median shift over all cases timed on both sides: what moved everything at once; figures as of a row."""
 
-    judgement: Judgement
-    shift: Shift
+    verdict: Verdict
+    reason: str
     cases: int
+    change_percent: float
+    smallest_detectable_change_percent: float
+    p_value: float | None = None
+
+    @property
+    def judgement(self) -> Judgement:
+        return Judgement(self.verdict, self.reason)
+
+
+def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a comparison that ``log_ratio``, ``resolvable`` and ``p_value`` fill."""
+    change, resolvable = (100 * np.expm1(shifts[name]) for name in ("log_ratio", "resolvable"))
+    columns = {"change_percent": change, "smallest_detectable_change_percent": resolvable}
+    return pd.DataFrame({**columns, "p_value": shifts["p_value"]})
+
+
+def finished(
+    rows: pd.DataFrame,
+    *,
+    suite: SuiteShift | None,
+    without_floor: int,
+    differences: Sequence[Difference],
+    notes: Sequence[str],
+) -> pd.DataFrame:
+    """A comparison: rows by case as they are judged, of ``ROW_COLUMNS``, the worst first; a missing column is empty.
+
+    Its ``attrs`` are of the whole comparison: ``verdict``, its worst; ``exit_code``; ``suite_wide``, verdict and reason
+    of the suite, with ``suite`` its figures; ``without_floor``, the cases NEW measured and had no floor for;
+    ``differences`` and ``notes``.
+    """
+    found = rows.rename_axis("case").reset_index().reindex(columns=list(ROW_COLUMNS))
+    found = found.fillna({"base_sessions": 0, "new_sessions": 0}).astype(dict(ROW_COLUMNS))
+    lower_bound = np.log1p(found["change_percent"] / 100) - np.log1p(found["smallest_detectable_change_percent"] / 100)
+    order = {"rank": found["verdict"].map(WORST_FIRST.index), "sure": -lower_bound.fillna(0.0), "case": found["case"]}
+    found = found.loc[pd.DataFrame(order).sort_values(list(order)).index].reset_index(drop=True)
+    verdicts = _counting(found, suite, without_floor)
+    found.attrs = {
+        "verdict": str(_worst(verdicts)),
+        "exit_code": int(exit_code(verdicts)),
+        "suite_wide": f"{suite.verdict}: {suite.reason}" if suite else None,
+        "suite": asdict(suite) if suite else None,
+        "without_floor": without_floor,
+        "differences": [asdict(each) for each in differences],
+        "notes": list(dict.fromkeys(notes)),
+    }
+    return found
+
+
+def _counting(rows: pd.DataFrame, suite: SuiteShift | None, without_floor: int) -> set[Verdict]:
+    """Every verdict that counts towards the exit code."""
+    found = {Verdict(each) for each in rows["verdict"].unique()}
+    return found | ({suite.verdict} if suite else set()) | ({Verdict.NO_FLOOR} if without_floor else set())
+
+
+def _worst(verdicts: Collection[Verdict], *, strict: bool = False) -> Verdict:
+    """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
+    counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
+    return next((verdict for verdict in WORST_FIRST if verdict in counted and verdict in verdicts), Verdict.PASS)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """NEW against BASE: ``rows`` worst first, ``suite`` None where too few cases were timed on both sides."""
+    """NEW against BASE as a report shows it: ``frame`` is what ``comparison.judge.compare`` gives."""
 
     base: RunSide
     new: RunSide
-    rows: tuple[ComparedCase, ...]
-    suite: SuiteShift | None
-    differences: tuple[Difference, ...]
-    notes: tuple[str, ...] = ()
+    frame: pd.DataFrame
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def records(self) -> tuple[SimpleNamespace, ...]:
-        """One per case, worst first: values of ``ROW_COLUMNS``, None where unknown. All outputs are made from it."""
-        return tuple(SimpleNamespace(**_cells(row)) for row in self.rows)
+        """The rows of the frame, None where a value is missing."""
+        return tuple(records(self.frame))
 
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """``records`` as a frame of the columns and dtypes of ``ROW_COLUMNS``."""
-        from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, half of the command's time
+    @property
+    def suite(self) -> SuiteShift | None:
+        """The median shift; None where too few cases were timed on both sides."""
+        found = self.frame.attrs["suite"]
+        return SuiteShift(**found) if found else None
 
-        return tidy([vars(record) for record in self.records], ROW_COLUMNS)
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        return tuple(Difference(**each) for each in self.frame.attrs["differences"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else there is to know, each note once."""
+        notes = (*self.base.notes, *self.new.notes, *self.frame.attrs["notes"], *self.remarks)
+        return tuple(dict.fromkeys(notes))
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
         """Cases by verdict, worst first."""
-        found = Counter(row.verdict for row in self.rows)
+        found = Counter(self.frame["verdict"])
         return {verdict: found[verdict] for verdict in WORST_FIRST if found[verdict]}
 
     @property
     def without_floor(self) -> int:
         """Cases NEW measured and had no floor for."""
-        return sum(row.new is not None and row.new.verdict is Verdict.NO_FLOOR for row in self.rows)
+        return int(self.frame.attrs["without_floor"])
 
     @property
     def detectable_percent(self) -> tuple[float, float] | None:
         """The smallest detectable change in percent: of the median case and of the worst; None when none was timed."""
-        each = sorted(row.shift.resolvable_percent for row in self.rows if row.shift)
+        each = sorted(self.frame["smallest_detectable_change_percent"].dropna())
         return (each[len(each) // 2], each[-1]) if each else None
 
-    def verdicts(self) -> set[Verdict]:
-        """Every verdict that counts towards the exit code."""
-        suite = {self.suite.judgement.verdict} if self.suite else set()
-        return {row.verdict for row in self.rows} | suite | ({Verdict.NO_FLOOR} if self.without_floor else set())
-
     def exit_code(self, *, strict: bool = False) -> ExitCode:
-        return exit_code(self.verdicts(), strict=strict)
+        return exit_code(_counting(self.frame, self.suite, self.without_floor), strict=strict)
 
     def verdict(self, *, strict: bool = False) -> Verdict:
         """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
-        counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
-        return next((verdict for verdict in WORST_FIRST if verdict in self.verdicts() & counted), Verdict.PASS)
-
-
-def shift_cells(shift: Shift | None) -> dict[str, float | None]:
-    """The columns of a frame that a shift fills, missing values where there is none."""
-    figures = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else (None, None, None)
-    return dict(zip(("change_percent", "smallest_detectable_change_percent", "p_value"), figures, strict=True))
-
-
-def _cells(row: ComparedCase) -> dict[str, object]:
-    known = row.new or row.base
-    cells: dict[str, object] = {
-        "case": row.case,
-        "verdict": row.verdict.value,
-        "reason": row.reason,
-        **{name: getattr(known, name, None) for name in LABELS},
-        **shift_cells(row.shift),
-        **{name: getattr(row, name) for name in ("base_time_us", "new_time_us", "base_sessions", "new_sessions")},
-        "floor": getattr(row.new, "floor", None),
-    }
-    for name in BOTH_SIDES:
-        cells[f"base_{name}"] = getattr(row.base, name, None)
-        cells[f"new_{name}"] = getattr(row.new, name, None)
-    return {name: encodable(cell) if isinstance(cell, str) else cell for name, cell in cells.items()}
+        return _worst(_counting(self.frame, self.suite, self.without_floor), strict=strict)

@@ -98,6 +98,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     side = find_side(options.wanted, archive)
     if len(side.runs) > 1:
         raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file")
-    found = report(side.runs[0], archive.read(find_history(archive, [side])))
+    found = report(side.runs[0], find_history(archive, [side]))
     terminal.last_line(found, written=files.write(found, options.out, ("html",)))
     return found.exit_code

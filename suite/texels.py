@@ -10,7 +10,7 @@ import numpy as np
 from peakgate.case import Buffer
 from peakgate.common.errors import PeakgateError
 
-TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
+TEXEL_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
 """The types that a texel's channels may have."""
 
 
@@ -66,8 +66,8 @@ class TexelBuffer(Buffer):
         Buffer.__post_init__(self)
         how = self.seen_as
         layers, dimensions = _split(self.shape, how)
-        if self.dtype not in TYPES:
-            raise PeakgateError(f"a texture or surface of {self.dtype}: expected one of {', '.join(TYPES)}")
+        if self.dtype not in TEXEL_TYPES:
+            raise PeakgateError(f"a texture or surface of {self.dtype}: expected one of {', '.join(TEXEL_TYPES)}")
         if how.channels not in (1, 2, 4) or (how.channels > 1 and self.shape[-1] != how.channels):
             raise PeakgateError(
                 f"a texture or surface of {how.channels} channels and shape {self.shape}: "

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from msgspec import structs
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
@@ -32,6 +33,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.ladder.markers import table as markdown_table
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 
@@ -45,10 +47,10 @@ HONEST, SLOWED = "floors/mutants/honest/*.json.xz", "floors/mutants/slowed/*.jso
 
 ROOM = re.compile(r'^"(?P<case>[^"]+)".*# .*room (?P<percent>[0-9.]+) %', re.MULTILINE)
 
-PROCESSES = 3
+SESSIONS_AGAIN = 3
 MOST_NAMED = 5
 BY_FLOOR = (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR)
-Rule = Callable[[Mapping[str, margins.Evidence]], Mapping[str, float]]
+Rule = Callable[[pd.DataFrame], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +67,19 @@ class Tried:
     cases: tuple[str, ...]
 
 
-def previous_rule(evidence: Mapping[str, margins.Evidence]) -> dict[str, float]:
+def previous_rule(sessions: pd.DataFrame) -> dict[str, float]:
     """The rule up to version 0.2: the worst session less the larger of 2 % and three SDs between sessions."""
-    logs = [np.log(known.fractions) for known in evidence.values()]
-    variance = np.array([each.var(ddof=1) for each in logs])
-    df = np.array([len(each) - 1.0 for each in logs])
-    log_time = np.log([known.time_us for known in evidence.values()])
-    moderated, _ = noise.squeeze(variance, df, log_time)
-    floors = {}
-    for index, (case, known) in enumerate(evidence.items()):
-        largest = np.sqrt(max(variance[index], moderated[index]))
-        sd = max(float(largest), noise.short_kernel_sd(known.time_us))
-        floors[case] = rounded_down(min(known.fractions) * (1 - max(0.02, 3 * sd)))
-    return floors
+    by_case = sessions.assign(log=np.log(sessions["peak_fraction"])).groupby("case", sort=False)
+    variance, df = by_case["log"].var().to_numpy(), by_case.size().to_numpy() - 1.0
+    time_us, worst = by_case["time_us"].median(), by_case["peak_fraction"].min()
+    moderated, _ = noise.squeeze(variance, df, np.log(time_us.to_numpy()))
+    sd = np.maximum(np.sqrt(np.maximum(variance, moderated)), noise.short_kernel_sd(time_us.to_numpy()))
+    return (worst * (1 - np.maximum(0.02, 3 * sd))).map(rounded_down).to_dict()
 
 
-def present_rule(evidence: Mapping[str, margins.Evidence]) -> dict[str, float]:
+def present_rule(sessions: pd.DataFrame) -> dict[str, float]:
     """The rule of ``margins``."""
-    return {case: rounded_down(bound.floor) for case, bound in margins.bounds(evidence).items()}
+    return margins.bounds(sessions)["floor"].map(rounded_down).to_dict()
 
 
 def held_out(runs: Sequence[Run], rule: Rule) -> list[Tried]:
@@ -98,7 +95,7 @@ def held_out(runs: Sequence[Run], rule: Rule) -> list[Tried]:
 
 def tried(runs: Sequence[Run], known: Collection[str], rule: Rule) -> Tried:
     """Floors from the runs of the known GPUs, tried on the others."""
-    floors = rule(evidence_of([run for run in runs if str(run.uuid) in known]))
+    floors = rule(evidence_of(to_frame(run for run in runs if str(run.uuid) in known)))
     others: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.taken):
         if str(run.uuid) not in known:
@@ -106,7 +103,7 @@ def tried(runs: Sequence[Run], known: Collection[str], rule: Rule) -> Tried:
     failed, again, cases = 0, 0, set()
     for sessions in others.values():
         for index in range(len(sessions)):
-            following = [sessions[(index + step) % len(sessions)] for step in range(PROCESSES)]
+            following = [sessions[(index + step) % len(sessions)] for step in range(SESSIONS_AGAIN)]
             below = [case for case, floor in floors.items() if _below(following[:1], case, floor)]
             failed += bool(below)
             again += any(_below(following, case, floors[case]) for case in below)

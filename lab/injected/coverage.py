@@ -13,8 +13,8 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.files import write_whole
 from peakgate.common.output import say
-from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, Estimate, decide
+from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.ladder.markers import table
+from peakgate.reports.runs.frame import records
 from peakgate.verdict import ExitCode
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
@@ -96,17 +97,17 @@ def _gate(
     screen = as_screened(shifted[:, :SCREENING_PAIRS], measured.log_time)
     confirm = shifted[:, SCREENING_PAIRS:]
     decided = decide(screen, confirm, measured.log_time, looks(CONFIRMING_PAIRS), [True] * count)
-    for decision, true, counts in zip(decided, truth, counted, strict=True):
-        if decision is None or not counts:
+    for kept, true, counts in zip(records(decided), truth, counted, strict=True):
+        if not kept.status or not counts:
             continue
-        flagged = {1: "SLOWER", -1: "FASTER"}.get(decision.direction) if decision.status is CaseStatus.FLAGGED else None
-        kept, fixed = decision.estimate, replace(decision.estimate, tail=INTERVAL_TAIL)
-        widths = (each.half_width(each.tail) for each in (kept, fixed))
+        flagged = {1: "SLOWER", -1: "FASTER"}.get(kept.direction) if kept.status == CaseStatus.FLAGGED else None
+        fixed = SimpleNamespace(**vars(kept) | {"interval_tail": INTERVAL_TAIL})
+        widths = (half_width(each, each.interval_tail) for each in (kept, fixed))
         yield flagged or NOT_FLAGGED, bool(true), _held(kept, true), _held(fixed, true), *widths
 
 
-def _held(estimate: Estimate, truth: float) -> bool:
-    low, high = estimate.interval()
+def _held(estimate: SimpleNamespace, truth: float) -> bool:
+    low, high = interval(estimate)
     return low <= truth <= high
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.ab.decide import CaseStatus, Decision, decide, hodges_lehmann, moved_together
+from peakgate.reports.ab.decide import CaseStatus, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Floats
@@ -41,14 +41,14 @@ def resampled_gates(
     for _ in range(gates):
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
         screen = as_screened(ratios[:, :pairs], measured.log_time)
-        gate = [case for case in _decided(measured, screen, ratios[:, pairs:], confirming) if case]
+        gate = _decided(measured, screen, ratios[:, pairs:], confirming)
         suite = _suite_direction(screen)
         rows.append(
             (
-                suite > 0 or any(_flagged(case, 1) for case in gate),
-                suite < 0 or any(_flagged(case, -1) for case in gate),
-                any(case.status is CaseStatus.OPEN for case in gate),
-                max((case.estimate.pairs for case in gate if case.direction), default=0),
+                suite > 0 or bool(_flagged(gate, 1).any()),
+                suite < 0 or bool(_flagged(gate, -1).any()),
+                bool((gate["status"] == CaseStatus.OPEN).any()),
+                max(gate.loc[gate["direction"] != 0, "pairs"], default=0),
             )
         )
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -90,11 +90,10 @@ def detection(
     for _ in range(gates):
         ratios = changed(measured, needed, rng)
         screen = as_screened(ratios[:, :pairs], measured.log_time)
-        judged.append(_decided(measured, screen, ratios[:, pairs:], confirming))
-    return {
-        cell: float(np.mean([_flagged(decision, 1) for gate in judged for row in rows if (decision := gate[row])]))
-        for cell, rows in _rows(measured).items()
-    }
+        gate = _decided(measured, screen, ratios[:, pairs:], confirming)
+        judged.append(_flagged(gate, 1).where(gate["pairs"] >= 2))
+    flagged = pd.concat(judged, axis=1)
+    return {cell: float(np.nanmean(flagged.loc[rows].astype(float))) for cell, rows in _rows(measured).items()}
 
 
 def whole_detection(gates: Sequence[Gate], measured: Medians) -> dict[Cell, tuple[int, int]]:
@@ -117,7 +116,7 @@ def shifts(measured: Medians) -> dict[Cell, float]:
     }
 
 
-def _decided(measured: Medians, screen: Floats, confirm: Floats, confirming: int) -> Sequence[Decision | None]:
+def _decided(measured: Medians, screen: Floats, confirm: Floats, confirming: int) -> pd.DataFrame:
     """Every case of one gate, from the pairs that screened it and ``confirming`` pairs at most that confirm."""
     judged = [True] * len(measured.cases)
     return decide(screen, confirm, measured.log_time, looks(confirming), judged)
@@ -128,7 +127,7 @@ def _suite_direction(screened: Floats) -> int:
     together = moved_together(screened)
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE or not together.moved:
         return 0
-    return 1 if together.estimate.shift > 0 else -1
+    return 1 if together.estimate.log_ratio > 0 else -1
 
 
 def _rows(measured: Medians) -> Mapping[Cell, list[int]]:
@@ -140,5 +139,5 @@ def _rows(measured: Medians) -> Mapping[Cell, list[int]]:
     return dict(sorted(found.items()))
 
 
-def _flagged(decision: Decision, direction: int) -> bool:
-    return decision.status is CaseStatus.FLAGGED and decision.direction == direction
+def _flagged(decided: pd.DataFrame, direction: int) -> pd.Series[bool]:
+    return (decided["status"] == CaseStatus.FLAGGED) & (decided["direction"] == direction)

@@ -15,12 +15,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.build.sass import Instruction, disassemble
+from peakgate.build.sass import SassInstruction, disassemble
 
 OPERAND = re.compile(r"^-?\|?R(\d+)")
 
 
-def main_loop(code: Sequence[Instruction]) -> list[Instruction]:
+def main_loop(code: Sequence[SassInstruction]) -> list[SassInstruction]:
     """The loop with the largest share of multiply-adds among those with at least 100."""
     bodies = [
         [each for each in code if branch.target <= each.address <= branch.address]
@@ -31,7 +31,7 @@ def main_loop(code: Sequence[Instruction]) -> list[Instruction]:
     return max(loops, key=lambda body: _multiply_adds(body) / len(body))
 
 
-def conflicts(body: Sequence[Instruction]) -> int:
+def conflicts(body: Sequence[SassInstruction]) -> int:
     """Multiply-adds that read two or more registers of one bank."""
     kept: dict[int, int] = {}
     found = 0
@@ -47,7 +47,7 @@ def conflicts(body: Sequence[Instruction]) -> int:
     return found
 
 
-def _multiply_adds(body: Sequence[Instruction]) -> int:
+def _multiply_adds(body: Sequence[SassInstruction]) -> int:
     return sum(each.opcode.startswith("FFMA") for each in body)
 
 

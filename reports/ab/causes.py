@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from peakgate.build.cubin import Resources
-from peakgate.build.sass import Instruction, loops, mix
+from peakgate.build.sass import SassInstruction, loops, mix
 from peakgate.ncu import STALLS, Counters
 
 NOTABLE = 0.1
@@ -40,7 +40,7 @@ class MachineCode:
     loops: tuple[int, ...]
 
     @staticmethod
-    def of(code: Sequence[Instruction]) -> MachineCode:
+    def of(code: Sequence[SassInstruction]) -> MachineCode:
         return MachineCode(len(code), mix(code), tuple(loops(code)))
 
 

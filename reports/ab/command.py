@@ -26,6 +26,7 @@ from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.sessions import in_short
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.verdict import ExitCode
 
@@ -206,7 +207,7 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
 def _durations_us() -> Mapping[str, float]:
     """What the newest saved run timed, to spread sentinels over short and long kernels; empty without one."""
     newest = Archive().newest(1)
-    return newest[0].times_us if newest else {}
+    return in_short(newest[0]).times_us if newest else {}
 
 
 def _empty(out: Path) -> Path:

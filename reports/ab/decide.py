@@ -6,7 +6,7 @@ no claim; stage two measures the suspects again and decides on the fresh pairs a
 for its luck has no luck left; of the first stage they take the variance only. Most cases show after a few screening
 pairs that a change as large as what is looked for is not there, and a kernel twice as slow needs no ten pairs to be a
 suspect: those are not screened any further. Variances are moderated across cases
-(``reports.noise.squeeze``).
+(``comparison.noise.squeeze``).
 
 Nothing that the cases share is subtracted from them: where everything slowed, everything is slower.
 """
@@ -14,14 +14,18 @@ Nothing that the cases share is subtracted from them: where everything slowed, e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from peakgate.reports.ab.schedule import PAIRS_ALPHA, Look
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.runs.frame import records
 
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
@@ -53,7 +57,7 @@ MOST_CASES = 0.9
 """A pair counts for the suite as a whole with this share of the cases that the fullest pair measured."""
 
 
-class CaseStatus(Enum):
+class CaseStatus(StrEnum):
     """Where a case stands after the pairs there are."""
 
     CLEARED = "cleared"
@@ -62,58 +66,29 @@ class CaseStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """One case's shift over ``pairs`` pairs: Hodges and Lehmann's estimate, the mean, and the mean's standard error.
-
-    Natural logarithms, positive when head is slower. ``tail`` is what its interval leaves on either side.
-    """
-
-    pairs: int
-    shift: float
-    mean: float
-    standard_error: float
-    df: float
-    tail: float = INTERVAL_TAIL
-
-    def p_value(self, direction: int) -> float:
-        """The chance of a mean so far in this direction (+1 slower, -1 faster) when nothing changed."""
-        return noise.upper_tail(direction * self.mean / self.standard_error, self.df)
-
-    def half_width(self, tail: float) -> float:
-        """Half the confidence interval that leaves this much on either side."""
-        return self.standard_error * noise.upper_quantile(tail, self.df)
-
-    def interval(self) -> tuple[float, float]:
-        """The 99 % confidence interval of the shift; it holds whenever the experiment stopped."""
-        half = self.half_width(self.tail)
-        return self.shift - half, self.shift + half
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the pairs say of one case.
-
-    ``estimate`` is from the pairs that decided: the confirming ones of a suspect, else the screening ones.
-    ``p_value`` is adjusted for all suspects and all looks: below PAIRS_ALPHA means flagged; None for no suspect.
-    ``resolvable`` is the smallest shift this experiment would have flagged. ``direction`` is the suspected one, +1
-    slower, -1 faster, 0 for no suspect.
-    """
-
-    status: CaseStatus
-    estimate: Estimate
-    resolvable: float
-    direction: int = 0
-    p_value: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Together:
-    """How far several cases moved as one, from one number a pair."""
+    """How far several cases moved as one, from one number a pair; ``estimate`` is a row of ``estimates``."""
 
-    estimate: Estimate
+    estimate: SimpleNamespace
     cases: int
     moved: bool
     resolvable: float
+
+
+def p_value(estimate: Any, direction: Any) -> Any:
+    """The chance of a mean so far in this direction (+1 slower, -1 faster) when nothing changed."""
+    return noise.upper_tail(direction * estimate.mean_log_ratio / estimate.standard_error, estimate.df)
+
+
+def half_width(estimate: Any, tail: float) -> Any:
+    """Half the confidence interval that leaves this much on either side."""
+    return estimate.standard_error * noise.upper_quantile(tail, estimate.df)
+
+
+def interval(estimate: Any) -> tuple[float, float]:
+    """The 99 % confidence interval of the shift; it holds whenever the experiment stopped."""
+    half = half_width(estimate, estimate.interval_tail)
+    return estimate.log_ratio - half, estimate.log_ratio + half
 
 
 def hodges_lehmann(values: Floats) -> float:
@@ -127,9 +102,11 @@ def estimates(
     log_time: Floats,
     others: tuple[Floats, Floats, Floats] | None = None,
     other_pairs: Floats | None = None,
-) -> list[Estimate | None]:
-    """One estimate per case (row) over its finite pairs (columns); None with fewer than two.
+) -> pd.DataFrame:
+    """Each case's shift over its finite pairs (columns), a row per case; missing with fewer than two pairs.
 
+    ``pairs``; ``log_ratio``, Hodges and Lehmann's estimate, positive when head is slower; ``mean_log_ratio`` with its
+    ``standard_error`` and degrees of freedom ``df``; ``interval_tail``, what its interval leaves on either side.
     ``others`` are variances, degrees of freedom and log times of other cases, by which those of these are moderated.
     ``other_pairs`` are log ratios of the same cases, used for their variance only.
     """
@@ -141,26 +118,25 @@ def estimates(
         variance, df, times = (np.concatenate(both) for both in zip((variance, df, log_time), others, strict=True))
     else:
         times = log_time
-    moderated, total_df = noise.squeeze(variance, df, times)
-    found: list[Estimate | None] = []
-    for row, count in enumerate(counts):
-        if count < 2:
-            found.append(None)
-            continue
-        values = log_ratios[row][np.isfinite(log_ratios[row])]
-        error = math.sqrt(moderated[row] / count)
-        found.append(Estimate(int(count), hodges_lehmann(values), float(values.mean()), error, float(total_df[row])))
-    return found
+    moderated, total_df = (values[: len(counts)] for values in noise.squeeze(variance, df, times))
+    timed = counts >= 2
+    finite = [row[np.isfinite(row)] for row in log_ratios]
+    figures = {
+        "log_ratio": [hodges_lehmann(row) if len(row) >= 2 else math.nan for row in finite],
+        "mean_log_ratio": [row.mean() if len(row) >= 2 else math.nan for row in finite],
+        "standard_error": np.sqrt(moderated / np.maximum(counts, 1)),
+        "df": total_df,
+        "interval_tail": INTERVAL_TAIL,
+    }
+    found: pd.DataFrame = pd.DataFrame(figures)[timed].reindex(range(len(counts)))
+    return found.assign(pairs=counts)
 
 
 def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
     """Variance and degrees of freedom of each case's pairs; 0 and 0 with fewer than two."""
-    variance, df = np.zeros(len(log_ratios)), np.zeros(len(log_ratios))
-    for row, values in enumerate(log_ratios):
-        finite = values[np.isfinite(values)]
-        if len(finite) >= 2:
-            variance[row], df[row] = finite.var(ddof=1), len(finite) - 1
-    return variance, df
+    table = pd.DataFrame(log_ratios)
+    variance, df = table.var(axis=1).fillna(0.0), (table.count(axis=1) - 1).clip(lower=0)
+    return np.asarray(variance, dtype=np.float64), np.asarray(df, dtype=np.float64)
 
 
 def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tuple[Floats, Floats]:
@@ -169,56 +145,48 @@ def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tu
     return (df * variance + other_df * other) / np.maximum(both, 1), both
 
 
-def suspects(screened: Sequence[Estimate | None]) -> dict[int, int]:
-    """Row to direction (+1 slower, -1 faster) of the cases to measure again."""
-    found = {}
-    for row, estimate in enumerate(screened):
-        if estimate is None or abs(estimate.shift) <= SCREEN_SHIFT:
-            continue
-        direction = 1 if estimate.shift > 0 else -1
-        if estimate.p_value(direction) < SCREEN_P:
-            found[row] = direction
-    return found
+def suspects(screened: pd.DataFrame) -> Floats:
+    """The suspected direction of each case (+1 slower, -1 faster), 0 for no suspect."""
+    direction = np.where(screened["log_ratio"] > 0, 1.0, -1.0)
+    surely = (screened["log_ratio"].abs() > SCREEN_SHIFT) & (p_value(screened, direction) < SCREEN_P)
+    return np.where(surely, direction, 0.0)
 
 
 def decide(
     screen: Floats, confirm: Floats, log_time: Floats, looks: Sequence[Look], judged: Sequence[bool]
-) -> list[Decision | None]:
+) -> pd.DataFrame:
     """Decide every case (row) from its screening and confirming pairs (columns, NaN where not measured).
 
-    A case that is not ``judged`` is never suspected; it only informs the noise estimate.
+    To the columns of ``estimates``, from the pairs that decided (the confirming ones of a suspect, else the screening
+    ones), come ``status``, empty for a case without two screening pairs; ``direction``, that of ``suspects``;
+    ``p_value``, adjusted for all suspects and all looks: below PAIRS_ALPHA means flagged, missing for no suspect;
+    ``resolvable``, the smallest shift this experiment would have flagged.
 
-    Looks whose pairs are not all there yet leave what is undecided OPEN; so do suspects that lean beyond the smallest
-    shift after the last look. None for a case without two screening pairs.
+    A case that is not ``judged`` is never suspected; it only informs the noise estimate. Looks whose pairs are not all
+    there yet leave what is undecided OPEN; so do suspects that lean beyond the smallest shift after the last look.
     """
     screened = estimates(screen, log_time)
-    suspected = {row: direction for row, direction in suspects(screened).items() if judged[row]}
-    decided: list[Decision | None] = [
-        None
-        if estimate is None
-        else Decision(CaseStatus.CLEARED, estimate, _resolvable(estimate, looks, len(suspected)))
-        for estimate in screened
-    ]
-    for row, direction in suspected.items():
-        estimate = screened[row]
-        assert estimate is not None
-        decided[row] = Decision(CaseStatus.OPEN, estimate, _resolvable(estimate, looks, len(suspected)), direction)
-    others = [row for row, estimate in enumerate(screened) if estimate is not None and row not in suspected]
-    variance, df = spread(screen[others])
-    rest = variance, df, log_time[others]
+    direction = np.where(judged, suspects(screened), 0.0)
+    timed, suspected = screened["pairs"] >= 2, direction != 0
+    unflagged = int(suspected.sum())
+    decided = screened.assign(
+        status=np.where(suspected, CaseStatus.OPEN.value, np.where(timed, CaseStatus.CLEARED.value, "")),
+        direction=direction,
+        p_value=math.nan,
+        resolvable=_resolvable(screened, looks, unflagged),
+    )
+    others = (timed & ~suspected).to_numpy()
+    rest = *spread(screen[others]), log_time[others]
     taken = int(np.isfinite(confirm).any(axis=0).sum())
-    open_rows = sorted(suspected)
-    unflagged = len(suspected)
     for look in looks:
-        if not open_rows or taken < look.pairs:
+        open_rows = np.flatnonzero(decided["status"] == CaseStatus.OPEN)
+        if not open_rows.size or taken < look.pairs:
             break
         fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], rest, screen[open_rows])
-        known = {row: estimate for row, estimate in zip(open_rows, fresh, strict=True) if estimate is not None}
-        verdicts = _look(known, suspected, look, unflagged)
-        unflagged -= sum(decision.status is CaseStatus.FLAGGED for decision in verdicts.values())
-        for row, decision in verdicts.items():
-            decided[row] = decision
-        open_rows = [row for row in open_rows if row not in verdicts or verdicts[row].status is CaseStatus.OPEN]
+        known = fresh.set_axis(open_rows).query("pairs >= 2")
+        found = _look(known.assign(direction=direction[known.index]), look, unflagged)
+        unflagged -= int((found["status"] == CaseStatus.FLAGGED).sum())
+        decided.loc[found.index, found.columns] = found
     return decided
 
 
@@ -235,55 +203,53 @@ def moved_together(log_ratios: Floats) -> Together | None:
     columns = rows[:, measured >= MOST_CASES * measured.max()]
     if columns.shape[1] < 2:
         return None
-    estimate = estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1))[0]
-    assert estimate is not None
-    direction = 1 if estimate.shift > 0 else -1
-    moved = estimate.p_value(direction) < PAIRS_ALPHA / 2 and abs(estimate.shift) > SMALLEST_PAIRS_SHIFT
-    return Together(estimate, len(columns), moved, max(SMALLEST_PAIRS_SHIFT, estimate.half_width(PAIRS_ALPHA / 2)))
+    (estimate,) = records(estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1)))
+    direction = 1 if estimate.log_ratio > 0 else -1
+    moved = p_value(estimate, direction) < PAIRS_ALPHA / 2 and abs(estimate.log_ratio) > SMALLEST_PAIRS_SHIFT
+    resolvable = max(SMALLEST_PAIRS_SHIFT, half_width(estimate, PAIRS_ALPHA / 2))
+    return Together(estimate, len(columns), bool(moved), float(resolvable))
 
 
-def _look(
-    fresh: Mapping[int, Estimate], suspected: Mapping[int, int], look: Look, unflagged: int
-) -> dict[int, Decision]:
+def _look(suspected: pd.DataFrame, look: Look, unflagged: int) -> pd.DataFrame:
     """Step down through the suspects, surest first (Holm): each that is flagged leaves fewer others.
 
-    Flagged at any look if p times the suspects not yet flagged is below the look's share of PAIRS_ALPHA: the first
-    false positive would need a true null whose p is below its share of the look's, and the shares over looks add up to
-    PAIRS_ALPHA.
+    ``suspected`` are the fresh estimates with their ``direction``. Flagged at any look if p times the suspects not yet
+    flagged is below the look's share of PAIRS_ALPHA: the first false positive would need a true null whose p is below
+    its share of the look's, and the shares over looks add up to PAIRS_ALPHA.
     """
-    ranked = sorted(fresh, key=lambda row: fresh[row].p_value(suspected[row]))
-    decisions, stepping, adjusted = {}, True, 0.0
-    for row in ranked:
-        estimate, direction = replace(fresh[row], tail=INTERVAL_TAIL * look.alpha / PAIRS_ALPHA), suspected[row]
-        adjusted = max(adjusted, min(1.0, estimate.p_value(direction) * unflagged * PAIRS_ALPHA / look.alpha))
-        shift = direction * estimate.shift
+    p_values: Floats = p_value(suspected, suspected["direction"]).to_numpy()
+    shift, count = (suspected["direction"] * suspected["log_ratio"]).to_numpy(), len(suspected)
+    settled = _settled(suspected, final=look.final)
+    status = np.where(settled, CaseStatus.CLEARED.value, CaseStatus.OPEN.value).astype(object)
+    adjusted_p, left, stepping, adjusted = np.zeros(count), np.zeros(count), True, 0.0
+    for row in np.argsort(p_values, kind="stable"):
+        adjusted = max(adjusted, min(1.0, p_values[row] * unflagged * PAIRS_ALPHA / look.alpha))
         stepping = stepping and adjusted < PAIRS_ALPHA
-        if stepping and shift > SMALLEST_PAIRS_SHIFT:
-            status, unflagged = CaseStatus.FLAGGED, unflagged - 1
-        elif _settled(estimate, direction, final=look.final):
-            status = CaseStatus.CLEARED
-        else:
-            status = CaseStatus.OPEN
-        resolvable = max(SMALLEST_PAIRS_SHIFT, estimate.half_width(look.alpha / max(unflagged, 1)))
-        decisions[row] = Decision(status, estimate, resolvable, direction, adjusted)
-    return decisions
+        if stepping and shift[row] > SMALLEST_PAIRS_SHIFT:
+            status[row], unflagged = CaseStatus.FLAGGED.value, unflagged - 1
+        adjusted_p[row], left[row] = adjusted, max(unflagged, 1)
+    width = suspected["standard_error"] * noise.upper_quantile(look.alpha / left, suspected["df"].to_numpy())
+    tail = INTERVAL_TAIL * look.alpha / PAIRS_ALPHA
+    resolvable = width.clip(lower=SMALLEST_PAIRS_SHIFT)
+    return suspected.assign(interval_tail=tail, status=status, p_value=adjusted_p, resolvable=resolvable)
 
 
-def _settled(estimate: Estimate, direction: int, *, final: bool) -> bool:
+def _settled(suspected: pd.DataFrame, *, final: bool) -> pd.Series[bool]:
     """Whether more pairs would be wasted on a suspect that was not flagged."""
-    shift = direction * estimate.shift
-    if shift + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND:
-        return True
-    if estimate.pairs >= HOPELESS_PAIRS and estimate.p_value(direction) > HOPELESS_P:
-        return True
-    return final and not (shift > SMALLEST_PAIRS_SHIFT and estimate.p_value(direction) < LEANING_P)
+    shift, p_values = suspected["direction"] * suspected["log_ratio"], p_value(suspected, suspected["direction"])
+    ruled_out = shift + half_width(suspected, RULED_OUT_P) < TO_BE_FOUND
+    hopeless = (suspected["pairs"] >= HOPELESS_PAIRS) & (p_values > HOPELESS_P)
+    leaning = (shift > SMALLEST_PAIRS_SHIFT) & (p_values < LEANING_P)
+    settled: pd.Series[bool] = ruled_out | hopeless | (~leaning & final)
+    return settled
 
 
-def _resolvable(screened: Estimate, looks: Sequence[Look], suspected: int) -> float:
+def _resolvable(screened: pd.DataFrame, looks: Sequence[Look], suspected: int) -> pd.Series[float]:
     """The smallest shift the planned confirming pairs would have flagged, by the spread of the screening ones."""
     look = next(look for look in looks if look.final)
-    error = screened.standard_error * math.sqrt(screened.pairs / look.pairs)
-    return max(SMALLEST_PAIRS_SHIFT, error * noise.upper_quantile(look.alpha / max(suspected, 1), screened.df))
+    error = screened["standard_error"] * np.sqrt(screened["pairs"] / look.pairs)
+    found: pd.Series[float] = error * noise.upper_quantile(look.alpha / max(suspected, 1), screened["df"].to_numpy())
+    return found.clip(lower=SMALLEST_PAIRS_SHIFT)
 
 
 SCREENING_LOOKS = (4, 6)
@@ -311,8 +277,8 @@ def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bo
     No p-value is asked for: two pairs give it one degree of freedom, and fresh pairs decide.
     """
     watched = np.array(sentinels, bool)
-    others, suspected = screen[~watched], suspects(estimates(screen, log_time))
-    if not watched.any() or watched.all() or not suspected.keys() >= set(np.flatnonzero(~watched)):
+    others, suspected = screen[~watched], suspects(estimates(screen, log_time)) != 0
+    if not watched.any() or watched.all() or not suspected[~watched].all():
         return False
     moved = (others > GROSS_SHIFT).all(axis=1) | (others < -GROSS_SHIFT).all(axis=1)
     stayed = np.abs(screen[watched].mean(axis=1)) < GROSS_SHIFT / 2
@@ -322,18 +288,9 @@ def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bo
 def unsettled(screen: Floats, log_time: Floats) -> list[int]:
     """The cases (rows) that need further pairs after these (columns of log ratios, NaN where not measured)."""
     found = estimates(screen, log_time)
-    suspected = suspects(found)
-    return [
-        row
-        for row, estimate in enumerate(found)
-        if estimate is None or not (_plain(estimate) or (row not in suspected and _ruled_out(estimate)))
-    ]
-
-
-def _plain(estimate: Estimate) -> bool:
-    direction = 1 if estimate.shift > 0 else -1
-    return abs(estimate.shift) > SMALLEST_PAIRS_SHIFT and estimate.p_value(direction) < PLAIN_P
-
-
-def _ruled_out(estimate: Estimate) -> bool:
-    return abs(estimate.shift) + estimate.half_width(RULED_OUT_P) < TO_BE_FOUND
+    shift, direction = found["log_ratio"].abs(), np.where(found["log_ratio"] > 0, 1, -1)
+    plain = (shift > SMALLEST_PAIRS_SHIFT) & (p_value(found, direction) < PLAIN_P)
+    ruled_out = shift + half_width(found, RULED_OUT_P) < TO_BE_FOUND
+    settled = plain | (ruled_out & (suspects(found) == 0))
+    rows: list[int] = np.flatnonzero(~settled).tolist()
+    return rows

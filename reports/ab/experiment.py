@@ -250,7 +250,8 @@ class _Experiment:
 
     def _open(self) -> list[str]:
         decided = decisions(self._record)
-        return [case for case, decision in decided.items() if decision and decision.status is CaseStatus.OPEN]
+        found: list[str] = decided.loc[decided["status"] == CaseStatus.OPEN, "case"].to_list()
+        return found
 
     def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""

@@ -6,23 +6,39 @@ import math
 import statistics
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from msgspec import structs
 from peakgate.common.text import counted, percent
-from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate, Together, moved_together
+from peakgate.reports.ab.decide import CaseStatus, Together, interval, moved_together
 from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.evidence import causes
-from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, badness
-from peakgate.reports.result import WORST_FIRST, ComparedCase, Comparison, Shift, SuiteShift, probability
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.reports.result import (
+    BOTH_SIDES,
+    LABELS,
+    WORST_FIRST,
+    Comparison,
+    SuiteShift,
+    change_text,
+    finished,
+    probability,
+)
 from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences
-from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.runs.frame import records, run_rows
+from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import FAULTY, Judgement, Verdict
+
+Row = dict[str, Any]
+"""A row of a comparison, by the names of its columns."""
 
 WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
@@ -31,27 +47,28 @@ WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
 def comparison(record: AbRecord) -> Comparison:
     """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
     base, head = (_side(record, which) for which in Side)
-    return Comparison(
-        base=base,
-        new=head,
-        rows=tuple(sorted(_rows(record), key=badness)),
+    rows = _rows(record)
+    frame = finished(
+        pd.DataFrame(rows).set_index("case"),
         suite=_suite(record),
-        differences=differences(base.runs, head.runs),
-        notes=tuple(_notes(record)),
+        without_floor=sum(row.get("measured_as") is Verdict.NO_FLOOR for row in rows),
+        differences=differences(run_rows(base.runs), run_rows(head.runs)),
+        notes=_notes(record),
     )
+    return Comparison(base, head, frame)
 
 
-def _rows(record: AbRecord) -> list[ComparedCase]:
+def _rows(record: AbRecord) -> list[Row]:
     plan = record.plan
-    decided = decisions(record)
+    decided = {each.case: each if each.status else None for each in records(decisions(record))}
     refused = set(_run_nowhere(record))
     unsteady = (watched := _sentinels(record)) is not None and watched.moved
     rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
     rows += [
-        ComparedCase(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+        _row(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
         for case, equal in (plan.unchanged or {}).items()
     ]
-    rows += [ComparedCase(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
+    rows += [_row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
     rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
     rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
     rows += [_unbuilt(record, case, Judgement(Verdict.INCONCLUSIVE, "builds on neither side")) for case in plan.broken]
@@ -71,20 +88,21 @@ def _proven(record: AbRecord) -> bool:
     return {process.which for process in record.of(Phase.PROOF)} == set(Side)
 
 
-def _timed(record: AbRecord, case: str, decision: Decision | None, *, unsteady: bool) -> ComparedCase:
+def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any) -> Row:
+    row: Row = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
+    for name, side in (("base", base), ("new", head)):
+        if side is not None and (known := typical(side)) is not None:
+            row |= {label: getattr(known, label) for label in LABELS}
+            row |= {f"{name}_{column}": getattr(known, column) for column in BOTH_SIDES}
+            row |= {f"{name}_time_us": known.time_us, f"{name}_sessions": len(side.results)}
+            row |= {"floor": known.floor, "measured_as": known.verdict} if name == "new" else {}
+    return row
+
+
+def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> Row:
     base, head = (times(record, which, case) for which in Side)
-    shift = None if decision is None else _shift(decision)
-    return ComparedCase(
-        case=case,
-        judgement=_judge(record, case, decision, base, head, unsteady=unsteady),
-        base=typical(base),
-        new=typical(head),
-        base_time_us=math.exp(base.log_time) if base.results else None,
-        new_time_us=math.exp(head.log_time) if head.results else None,
-        base_sessions=len(base.results),
-        new_sessions=len(head.results),
-        shift=shift,
-    )
+    judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
+    return _row(case, judgement, base, head, **({} if decision is None else _figures(decision)))
 
 
 def _screening(record: AbRecord, case: str) -> bool:
@@ -115,13 +133,13 @@ def _faulty(record: AbRecord, which: Side, case: str) -> Judgement | None:
 
 
 def _judge(
-    record: AbRecord, case: str, decision: Decision | None, base: Times, head: Times, *, unsteady: bool
+    record: AbRecord, case: str, decision: SimpleNamespace | None, base: Times, head: Times, *, unsteady: bool
 ) -> Judgement:
     settled = _settled(record, case)
     if settled is not None:
         return settled
     if case in record.plan.sentinels:
-        measured = "not measured" if decision is None else f"as a sentinel {reported(decision.estimate)}"
+        measured = "not measured" if decision is None else f"as a sentinel {reported(decision)}"
         if unsteady:
             return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
         return Judgement(Verdict.SAME, f"unchanged; {measured}")
@@ -135,75 +153,76 @@ def _judge(
     return _decided(record, decision, base, head)
 
 
-def _decided(record: AbRecord, decision: Decision, base: Times, head: Times) -> Judgement:
-    shift, found = _shift(decision), reported(decision.estimate)
-    if decision.status is CaseStatus.FLAGGED:
+def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Times) -> Judgement:
+    figures, found = _figures(decision), reported(decision)
+    if decision.status == CaseStatus.FLAGGED:
         also = causes(_known(base), _known(head))
         assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
-        certain = f"{shift}, {found}, {probability(decision.p_value)}"
+        certain = f"{change_text(figures['change_percent'])}, {found}, {probability(decision.p_value)}"
         return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
-    if decision.status is CaseStatus.OPEN:
+    if decision.status == CaseStatus.OPEN:
         why = record.stopped or "more pairs would decide: raise --confirm-pairs"
         return Judgement(
             Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {found}; {why}"
         )
     if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
-        return Judgement(
-            Verdict.INCONCLUSIVE, f"{found}: too noisy, {percent(shift.resolvable_percent)} would go unseen"
-        )
+        unseen = percent(figures["smallest_detectable_change_percent"])
+        return Judgement(Verdict.INCONCLUSIVE, f"{found}: too noisy, {unseen} would go unseen")
     suspected = "was suspected; measured again " if decision.direction else ""
     return Judgement(Verdict.SAME, f"{suspected}{found}")
 
 
-def _head_alone(record: AbRecord, case: str, why: str) -> ComparedCase:
+def _head_alone(record: AbRecord, case: str, why: str) -> Row:
     """A case without a partner in base: proven and timed once in head, or wrong."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
-        return ComparedCase(case, wrong)
+        return _row(case, wrong)
     result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
     if result is None:
         reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
-        return ComparedCase(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
-    return ComparedCase(
-        case, Judgement(Verdict.NEW, f"{why}, right in head"), new=result, new_time_us=result.time_us, new_sessions=1
-    )
+        return _row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
+    return _row(case, Judgement(Verdict.NEW, f"{why}, right in head"), head=Times((result,)))
 
 
-def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> ComparedCase:
+def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> Row:
     """A case that head cannot run, judged so; its run in head says why."""
     wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
     reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
-    return ComparedCase(
+    return _row(
         case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
     )
 
 
-def typical(measured: Times) -> CaseResult | None:
+def typical(measured: Times) -> SimpleNamespace | None:
     """The latest result with the typical time and clock of all of them."""
     if not measured.results:
         return None
     clocks = [result.sm_clock_mhz for result in measured.results if result.sm_clock_mhz is not None]
-    return structs.replace(
-        measured.results[-1],
-        time_us=math.exp(measured.log_time),
-        sm_clock_mhz=statistics.median(clocks) if clocks else None,
+    return SimpleNamespace(
+        **structs.asdict(measured.results[-1])
+        | {"time_us": math.exp(measured.log_time), "sm_clock_mhz": statistics.median(clocks) if clocks else None}
     )
 
 
-def _known(measured: Times) -> CaseResult:
+def _known(measured: Times) -> SimpleNamespace:
     result = typical(measured)
     assert result is not None, "a case is flagged on pairs, and a pair has both sides"
     return result
 
 
-def _shift(decision: Decision) -> Shift:
-    return Shift(decision.estimate.shift, decision.resolvable, decision.status is CaseStatus.FLAGGED, decision.p_value)
+def _figures(decision: SimpleNamespace) -> Row:
+    """The columns of a comparison that a decision fills."""
+    return {
+        "change_percent": 100 * math.expm1(decision.log_ratio),
+        "smallest_detectable_change_percent": 100 * math.expm1(decision.resolvable),
+        "p_value": decision.p_value,
+    }
 
 
-def reported(estimate: Estimate) -> str:
-    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``."""
-    low, high = (100 * math.expm1(bound) for bound in estimate.interval())
-    shift = 100 * math.expm1(estimate.shift)
+def reported(estimate: SimpleNamespace) -> str:
+    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``, of a row of ``estimates``."""
+    low, high = (100 * math.expm1(bound) for bound in interval(estimate))
+    shift = 100 * math.expm1(estimate.log_ratio)
     return f"{shift:+.2f} % over {counted(estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
 
 
@@ -213,14 +232,11 @@ def _suite(record: AbRecord) -> SuiteShift | None:
     together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
         return None
-    slower = together.estimate.shift > 0
+    slower = together.estimate.log_ratio > 0
     verdict = (Verdict.SLOWER if slower else Verdict.FASTER) if together.moved else Verdict.SAME
-    shift = Shift(together.estimate.shift, together.resolvable, together.moved)
-    return SuiteShift(
-        Judgement(verdict, f"the median of {together.cases} cases {reported(together.estimate)}"),
-        shift,
-        together.cases,
-    )
+    reason = f"the median of {together.cases} cases {reported(together.estimate)}"
+    figures = (100 * math.expm1(each) for each in (together.estimate.log_ratio, together.resolvable))
+    return SuiteShift(verdict, reason, together.cases, *figures)
 
 
 def _notes(record: AbRecord) -> list[str]:

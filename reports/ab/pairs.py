@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from peakgate.reports.ab.decide import Decision, decide
+import pandas as pd
+from peakgate.reports.ab.decide import decide
 from peakgate.reports.ab.schedule import Phase, Side, looks
 from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.noise import Floats
@@ -137,16 +138,14 @@ def mentioned(record: AbRecord, which: Side, case: str) -> bool:
     )
 
 
-def decisions(record: AbRecord) -> dict[str, Decision | None]:
-    """What the pairs there are say of every case that both sides timed; None where fewer than two screened it."""
+def decisions(record: AbRecord) -> pd.DataFrame:
+    """What the pairs there are say of every case that both sides timed, by case; columns are those of ``decide``."""
     cases = record.plan.timed
-    if not cases:
-        return {}
     screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
     log_time = log_times(record, cases)
     judged = [case not in record.plan.sentinels for case in cases]
     decided = decide(screen, confirm, log_time, looks(record.settings.confirm_pairs), judged)
-    return dict(zip(cases, decided, strict=True))
+    return decided.assign(case=cases)
 
 
 def log_times(record: AbRecord, cases: Sequence[str]) -> Floats:

@@ -51,7 +51,7 @@ class Process(Struct, frozen=True, forbid_unknown_fields=True):
     refused: Mapping[str, tuple[Verdict, str]]
 
 
-class Label(Struct, frozen=True):
+class SideLabel(Struct, frozen=True):
     """One side as the manifest names it."""
 
     label: str
@@ -62,8 +62,8 @@ class Manifest(Struct, frozen=True):
     """The file of an experiment."""
 
     schema: Literal[1]
-    base: Label
-    head: Label
+    base: SideLabel
+    head: SideLabel
     settings: PairSettings
     plan: Plan
     notes: list[str]
@@ -98,7 +98,7 @@ class AbRecord:
 
     def save(self, folder: Path) -> None:
         """Write the manifest; the run files are there already."""
-        base, head = (Label(side.label, side.commit) for side in (self.base, self.head))
+        base, head = (SideLabel(side.label, side.commit) for side in (self.base, self.head))
         manifest = Manifest(1, base, head, self.settings, self.plan, self.notes, self.stopped, self.processes)
         write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 

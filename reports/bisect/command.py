@@ -26,7 +26,7 @@ from peakgate.reports.ab.store import PairSettings
 from peakgate.reports.bisect.commits import (
     STATE_FILE,
     BisectState,
-    BuildTarget,
+    BisectTarget,
     BuiltCommit,
     Question,
     build_all,
@@ -39,6 +39,7 @@ from peakgate.reports.bisect.measure import Rig
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
+from peakgate.reports.result import change_text
 from peakgate.run.lock import device_uuid, locked
 from peakgate.verdict import ExitCode, Verdict
 
@@ -127,7 +128,7 @@ def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], u
 
 def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progress: Progress) -> ExitCode:
     """Print the groups of the case, or of every case that differs between the ends."""
-    target = BuildTarget(options.tier, options.capability, options.case)
+    target = BisectTarget(options.tier, options.capability, options.case)
     with tempfile.TemporaryDirectory(prefix="peakgate-bisect-") as scratch:
         state = BisectState(_question(options, commits, None))
         history = _history(commits, target, state, Path(scratch), progress)
@@ -154,7 +155,7 @@ def _bisect(
         if not state.case:
             say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for")
             return ExitCode.OK
-    target = BuildTarget(options.tier, None, state.case)
+    target = BisectTarget(options.tier, None, state.case)
     history = _history(commits, target, state, means.out, means.progress)
     found = groups(history, state.case)
     kept = narrowed(found)
@@ -186,7 +187,7 @@ def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, mean
 
 
 def _history(
-    commits: Sequence[tuple[str, str]], target: BuildTarget, state: BisectState, out: Path, progress: Progress
+    commits: Sequence[tuple[str, str]], target: BisectTarget, state: BisectState, out: Path, progress: Progress
 ) -> list[BuiltCommit]:
     def built(commit: BuiltCommit) -> None:
         state.commits[commit.commit] = commit
@@ -207,13 +208,12 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
         raise PeakgateError(f"{broken}; GOOD and BAD must run, name others") from None
     if interrupted(record):
         raise KeyboardInterrupt
-    rows = [row for row in comparison(record).rows if row.verdict is Verdict.SLOWER and row.shift]
+    rows = [row for row in comparison(record).records if row.verdict == Verdict.SLOWER]
     if not rows and record.stopped:
         raise CannotDecide(f"{record.stopped}: GOOD and BAD were not compared to the end")
-    rows.sort(key=lambda row: row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0, reverse=True)
     for row in rows[1:]:
         again = f"peakgate bisect {options.good} {options.bad} --case {row.case}"
-        say(f"{row.case} is slower too ({row.shift}): `{again}`")
+        say(f"{row.case} is slower too ({change_text(row.change_percent)}): `{again}`")
     return rows[0].case if rows else None
 
 

@@ -155,7 +155,7 @@ SHORT_HASH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class BuildTarget:
+class BisectTarget:
     """What is built: the cases of a tier, or one case of it, for a compute capability (None: the GPU's)."""
 
     tier: str
@@ -179,7 +179,7 @@ def listed(good: str, bad: str) -> list[tuple[str, str]]:
 
 def build_all(
     commits: Sequence[tuple[str, str]],
-    target: BuildTarget,
+    target: BisectTarget,
     known: Mapping[str, BuiltCommit],
     logs: Path,
     built: Callable[[BuiltCommit], object],
@@ -216,7 +216,7 @@ def build_all(
     return [found[commit] for commit, _ in commits]
 
 
-def _built(commit: str, subject: str, target: BuildTarget, logs: Path) -> BuiltCommit:
+def _built(commit: str, subject: str, target: BisectTarget, logs: Path) -> BuiltCommit:
     name = commit[:SHORT_HASH]
     try:
         with placed(name, Wanted(commit)) as folder:

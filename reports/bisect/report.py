@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from peakgate.common.report import Report, Table
 from peakgate.common.text import counted
-from peakgate.reports.ab.decide import Decision
+from peakgate.reports.ab.decide import interval
 from peakgate.reports.ab.explain import Explained
 from peakgate.reports.ab.judge import reported
 from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
@@ -125,13 +126,13 @@ def _found(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     *others, named = report.suspects
     lines = [
         f"{named.commit[:SHORT_HASH]} made {report.case} {word}: {named.subject}",
-        f"{reported(outcome.border.estimate)}; from GOOD to BAD {reported(outcome.ends.estimate)}",
+        f"{reported(outcome.border)}; from GOOD to BAD {reported(outcome.ends)}",
     ]
     if others:
         listed = ", ".join(commit.commit[:SHORT_HASH] for commit in others)
         lines.append(f"or one of {listed}, directly before it, with nothing to measure")
-    low, high = outcome.border.estimate.interval()
-    if outcome.between or not low <= outcome.ends.estimate.shift <= high:
+    low, high = interval(outcome.border)
+    if outcome.between or not low <= outcome.ends.log_ratio <= high:
         good, bad = report.history[0].commit[:SHORT_HASH], report.history[-1].commit[:SHORT_HASH]
         short = named.commit[:SHORT_HASH]
         parts = f"`peakgate bisect {good} {short}^` and `peakgate bisect {short} {bad}`"
@@ -140,7 +141,7 @@ def _found(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
 
 
 def _same(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
-    ends = reported(outcome.ends.estimate)
+    ends = reported(outcome.ends)
     least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
     why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
     others = "driver, GPU or clocks may have changed between the runs that differed"
@@ -149,7 +150,7 @@ def _same(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
 
 def _undecided(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     suspects = report.suspects
-    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends.estimate)}"]
+    lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends)}"]
     if suspects:
         listed = ", ".join(commit.commit[:SHORT_HASH] for commit in suspects[:8])
         lines.append(f"{counted(len(suspects), 'commit')} left: {listed}")
@@ -157,13 +158,13 @@ def _undecided(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     return lines
 
 
-def _numbers(decision: Decision | None) -> Mapping[str, float] | None:
+def _numbers(decision: SimpleNamespace | None) -> Mapping[str, float] | None:
     if decision is None:
         return None
-    low, high = decision.estimate.interval()
+    low, high = interval(decision)
     return {
-        "percent": 100 * math.expm1(decision.estimate.shift),
+        "percent": 100 * math.expm1(decision.log_ratio),
         "low_percent": 100 * math.expm1(low),
         "high_percent": 100 * math.expm1(high),
-        "pairs": decision.estimate.pairs,
+        "pairs": decision.pairs,
     }

@@ -28,10 +28,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import SimpleNamespace
 
 import numpy as np
-from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate, decide, estimates
+from peakgate.reports.ab.decide import CaseStatus, decide, estimates, half_width
 from peakgate.reports.ab.schedule import looks
+from peakgate.reports.runs.frame import records
 
 LEAST_SD = 1e-5
 """Pairs that agree better than this, 0.001 %, are not taken for that exact."""
@@ -114,11 +116,11 @@ class SearchOutcome:
     """
 
     end: End
-    ends: Decision
+    ends: SimpleNamespace
     reason: str
     group: int | None = None
     before: int | None = None
-    border: Decision | None = None
+    border: SimpleNamespace | None = None
     candidates: tuple[tuple[int, float], ...] = ()
     unusable: tuple[tuple[int, str], ...] = ()
     between: tuple[int, ...] = ()
@@ -131,9 +133,9 @@ def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object
     """
     note("comparing the ends")
     ends, values = compare(pairs, 0, last, effort)
-    if ends.status is CaseStatus.OPEN:
+    if ends.status == CaseStatus.OPEN:
         return SearchOutcome(End.UNDECIDED, ends, "the ends are suspected to differ, more pairs would decide")
-    if ends.status is not CaseStatus.FLAGGED:
+    if ends.status != CaseStatus.FLAGGED:
         return SearchOutcome(End.SAME, ends, "the ends do not differ by more than can be resolved")
     state = _State(last, {last: list(values)}, {}, [])
     undecided = _narrow(state, pairs, effort, note)
@@ -152,28 +154,27 @@ def search(last: int, pairs: Pairs, effort: Effort, note: Callable[[str], object
     if (before, group) != (0, last):
         note("comparing both sides of the border")
         border, _ = compare(pairs, before, group, effort)
-    if border.status is CaseStatus.FLAGGED and border.direction == ends.direction:
+    if border.status == CaseStatus.FLAGGED and border.direction == ends.direction:
         return replace(found, end=End.FOUND, group=group, before=before, border=border)
     why = "the two sides of the likeliest border, compared directly, are not flagged"
     return replace(found, reason=why, before=before, border=border)
 
 
-def compare(pairs: Pairs, base: int, head: int, effort: Effort) -> tuple[Decision, list[float]]:
+def compare(pairs: Pairs, base: int, head: int, effort: Effort) -> tuple[SimpleNamespace, list[float]]:
     """Compare two groups by the rule of ``ab``; the decision, and all pairs."""
     planned = looks(effort.confirm)
     screened, confirmed = list(pairs(base, head, effort.screen)), list[float]()
     for look in planned:
         decision = _decided(screened, confirmed, effort)
-        if decision.status is not CaseStatus.OPEN:
+        if decision.status != CaseStatus.OPEN:
             break
         confirmed += pairs(base, head, look.pairs - len(confirmed))
     return _decided(screened, confirmed, effort), [*screened, *confirmed]
 
 
-def _decided(screened: Sequence[float], confirmed: Sequence[float], effort: Effort) -> Decision:
+def _decided(screened: Sequence[float], confirmed: Sequence[float], effort: Effort) -> SimpleNamespace:
     screen, confirm = (np.array(values, dtype=np.float64).reshape(1, -1) for values in (screened, confirmed))
-    (decision,) = decide(screen, confirm, np.zeros(1), looks(effort.confirm), [True])
-    assert decision is not None, "two or more screening pairs"
+    (decision,) = records(decide(screen, confirm, np.zeros(1), looks(effort.confirm), [True]))
     return decision
 
 
@@ -197,10 +198,11 @@ class _State:
         if len(self.pairs[group]) < FEWEST_TO_BE_BETWEEN:
             return False
         here, end = _estimated(self.pairs[group]), _estimated(self.pairs[self.last])
-        direction = 1 if end.mean > 0 else -1
-        from_good = direction * here.mean - here.half_width(BETWEEN_TAIL)
-        to_end = direction * (end.mean - here.mean) - here.half_width(BETWEEN_TAIL) - end.half_width(BETWEEN_TAIL)
-        return from_good > 0 and to_end > 0
+        direction = 1 if end.mean_log_ratio > 0 else -1
+        from_good = direction * here.mean_log_ratio - half_width(here, BETWEEN_TAIL)
+        widths = half_width(here, BETWEEN_TAIL) + half_width(end, BETWEEN_TAIL)
+        to_end = direction * (end.mean_log_ratio - here.mean_log_ratio) - widths
+        return bool(from_good > 0 and to_end > 0)
 
 
 def _narrow(state: _State, pairs: Pairs, effort: Effort, note: Callable[[str], object]) -> str | None:
@@ -225,7 +227,6 @@ def _narrow(state: _State, pairs: Pairs, effort: Effort, note: Callable[[str], o
             state.last = group
 
 
-def _estimated(values: Sequence[float]) -> Estimate:
-    (found,) = estimates(np.array(values, dtype=np.float64).reshape(1, -1), np.zeros(1))
-    assert found is not None, "eight or more pairs"
+def _estimated(values: Sequence[float]) -> SimpleNamespace:
+    (found,) = records(estimates(np.array(values, dtype=np.float64).reshape(1, -1), np.zeros(1)))
     return found

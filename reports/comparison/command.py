@@ -18,7 +18,9 @@ from peakgate.project import config
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.comparison.report import report
 from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
+from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.write import files
 
 SELFTEST_FILE = "selftest.json"
@@ -97,10 +99,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     others = find_history(archive, (base, new))
     saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
     remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
-    comparison = compare(base, new, others, across_gpus=options.across_gpus, remarks=remarks)
+    compared = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
     formats = () if options.no_files else files.FORMATS[: -1 if options.no_html else None]
     page = "html" in formats
-    found = report(comparison, archive.read(others) if page else (), strict=options.strict, page=page)
+    found = report(Comparison(base, new, compared, remarks), others if page else (), strict=options.strict, page=page)
     terminal.show(found, everything=options.all)
     written = files.write(found, options.out, formats)
     files.summarize(found)

@@ -1,4 +1,4 @@
-"""What the sessions of two sides say of each case, joined on its id, and the words in which a verdict gives it.
+"""What the sessions of two sides measured of each case, from frames of runs, and the words in which a verdict gives it.
 
 What sessions of unchanged code say about noise is gathered here too.
 """
@@ -6,18 +6,16 @@ What sessions of unchanged code say about noise is gathered here too.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from peakgate.common.text import counted
+import pandas as pd
+from peakgate.common.errors import PeakgateError
+from peakgate.common.text import counted, percent
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.result import Shift, percent, probability
-from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, Unmeasured
-from peakgate.reports.runs.sessions import SavedSession, in_short
+from peakgate.reports.result import BOTH_SIDES, LABELS, change_text, probability
+from peakgate.reports.runs.frame import FRAME_COLUMNS, records, usable
+from peakgate.reports.runs.runfile import CaseResult
 from peakgate.terms import TERMS, Contract, summary
 from peakgate.verdict import FAULTY, Verdict
 
@@ -32,200 +30,188 @@ RECORDED = tuple(term for term in TERMS if term in CaseResult.__struct_fields__)
 """The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code."""
 
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
+REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
+"""What is reported of the latest session that timed a case."""
+
+GROUPED_BY = ("cublas", "cupy", "nvrtc", "uuid", "driver")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One case on one side: what its sessions timed, oldest first, and what they could not.
+def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a side, oldest session first, each case of a session once.
 
-    ``open`` and ``wrong`` are the latest reasons for having no time; None when no session gave one.
+    A PeakgateError names a side without a row, a KeyError a column that is not there.
     """
-
-    results: tuple[CaseResult, ...] = ()
-    open: str | None = None
-    wrong: str | None = None
-    wrong_as: Verdict = Verdict.WRONG
-    """The verdict of the latest session in which the case was at fault: WRONG, CRASHED, TIMEOUT or IMPOSSIBLE."""
-
-    @property
-    def known(self) -> bool:
-        """Whether any session of the side mentions the case."""
-        return bool(self.results or self.open or self.wrong)
-
-    @property
-    def log_time(self) -> float:
-        """Mean of the log medians in microseconds."""
-        return float(np.mean([math.log(result.time_us) for result in self.results]))
-
-    @property
-    def time_us(self) -> float:
-        """Geometric mean of the medians."""
-        return self.results[0].time_us if len(self.results) == 1 else math.exp(self.log_time)
-
-    @property
-    def below_floor(self) -> bool:
-        """Whether at least half of the sessions found the case below its floor."""
-        below = sum(result.below_floor for result in self.results)
-        return below > 0 and 2 * below >= len(self.results)
-
-    @property
-    def sampling_error(self) -> float | None:
-        """Standard error of ``log_time`` from the samples alone; None when a session has none."""
-        errors = [result.sampling_error for result in self.results]
-        known = [error for error in errors if error is not None]
-        return math.sqrt(sum(error**2 for error in known)) / len(known) if known and len(known) == len(errors) else None
+    if frame.empty:
+        raise PeakgateError(f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load")
+    rows = frame[list(FRAME_COLUMNS)].drop_duplicates(["run", "case"], keep="last")
+    return rows.sort_values("taken", kind="stable", ignore_index=True)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseEvidence:
-    """One case on both sides."""
+def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
+    """What the sessions of a side (``in_order``) measured, a row for each of ``cases``.
 
-    case: str
-    base: Measured
-    new: Measured
+    REPORTED is of the latest session that timed the case; over all that did are:
 
-
-def gather(base: Sequence[Run], new: Sequence[Run]) -> list[CaseEvidence]:
-    """The outer join on the case id: base's order, then what only new has."""
-    ids = dict.fromkeys(case for run in (*base, *new) for case in (*run.cases, *run.unmeasured))
-    return [CaseEvidence(case, _measured(case, base), _measured(case, new)) for case in ids]
-
-
-def in_scope(
-    gathered: Sequence[CaseEvidence], base: RunSide, new: RunSide
-) -> tuple[list[CaseEvidence], tuple[str, ...]]:
-    """The cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host."""
-    asked = [case for case in gathered if not _not_asked(case, base, new)]
-    judged = [case for case in asked if not _host_bound(case)]
-    notes = []
-    if len(asked) < len(gathered):
-        notes.append(f"left out of base, {counted(len(gathered) - len(asked), 'case')}: new ran the gate tier")
-    if len(judged) < len(asked):
-        left = counted(len(asked) - len(judged), "case")
-        notes.append(f"not judged, {left}: the time depends on the host as much as on the GPU")
-    return judged, tuple(notes)
-
-
-def repeated_sessions(
-    cases: Sequence[CaseEvidence], base: Sequence[Run], new: Sequence[Run], history: Sequence[Run | SavedSession]
-) -> tuple[Floats, Floats]:
-    """Residuals (case, session) of repeated sessions about the mean of their group, and degrees of freedom per case.
-
-    Each side is a group: several runs named as one side are repeats. In ``history``, a group is the
-    same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit) on the same
-    GPU under the same driver, three times or more.
+    ===================  ===============================================================================
+    ``sessions``         how many; 0 where none
+    ``log_time``         mean of the log medians in microseconds; ``mean_us`` is its exponential
+    ``sampling_error``   standard error of ``log_time`` from the samples alone; missing when a session has none
+    ``host_bound``       in how many the time depends on the host as much as on the GPU
+    ``library``          whether the driver or a vendor's library did it in any
+    ``below``            how far below its floor, in words, where at least half of them found it so
+    ``open``, ``wrong``  the latest reasons of other sessions for having no time, and ``wrong_as`` the verdict
+    ``known``            whether any session mentions the case; ``in_gate`` whether one of the gate tier does
+    ===================  ===============================================================================
     """
-    sides = [(in_short(run), "base") for run in base] + [(in_short(run), "new") for run in new]
-    sessions: list[tuple[SavedSession, str | None]] = [*sides, *((in_short(each), None) for each in history)]
-    times_us = [session.timed_us for session, _ in sessions]
-    residuals = np.full((len(cases), len(sessions)), np.nan)
-    df = np.zeros(len(cases))
-    for row, case in enumerate(cases):
-        groups: dict[Hashable, list[tuple[int, float]]] = defaultdict(list)
-        for column, (session, side) in enumerate(sessions):
-            time_us = times_us[column].get(case.case)
-            group = side or _repeat_key(session, case.case)
-            if time_us is not None and group is not None:
-                groups[group].append((column, math.log(time_us)))
-        for group, members in groups.items():
-            if len(members) < (2 if group in {"base", "new"} else FEWEST_HISTORY_SESSIONS):
-                continue
-            mean = sum(value for _, value in members) / len(members)
-            for column, value in members:
-                residuals[row, column] = value - mean
-            df[row] += len(members) - 1
-    return residuals, df
-
-
-def _measured(case: str, runs: Sequence[Run]) -> Measured:
-    unusable = [_why_unusable(run, case) for run in runs]
-    results = tuple(run.cases[case] for run, why in zip(runs, unusable, strict=True) if not why and case in run.cases)
-    found = [why for why in unusable if why]
-    reasons = {each.verdict: each.reason or each.verdict.lower() for each in found}
-    faulty = [verdict for verdict in reasons if verdict in FAULTY]
-    wrong_as = faulty[-1] if faulty else Verdict.WRONG
-    wrong = reasons.get(wrong_as)
-    undecided = [reason for verdict, reason in reasons.items() if verdict not in FAULTY]
-    return Measured(results, undecided[-1] if undecided else None, wrong, wrong_as)
-
-
-def _why_unusable(run: Run, case: str) -> Unmeasured | None:
-    """Why this run has no usable time of the case, if it says."""
-    if case in run.unmeasured:
-        return run.unmeasured[case]
-    result = run.cases.get(case)
-    if result and result.verdict in UNUSABLE:
-        return Unmeasured(case, result.verdict, result.reason)
-    return None
-
-
-def _repeat_key(session: SavedSession, case: str) -> Hashable | None:
-    """What makes two sessions repeats of each other; None when that cannot be known."""
-    if fingerprint := session.fingerprints.get(case):
-        return session.uuid, session.driver, fingerprint
-    if case in session.libraries:
-        return session.uuid, session.driver, *map(session.environment.get, ("cublas", "cupy", "nvrtc"))
-    known = not session.dirty and session.commit not in NO_COMMIT
-    return (session.uuid, session.driver, session.commit) if known else None
-
-
-def _not_asked(case: CaseEvidence, base: RunSide, new: RunSide) -> bool:
-    """Whether NEW ran the gate tier and the case is not in it, for which a mark in one run file is not enough."""
-    if case.new.known or not case.base.results:
-        return False
-    in_the_gate = any(run.tier == "gate" and case.case in run.cases for run in base.runs)
-    beyond_the_gate = case.base.results[-1].tier == "full" and not in_the_gate
-    return beyond_the_gate and all(run.tier == "gate" for run in new.runs)
-
-
-def _host_bound(case: CaseEvidence) -> bool:
-    """Whether every run that timed the case says so: one side alone must not hide a slower case. Wrong ones count."""
-    timed = (*case.base.results, *case.new.results)
-    return bool(timed) and all(result.host_bound for result in timed) and case.new.wrong is None
-
-
-def moved(case: CaseEvidence, shift: Shift) -> str:
-    """A shift that is flagged: by how much, against what could be resolved, and what else changed."""
-    base, new = case.base.results[-1], case.new.results[-1]
-    text = f"{shift}, beyond the {percent(shift.resolvable_percent)} these runs can resolve"
-    if shift.p_value is not None:
-        sessions = f"{len(case.base.results)} and {counted(len(case.new.results), 'session')}"
-        text = f"{shift} over {sessions}, {probability(shift.p_value)}"
-    return "; ".join([text, *causes(base, new)])
-
-
-def unmoved(shift: Shift) -> str:
-    """A shift that is not flagged."""
-    return f"{shift.percent:+.2f} %, within the {percent(shift.resolvable_percent)} these runs can resolve"
-
-
-def below_floor(case: CaseEvidence) -> str:
-    """How far below, from the latest session that found it so."""
-    result = next(result for result in reversed(case.new.results) if result.below_floor)
-    if result.peak_fraction is None or result.floor is None:
-        return result.reason or "below its floor"
-    return f"{result.peak_fraction:.3f} of peak, floor {result.floor:.3f}"
-
-
-def several_gpus(runs: Sequence[Run]) -> str:
-    """What it means for the reader that the runs of both sides are not known to be of one GPU."""
-    known = "known to be " if any(run.uuid is None for run in runs) else ""
-    apart = percent(100 * math.expm1(noise.BETWEEN_GPUS))
-    return (
-        f"the runs are not {known}of one and the same GPU: GPUs of one model may differ by {apart} in a case, so no"
-        " smaller change of a case is flagged; to detect one, measure both sides on one GPU (`peakgate ab`)"
+    timed = usable(rows)
+    timed = timed.assign(
+        log_time=np.log(timed["time_us"]),
+        variance=timed["sampling_error"] ** 2,
+        library=timed["fingerprint"].isna() & timed["registers"].isna(),
+        below=timed["verdict"].isin([Verdict.BELOW_FLOOR]),
+    )
+    over_all = timed.groupby("case", sort=False).agg(
+        sessions=("time_us", "size"),
+        log_time=("log_time", "mean"),
+        squares=("variance", "sum"),
+        errors=("variance", "count"),
+        host_bound=("host_bound", "sum"),
+        library=("library", "any"),
+        share_below=("below", "mean"),
+    )
+    untimed = rows.loc[rows.index.difference(timed.index), ["case", "verdict", "reason"]]
+    unexplained = untimed["reason"].fillna("") == ""
+    untimed["reason"] = untimed["reason"].mask(unexplained, untimed["verdict"].str.lower()).fillna("not timed")
+    faulty = untimed["verdict"].isin(FAULTY)
+    below = _latest(timed.loc[timed["below"], ["case", "peak_fraction", "floor", "reason"]])
+    parts = (
+        _latest(timed[["case", *REPORTED]]),
+        over_all,
+        _latest(untimed[~faulty])["reason"].rename("open"),
+        _latest(untimed[faulty]).rename(columns={"reason": "wrong", "verdict": "wrong_as"}),
+        pd.Series(list(map(_below_floor, records(below))), below.index, dtype="string", name="below"),
+    )
+    found = pd.concat([part.reindex(cases) for part in parts], axis=1)
+    sessions = found["sessions"].fillna(0).astype(int)
+    errors = (np.sqrt(found["squares"]) / sessions).where(found["errors"] == sessions)
+    return found.assign(
+        known=cases.isin(rows["case"]),
+        in_gate=cases.isin(rows.loc[rows["run_tier"].isin(["gate"]), "case"]),
+        sessions=sessions,
+        mean_us=found["time_us"].where(sessions == 1, np.exp(found["log_time"])),
+        sampling_error=errors,
+        below=found["below"].where(found["share_below"] >= 1 / 2),
     )
 
 
-def causes(base: CaseResult, new: CaseResult) -> list[str]:
-    """Each a few words: code, what the compiler allots, occupancy, clock, floor; empty where nothing known changed."""
+def in_scope(base: pd.DataFrame, new: pd.DataFrame, *, gate_alone: bool) -> tuple[pd.Index[str], list[str]]:
+    """The cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host.
+
+    ``gate_alone``: NEW ran the gate tier. It was not asked for a case that is not in that tier, for which a mark in one
+    run file is not enough. A case is the host's where every run that timed it says so: one side alone must not hide a
+    slower case. Wrong ones count.
+    """
+    beyond_the_gate = ~new["known"] & base["tier"].isin(["full"]) & ~base["in_gate"]
+    left_out = beyond_the_gate if gate_alone else pd.Series(data=False, index=base.index)
+    timed = base["sessions"] + new["sessions"]
+    of_the_host = base["host_bound"].fillna(0) + new["host_bound"].fillna(0) == timed
+    host_bound = ~left_out & (timed > 0) & of_the_host & new["wrong"].isna()
+    notes = []
+    if left_out.any():
+        notes.append(f"left out of base, {counted(int(left_out.sum()), 'case')}: new ran the gate tier")
+    if host_bound.any():
+        left = counted(int(host_bound.sum()), "case")
+        notes.append(f"not judged, {left}: the time depends on the host as much as on the GPU")
+    return base.index[~left_out & ~host_bound], notes
+
+
+def repeated_sessions(
+    cases: pd.Index[str], base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None
+) -> pd.DataFrame:
+    """The times of repeated sessions: ``case``, ``side``, ``session``, ``group`` and ``residual``.
+
+    ``session`` is a number; ``residual`` is the log time less the mean of the case's ``group``. Each side is a group:
+    several runs named as one side are repeats. In ``history``, a group is the same code (by cubin fingerprint, of a
+    library by the versions that came with it, else by clean commit) on the same GPU under the same driver, three times
+    or more.
+    """
+    parts = [base.assign(side="base", group="base", least=2), new.assign(side="new", group="new", least=2)]
+    if history is not None and not history.empty:
+        others = history.drop_duplicates(["run", "case"], keep="last")
+        parts.append(others.assign(side="history", group=_repeat_group(others), least=FEWEST_HISTORY_SESSIONS))
+    columns = ["case", "run", "side", "group", "least", "time_us", "verdict"]
+    rows = usable(pd.concat([part[columns] for part in parts], ignore_index=True))
+    rows = rows[rows["case"].isin(cases) & rows["group"].notna()]
+    rows = rows.assign(session=rows.groupby(["side", "run"], sort=False).ngroup(), log_time=np.log(rows["time_us"]))
+    rows = rows[rows.groupby(["case", "group"])["log_time"].transform("size") >= rows["least"]]
+    mean = rows.groupby(["case", "group"])["log_time"].transform("mean")
+    return rows.assign(residual=rows["log_time"] - mean)[["case", "side", "session", "group", "residual"]]
+
+
+def _repeat_group(rows: pd.DataFrame) -> pd.Series[Any]:
+    """What makes two sessions repeats of each other; missing when that cannot be known."""
+    fingerprint = rows["fingerprint"].fillna("")
+    library = rows["fingerprint"].isna() & rows["registers"].isna()
+    clean = ~rows["dirty"] & ~rows["commit"].isin(NO_COMMIT)
+    cublas, cupy, nvrtc, uuid, driver = (rows[f"gpu_{name}"].map(str) for name in GROUPED_BY)
+    code = ("commit " + rows["commit"]).where(clean)
+    code = code.mask(library, "library " + cublas + " " + cupy + " " + nvrtc)
+    code = code.mask(fingerprint != "", "cubin " + fingerprint)
+    return uuid + " " + driver + " " + code
+
+
+def _latest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The last row of each case, by case."""
+    return rows[~rows["case"].duplicated(keep="last")].set_index("case")
+
+
+def moved(base: Any, new: Any, shift: Any) -> str:
+    """A shift that is flagged: by how much, against what could be resolved, and what else changed.
+
+    ``base`` and ``new`` are rows of ``summarize``, ``shift`` has the figures of a comparison's row.
+    """
+    change, resolvable = change_text(shift.change_percent), percent(shift.smallest_detectable_change_percent)
+    text = f"{change}, beyond the {resolvable} these runs can resolve"
+    if shift.p_value is not None:
+        sessions = f"{base.sessions} and {counted(new.sessions, 'session')}"
+        text = f"{change} over {sessions}, {probability(shift.p_value)}"
+    return "; ".join([text, *causes(base, new)])
+
+
+def unmoved(change_percent: float, resolvable_percent: float) -> str:
+    """A shift that is not flagged."""
+    return f"{change_percent:+.2f} %, within the {percent(resolvable_percent)} these runs can resolve"
+
+
+def _below_floor(row: Any) -> str:
+    """How far below, of a session that found it so."""
+    if row.peak_fraction is None or row.floor is None:
+        return row.reason or "below its floor"
+    return f"{row.peak_fraction:.3f} of peak, floor {row.floor:.3f}"
+
+
+def several_gpus(*, known: bool) -> str:
+    """What it means for the reader that the runs of both sides are not (``known`` to be) of one GPU."""
+    apart = percent(100 * math.expm1(noise.BETWEEN_GPUS))
+    return (
+        f"the runs are not {'' if known else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
+        f" {apart} in a case, so no smaller change of a case is flagged; to detect one, measure both sides on one GPU"
+        " (`peakgate ab`)"
+    )
+
+
+def causes(base: Any, new: Any) -> list[str]:
+    """Each a few words: code, what the compiler allots, occupancy, clock, floor; empty where nothing known changed.
+
+    Both are measurements of a case by the names of ``frame.CASE_COLUMNS``, None where one is unknown.
+    """
     found = [*_code(base, new), *_clock(base, new)]
     if new.floor is not None and new.peak_fraction is not None and new.peak_fraction < new.floor:
         found.append(f"below its floor too: {new.peak_fraction:.3f} of peak, floor {new.floor:.3f}")
     return found
 
 
-def _code(base: CaseResult, new: CaseResult) -> list[str]:
+def _code(base: Any, new: Any) -> list[str]:
     if base.fingerprint and base.fingerprint == new.fingerprint:
         return [SAME_CODE]
     found = []
@@ -241,7 +227,7 @@ def _code(base: CaseResult, new: CaseResult) -> list[str]:
     return found
 
 
-def _clock(base: CaseResult, new: CaseResult) -> list[str]:
+def _clock(base: Any, new: Any) -> list[str]:
     """A clock that changed explains time, not cycles: what is left in cycles is the kernel's own."""
     if not base.sm_clock_mhz or not new.sm_clock_mhz:
         return []
@@ -252,16 +238,33 @@ def _clock(base: CaseResult, new: CaseResult) -> list[str]:
     return [f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz, {cycles:+.1f} % in cycles"]
 
 
-def changed_terms(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
+def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
-    before, after = ({case: result for run in runs for case, result in run.cases.items()} for runs in (base, new))
-    return summary({case: _contracts(before[case], after[case]) for case in before if case in after})
+    recorded = [rows.dropna(subset=["sampling", "bytes", "flops", "timer"], how="all") for rows in (base, new)]
+    before, after = (_latest(rows[["case", *RECORDED, "error_over_bound"]]) for rows in recorded)
+    cases = pd.Index(base["case"].unique())
+    cases = cases[cases.isin(before.index) & cases.isin(after.index)]
+    before, after = before.loc[cases], after.loc[cases]
+    known = before[list(RECORDED)].notna() & after[list(RECORDED)].notna()
+    known["tolerance"] &= before["error_over_bound"].isna() == after["error_over_bound"].isna()
+    changed = known & before[list(RECORDED)].ne(after[list(RECORDED)]).fillna(value=False).astype(bool)
+    terms = {
+        case: [term for term, differs in zip(RECORDED, row, strict=True) if differs]
+        for case, row in zip(cases, changed.to_numpy(), strict=True)
+        if row.any()
+    }
+    return summary(
+        {
+            case: (_contract(before.loc[case, differing]), _contract(after.loc[case, differing]))
+            for case, differing in terms.items()
+        }
+    )
 
 
-def _contracts(before: CaseResult, after: CaseResult) -> tuple[Contract, Contract]:
-    """The terms that both results record with one meaning: a tolerance is of an element's bound since 0.3."""
-    known = [term for term in RECORDED if None not in (getattr(before, term), getattr(after, term))]
-    if "tolerance" in known and (before.error_over_bound is None) != (after.error_over_bound is None):
-        known.remove("tolerance")
-    old, now = (Contract(**{term: getattr(result, term) for term in known}) for result in (before, after))
-    return old, now
+def _contract(terms: pd.Series[Any]) -> Contract:
+    """A frame holds counts of bytes and flops as floats."""
+    return Contract(**{str(term): _term(value) for term, value in terms.items()})
+
+
+def _term(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

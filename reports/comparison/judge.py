@@ -25,33 +25,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from peakgate.common.errors import PeakgateError
-from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.evidence import (
-    CaseEvidence,
-    below_floor,
-    changed_terms,
-    gather,
-    in_scope,
-    moved,
-    repeated_sessions,
-    several_gpus,
-    unmoved,
+import pandas as pd
+from peakgate.case import EMULATOR_SLUG
+from peakgate.reports.comparison import evidence, noise
+from peakgate.reports.comparison.noise import Bools, Floats
+from peakgate.reports.result import (
+    BOTH_SIDES,
+    LABELS,
+    SuiteShift,
+    change_text,
+    finished,
+    in_percent,
 )
-from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.result import WORST_FIRST, ComparedCase, Comparison, Shift, SuiteShift
 from peakgate.reports.runs.facts import differences, machine_code
-from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS, Run
-from peakgate.reports.runs.sessions import SavedSession
-from peakgate.verdict import Judgement, Verdict
-
-if TYPE_CHECKING:
-    import pandas as pd
+from peakgate.reports.runs.frame import records
+from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
+from peakgate.verdict import Verdict
 
 SESSIONS_ALPHA = 0.01
 SMALLEST_SHIFT = math.log1p(0.005)
@@ -64,6 +58,10 @@ in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2."""
 
 SUITE_SINGLE_RUN = math.log1p(0.01)
 FEWEST_CASES_FOR_SUITE = 10
+
+
+CaseRuling = tuple[Any, Any, Any]
+"""For which cases it holds, the verdict and the reason; each a series by case or the same for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,265 +79,229 @@ class Rules:
 
 
 def compare(
-    base: RunSide,
-    new: RunSide,
-    history: Sequence[Run | SavedSession] = (),
-    *,
-    across_gpus: bool = False,
-    remarks: Sequence[str] = (),
-) -> Comparison:
-    """NEW against BASE.
-
-    ``history`` are other sessions, of which those on the same GPU, driver and code give the spread between sessions.
-    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. ``remarks`` are notes to
-    add, as of a selftest of this runner.
-    """
-    rules = _rules(base, new, across_gpus=across_gpus)
-    evidence, scope = in_scope(gather(base.runs, new.runs), base, new)
-    settled = {case.case: judgement for case in evidence if (judgement := _settled(case, base, new, rules))}
-    timed = [case for case in evidence if case.case not in settled]
-    residuals, df = repeated_sessions(timed, base.runs, new.runs, history)
-    spread = noise.session_noise(
-        residuals, df, np.array([(case.base.log_time + case.new.log_time) / 2 for case in timed])
-    )
-    shifts = _shifts(timed, df, spread, rules)
-    noisy = [too_noisy(shift) for shift in shifts]
-    if rules.several_gpus:
-        shifts = [_between_gpus(shift) for shift in shifts]
-    rows = [_row(case, settled[case.case]) for case in evidence if case.case in settled]
-    for case, shift, open_ in zip(timed, shifts, noisy, strict=True):
-        rows.append(_row(case, _judge(case, shift, noisy=open_), shift))
-    return Comparison(
-        base=base,
-        new=new,
-        rows=tuple(sorted(rows, key=badness)),
-        suite=_suite(shifts, spread, rules, len(base.runs), len(new.runs)),
-        differences=differences(base.runs, new.runs),
-        notes=(*_notes(base, new, rules, residuals, df), *scope, *remarks),
-    )
-
-
-def compare_frames(
-    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None, *, across_gpus: bool
+    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
 ) -> pd.DataFrame:
-    """``compare`` from frames of runs (``FRAME_COLUMNS``) to a frame of results (``ROW_COLUMNS``).
+    """NEW against BASE, from frames of runs (``frame.FRAME_COLUMNS``) to a row per case (``result.ROW_COLUMNS``).
 
-    ``history`` holds other saved runs. The frame's ``attrs`` have the ``verdict`` of the whole comparison, its
-    ``exit_code``, and the ``suite_wide`` verdict with its reason. A PeakgateError names a frame without a row.
+    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions.
+    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs``
+    are of the whole comparison (``result.finished``). A PeakgateError names a side without a row.
     """
-    from peakgate.reports.runs.frame import to_runs  # noqa: PLC0415  # pandas, half of the command's time
+    base, new = evidence.in_order("base", base), evidence.in_order("new", new)
+    rules = _rules(base, new, across_gpus=across_gpus)
+    ids = pd.Index(pd.concat([base["case"], new["case"]]).unique(), name="case")
+    before, after = evidence.summarize(base, ids), evidence.summarize(new, ids)
+    cases, scope = evidence.in_scope(before, after, gate_alone=bool(new["run_tier"].isin(["gate"]).all()))
+    before, after = before.loc[cases], after.loc[cases]
+    settled = _first(_settling(before, after, base, new, rules), cases)
+    timed = cases[settled["verdict"].isna()]
+    repeats = evidence.repeated_sessions(timed, base, new, history)
+    sides = before.loc[timed], after.loc[timed]
+    spread, df = _spread(*sides, repeats)
+    shifts = _shifts(*sides, spread, df, rules)
+    settled.loc[timed] = _first(_judging(*sides, shifts), timed)
+    per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
+    return finished(
+        _rows(before, after).join(settled).join(in_percent(shifts)),
+        suite=_suite(shifts["log_ratio"].to_numpy(), spread, rules, per_session),
+        without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
+        differences=differences(base, new),
+        notes=[*_notes(base, new, rules, repeats, df), *scope],
+    )
 
-    others = to_runs(history) if history is not None else ()
-    sides = []
-    for label, frame in (("base", base), ("new", new)):
-        runs = sorted(to_runs(frame), key=lambda run: run.taken)
-        if not runs:
-            raise PeakgateError(
-                f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load"
-            )
-        sides.append(RunSide(label, tuple(runs)))
-    found = compare(sides[0], sides[1], others, across_gpus=across_gpus)
-    suite = found.suite.judgement if found.suite else None
-    rows = found.frame.copy()
-    rows.attrs = {
-        "verdict": str(found.verdict()),
-        "exit_code": int(found.exit_code()),
-        "suite_wide": f"{suite.verdict}: {suite.reason}" if suite else None,
-    }
-    return rows
 
-
-def _rules(base: RunSide, new: RunSide, *, across_gpus: bool) -> Rules:
-    slugs = base.runs[0].slug, new.runs[0].slug
+def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules:
+    slugs = base["gpu_slug"].iloc[0], new["gpu_slug"].iloc[0]
     other_model = slugs[0] != slugs[1]
     refusal = None
     if other_model and not across_gpus:
         refusal = f"{slugs[1]} against {slugs[0]}: times of two GPU models are not compared unless asked"
-    elif any(run.emulated for run in (*base.runs, *new.runs)):
+    elif any(rows["gpu_slug"].eq(EMULATOR_SLUG).any() for rows in (base, new)):
         refusal = "emulated times are not judged"
-    uuids = {run.uuid for run in (*base.runs, *new.runs)}
-    same_gpu = len(uuids) == 1 and None not in uuids
+    uuids = pd.concat([base["gpu_uuid"], new["gpu_uuid"]])
+    same_gpu = bool(uuids.notna().all()) and uuids.nunique() == 1
     return Rules(refusal, other_model and not across_gpus, same_gpu, several_gpus=not (same_gpu or other_model))
 
 
-def _settled(case: CaseEvidence, base: RunSide, new: RunSide, rules: Rules) -> Judgement | None:
-    """The verdict of a case that needs no comparison of times; None where times decide."""
-    return _not_timed(case, base, new, rules) or _not_comparable(case, base, rules)
+def _first(rulings: Sequence[CaseRuling], cases: pd.Index[str]) -> pd.DataFrame:
+    """``verdict`` and ``reason`` of the first ruling that holds for each case; missing where none does."""
+    found = pd.DataFrame({name: pd.Series(pd.NA, cases, dtype="string") for name in ("verdict", "reason")})
+    for holds, verdict, reason in reversed(rulings):
+        where = pd.Series(holds, cases, dtype=bool)
+        found["verdict"] = found["verdict"].mask(where, verdict)
+        found["reason"] = found["reason"].mask(where, reason)
+    return found
 
 
-def _not_timed(case: CaseEvidence, base: RunSide, new: RunSide, rules: Rules) -> Judgement | None:
-    """A verdict for a case that NEW has no time of, or that only one of two GPU models has."""
-    if case.new.wrong is not None:
-        return Judgement(case.new.wrong_as, case.new.wrong)
-    if rules.other_model and rules.refusal and not (case.base.known and case.new.known):
-        return Judgement(Verdict.INCOMPARABLE, f"only in {'base' if case.base.known else 'new'}; {rules.refusal}")
-    if not case.new.known and not any(run.whole for run in new.runs):
-        return Judgement(Verdict.INCONCLUSIVE, "in base, not measured in new, which ran a selection of cases")
-    if not case.new.known:
-        return Judgement(Verdict.MISSING, "in base, not in new" + _tiers(base, new))
-    if not case.new.results:
-        return Judgement(Verdict.INCONCLUSIVE, f"new: {case.new.open}")
-    return None
+def _settling(
+    before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame, rules: Rules
+) -> list[CaseRuling]:
+    """Verdicts that need no comparison of times, in order: NEW has none, or BASE has none that compares with it."""
+    known, timed = before["known"] & after["known"], (before["sessions"] > 0) & (after["sessions"] > 0)
+    refused, alone = rules.refusal is not None, rules.refusal is not None and rules.other_model
+    only_in = before["known"].map({True: "only in base; ", False: "only in new; "})
+    few = [side["sampling_error"].isna() for side in (before, after)]
+    which = pd.Series("new", before.index).mask(few[0], "base").mask(few[0] & few[1], "base and new")
+    too_few = which + f": fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
+    wrong = before["wrong"].fillna("").map("wrong in base ({}), timed in new".format)
+    mended = wrong.where(before["wrong"].notna(), "not in base")
+    incomplete = "which ran a selection of cases"
+    not_in_new, not_in_base = not new["whole"].any(), not base["whole"].any()
+    return [
+        (after["wrong"].notna(), after["wrong_as"], after["wrong"]),
+        (alone & ~known, Verdict.INCOMPARABLE, only_in + str(rules.refusal)),
+        (not_in_new & ~after["known"], Verdict.INCONCLUSIVE, f"in base, not measured in new, {incomplete}"),
+        (~after["known"], Verdict.MISSING, "in base, not in new" + _tiers(base, new)),
+        (after["sessions"] == 0, Verdict.INCONCLUSIVE, "new: " + after["open"]),
+        (after["below"].notna() & (refused | ~timed), Verdict.BELOW_FLOOR, after["below"]),
+        (~timed & before["open"].notna(), Verdict.INCONCLUSIVE, "base: " + before["open"]),
+        (not_in_base & ~before["known"], Verdict.INCONCLUSIVE, f"not measured in base, {incomplete}"),
+        (~timed, Verdict.NEW, mended),
+        (refused, Verdict.INCOMPARABLE, rules.refusal),
+        (few[0] | few[1], Verdict.INCONCLUSIVE, too_few),
+    ]
 
 
-def _not_comparable(case: CaseEvidence, base: RunSide, rules: Rules) -> Judgement | None:  # noqa: PLR0911
-    """A verdict for a case that NEW timed and that cannot be compared with BASE."""
-    comparable = bool(case.base.results) and rules.refusal is None
-    if case.new.below_floor and not comparable:
-        return Judgement(Verdict.BELOW_FLOOR, below_floor(case))
-    if case.base.open is not None and not case.base.results:
-        return Judgement(Verdict.INCONCLUSIVE, f"base: {case.base.open}")
-    if not case.base.known and not any(run.whole for run in base.runs):
-        return Judgement(Verdict.INCONCLUSIVE, "not measured in base, which ran a selection of cases")
-    if not case.base.results:
-        wrong = case.base.wrong
-        return Judgement(Verdict.NEW, "not in base" if wrong is None else f"wrong in base ({wrong}), timed in new")
-    if rules.refusal:
-        return Judgement(Verdict.INCOMPARABLE, rules.refusal)
-    few = [name for name, side in (("base", case.base), ("new", case.new)) if side.sampling_error is None]
-    if few:
-        reason = f"{' and '.join(few)}: fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
-        return Judgement(Verdict.INCONCLUSIVE, reason)
-    return None
-
-
-def _tiers(base: RunSide, new: RunSide) -> str:
-    tiers = [{run.tier for run in side.runs} for side in (base, new)]
-    if tiers[0] == tiers[1]:
+def _tiers(base: pd.DataFrame, new: pd.DataFrame) -> str:
+    ran = [sorted(rows["run_tier"].fillna("None").unique()) for rows in (base, new)]
+    if ran[0] == ran[1]:
         return ""
-    ran = [" and ".join(sorted(str(tier) for tier in side)) for side in tiers]
-    return f"; base ran tier {ran[0]}, new {ran[1]}: compare runs of one tier"
+    return f"; base ran tier {' and '.join(ran[0])}, new {' and '.join(ran[1])}: compare runs of one tier"
 
 
-def _shifts(timed: Sequence[CaseEvidence], df: Floats, spread: noise.SessionNoise | None, rules: Rules) -> list[Shift]:
-    """The shift of each case and the smallest that would have been flagged, by the rule its evidence allows."""
-    shifts = []
-    for case in timed:
-        log_ratio, resolvable = case.new.log_time - case.base.log_time, _fixed_resolvable(case)
-        shifts.append(Shift(log_ratio, resolvable, flagged=abs(log_ratio) > resolvable))
-    if spread is None:
-        return shifts
-    tested = [index for index in range(len(timed)) if df[index] > 0]
-    errors = {index: _standard_error(index, timed[index], spread) for index in tested}
-    freedom = {index: spread.degrees_of_freedom(index) for index in tested}
-    p_values = [noise.upper_tail(abs(shifts[index].log_ratio) / errors[index], freedom[index]) for index in tested]
-    for index, p_alone, p_value in zip(tested, p_values, noise.holm(np.array(p_values)), strict=True):
-        alone = rules.same_gpu and df[index] >= FEWEST_DF_ALONE
-        least = SMALLEST_SHIFT if alone else shifts[index].resolvable
-        shifts[index] = Shift(
-            log_ratio=shifts[index].log_ratio,
-            resolvable=max(least, errors[index] * noise.upper_quantile(SESSIONS_ALPHA / len(tested), freedom[index])),
-            flagged=bool(p_value < SESSIONS_ALPHA) and abs(shifts[index].log_ratio) > least,
-            p_value=float(p_value),
-            p_alone=float(p_alone),
-        )
-    return shifts
+def _shifts(
+    before: pd.DataFrame, after: pd.DataFrame, spread: noise.SessionNoise | None, df: Floats, rules: Rules
+) -> pd.DataFrame:
+    """How far each case moved, by the rule that its evidence allows.
 
-
-def _between_gpus(shift: Shift) -> Shift:
-    """The same shift where the two sides' GPUs may contribute to it."""
-    resolvable = noise.between_gpus(shift.resolvable)
-    return replace(shift, resolvable=resolvable, flagged=shift.flagged and abs(shift.log_ratio) > resolvable)
-
-
-def _fixed_resolvable(case: CaseEvidence) -> float:
-    return noise.fixed_resolvable(
-        time_us=min(case.base.time_us, case.new.time_us),
-        sampling_error=math.hypot(case.base.sampling_error or 0.0, case.new.sampling_error or 0.0),
-        base_sessions=len(case.base.results),
-        new_sessions=len(case.new.results),
-        library=any(result.library for result in (*case.base.results, *case.new.results)),
+    ``log_ratio`` is ln(new / base); ``resolvable`` the smallest such shift, either way, that would have been flagged;
+    ``flagged`` whether it counts as a change; ``p_value`` is Holm-adjusted and ``p_alone`` that of the case by itself,
+    both missing where no session was repeated; ``noisy`` whether too little can be resolved to call the case the same.
+    """
+    log_ratio, sessions = after["log_time"] - before["log_time"], 1 / before["sessions"] + 1 / after["sessions"]
+    moved = log_ratio.abs().to_numpy()
+    resolvable = noise.fixed_resolvable(
+        np.minimum(before["mean_us"].to_numpy(), after["mean_us"].to_numpy()),
+        np.hypot(before["sampling_error"].to_numpy(), after["sampling_error"].to_numpy()),
+        sessions.to_numpy(),
+        (before["library"].astype(bool) | after["library"].astype(bool)).to_numpy(),
     )
+    flagged, p_value, p_alone = moved > resolvable, np.full(len(moved), np.nan), np.full(len(moved), np.nan)
+    if spread is not None:
+        tested = df > 0
+        errors = spread.standard_error(sessions.to_numpy(), _sampling_variance(before, after))
+        p_alone[tested] = noise.upper_tail(moved / errors, spread.df)[tested]
+        p_value[tested] = noise.holm(p_alone[tested])
+        least = np.where(rules.same_gpu & (df >= FEWEST_DF_ALONE), SMALLEST_SHIFT, resolvable)
+        detected = errors * noise.upper_quantile(SESSIONS_ALPHA / np.count_nonzero(tested), spread.df)
+        resolvable = np.where(tested, np.maximum(least, detected), resolvable)
+        flagged = np.where(tested, (p_value < SESSIONS_ALPHA) & (moved > least), flagged)
+    noisy = _too_noisy(resolvable, p_alone)
+    if rules.several_gpus:
+        resolvable = noise.between_gpus(resolvable)
+        flagged = flagged & (moved > resolvable)
+    figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
+    return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)
 
 
-def _standard_error(index: int, case: CaseEvidence, spread: noise.SessionNoise) -> float:
-    errors = [result.sampling_error or 0.0 for result in (*case.base.results, *case.new.results)]
-    variance = sum(error**2 for error in errors) / len(errors)
-    return spread.standard_error(index, len(case.base.results), len(case.new.results), variance)
+def _spread(
+    before: pd.DataFrame, after: pd.DataFrame, repeats: pd.DataFrame
+) -> tuple[noise.SessionNoise | None, Floats]:
+    """The noise between sessions of the cases, None where none was repeated, and each case's degrees of freedom."""
+    by_case = repeats.groupby("case")
+    repeated = (by_case.size() - by_case["group"].nunique()).reindex(before.index, fill_value=0)
+    residuals = repeats.pivot(index="case", columns="session", values="residual").reindex(before.index)
+    df = np.asarray(repeated, dtype=np.float64)
+    log_time = (before["log_time"] + after["log_time"]).to_numpy() / 2
+    return noise.session_noise(np.asarray(residuals, dtype=np.float64), df, log_time), df
 
 
-def too_noisy(shift: Shift) -> bool:
+def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
+    """The mean variance of a session's median from its own samples, over the sessions of both sides."""
+    sides = [(side["sampling_error"] * side["sessions"]) ** 2 for side in (before, after)]
+    mean: Floats = (sum(sides) / (before["sessions"] + after["sessions"])).to_numpy()
+    return mean
+
+
+def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
     """Whether not even a change of WIDEST_RESOLVABLE is detectable on one GPU.
 
-    Not of a case that is known to scatter and stays within that.
+    Not of a case that is known to scatter (``p_alone`` is no NaN) and stays within that.
     """
-    return shift.resolvable > WIDEST_RESOLVABLE and (shift.p_alone is None or shift.p_alone < SESSIONS_ALPHA)
+    found: Bools = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
+    return found
 
 
-def _judge(case: CaseEvidence, shift: Shift, *, noisy: bool) -> Judgement:
-    if shift.flagged and shift.log_ratio > 0:
-        return Judgement(Verdict.SLOWER, moved(case, shift))
-    if case.new.below_floor:
-        return Judgement(Verdict.BELOW_FLOOR, f"{below_floor(case)}; against base {unmoved(shift)}")
-    if shift.flagged:
-        return Judgement(Verdict.FASTER, moved(case, shift))
-    if noisy:
-        return Judgement(Verdict.INCONCLUSIVE, f"{unmoved(shift)}: too noisy, measure both sides again")
-    return Judgement(Verdict.SAME, unmoved(shift))
+def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) -> list[CaseRuling]:
+    """What can hold for a case that both sides timed, the worst first."""
+    figures, flagged = in_percent(shifts), shifts["flagged"]
+    within = pd.Series(
+        list(map(evidence.unmoved, figures["change_percent"], figures["smallest_detectable_change_percent"])),
+        shifts.index,
+        dtype=str,
+    )
+    rows = (records(table[flagged]) for table in (before, after, figures))
+    beyond = pd.Series(list(map(evidence.moved, *rows)), shifts.index[flagged], dtype=str).reindex(shifts.index)
+    return [
+        (flagged & (shifts["log_ratio"] > 0), Verdict.SLOWER, beyond),
+        (after["below"].notna(), Verdict.BELOW_FLOOR, after["below"] + "; against base " + within),
+        (flagged, Verdict.FASTER, beyond),
+        (shifts["noisy"], Verdict.INCONCLUSIVE, within + ": too noisy, measure both sides again"),
+        (True, Verdict.SAME, within),
+    ]
 
 
-def _suite(
-    shifts: Sequence[Shift], spread: noise.SessionNoise | None, rules: Rules, base_sessions: int, new_sessions: int
-) -> SuiteShift | None:
-    """Judge the median shift: its error is what moves a whole session, and the scatter of the cases about it."""
-    if len(shifts) < FEWEST_CASES_FOR_SUITE:
+def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_session: float) -> SuiteShift | None:
+    """Judge the median of the cases' log ratios; None of too few cases.
+
+    Its error is what moves a whole session, and the scatter of the cases about it. ``per_session`` is the sum over the
+    sides of one over their sessions.
+    """
+    if len(ratios) < FEWEST_CASES_FOR_SUITE:
         return None
-    ratios = np.array([shift.log_ratio for shift in shifts])
     median = float(np.median(ratios))
     scatter = MEDIAN_ERROR_IN_SDS * noise.MAD_TO_SD * float(np.median(np.abs(ratios - median)))
     session, session_df = noise.COMMON_SD_PRIOR**2, noise.COMMON_DF_PRIOR
     if spread is not None and spread.common > 0:
         session, session_df = spread.common, spread.common_df
-    error = math.hypot(math.sqrt(session * (1 / base_sessions + 1 / new_sessions)), scatter / math.sqrt(len(ratios)))
+    error = math.hypot(math.sqrt(session * per_session), scatter / math.sqrt(len(ratios)))
     least = SMALLEST_SHIFT if session_df >= noise.COMMON_DF_PRIOR + FEWEST_DF_ALONE else SUITE_SINGLE_RUN
     if not rules.same_gpu:
         least = noise.SINGLE_RUN_RESOLVABLE
-    resolvable = max(least, error * noise.upper_quantile(SESSIONS_ALPHA, session_df))
-    shift = Shift(median, resolvable, flagged=abs(median) > resolvable)
-    verdict = Verdict.SAME
-    if shift.flagged:
+    resolvable = max(least, error * float(noise.upper_quantile(SESSIONS_ALPHA, session_df)))
+    change_percent, resolvable_percent = 100 * math.expm1(median), 100 * math.expm1(resolvable)
+    verdict, reason = Verdict.SAME, evidence.unmoved(change_percent, resolvable_percent)
+    if abs(median) > resolvable:
         verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
-    text = f"{shift} in the median of {len(ratios)} cases" if shift.flagged else unmoved(shift)
-    return SuiteShift(Judgement(verdict, text), shift, len(ratios))
+        reason = f"{change_text(change_percent)} in the median of {len(ratios)} cases"
+    return SuiteShift(verdict, reason, len(ratios), change_percent, resolvable_percent)
 
 
-def _row(case: CaseEvidence, judgement: Judgement, shift: Shift | None = None) -> ComparedCase:
-    base, new = case.base.results, case.new.results
-    return ComparedCase(
-        case=case.case,
-        judgement=judgement,
-        base=base[-1] if base else None,
-        new=new[-1] if new else None,
-        base_time_us=case.base.time_us if base else None,
-        new_time_us=case.new.time_us if new else None,
-        base_sessions=len(base),
-        new_sessions=len(new),
-        shift=shift,
-    )
+def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """What the sides measured of each case, by the columns of a comparison."""
+    labels = list(LABELS)
+    rows = after[labels].where(after["sessions"] > 0, before[labels]).assign(floor=after["floor"])
+    for name, side in (("base", before), ("new", after)):
+        rows = rows.assign(**{f"{name}_time_us": side["mean_us"], f"{name}_sessions": side["sessions"]})
+        rows = rows.join(side[list(BOTH_SIDES)].add_prefix(f"{name}_"))
+    return rows
 
 
-def badness(row: Any) -> tuple[float, float, str]:
-    """Worst verdict first; within it the shift that is surest to be large; for a Row or a Finding."""
-    lower_bound = row.shift.log_ratio - row.shift.resolvable if row.shift else 0.0
-    return WORST_FIRST.index(row.verdict), -lower_bound, row.case
-
-
-def _notes(base: RunSide, new: RunSide, rules: Rules, residuals: Floats, df: Floats) -> tuple[str, ...]:
-    notes = [*base.notes, *new.notes, *changed_terms(base.runs, new.runs)]
-    code = machine_code(base.runs, new.runs)
+def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.DataFrame, df: Floats) -> list[str]:
+    notes = evidence.changed_terms(base, new)
+    code = machine_code(base, new)
     if code is not None:
         notes.append(code)
-    if {run.path.resolve() for run in base.runs} & {run.path.resolve() for run in new.runs}:
+    if set.intersection(*({Path(run).resolve() for run in rows["run"].unique()} for rows in (base, new))):
         notes.append("a run is on both sides: it cannot differ from itself")
     if rules.several_gpus and not rules.refusal:
-        notes.append(several_gpus((*base.runs, *new.runs)))
+        notes.append(evidence.several_gpus(known=all(rows["gpu_uuid"].notna().all() for rows in (base, new))))
     elif not rules.same_gpu and not rules.refusal:
         notes.append("the sides are of two GPU models: they differ by more than the sessions of one")
-    from_history = np.isfinite(residuals[:, len(base.runs) + len(new.runs) :]).any(axis=0)
-    if from_history.any():
-        notes.append(f"{np.count_nonzero(from_history)} other saved sessions give the spread between sessions")
+    if from_history := repeats.loc[repeats["side"] == "history", "session"].nunique():
+        notes.append(f"{from_history} other saved sessions give the spread between sessions")
     if (df > 0).any() and not (df > 0).all():
         never = np.count_nonzero(df == 0)
         verb = "was" if never == 1 else "were"
         notes.append(f"{never} of {len(df)} cases {verb} never repeated: the single-run rule applies")
-    return tuple(dict.fromkeys(notes))
+    return notes

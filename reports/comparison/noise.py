@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
 SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
@@ -84,48 +86,51 @@ class SessionNoise:
     common: float
     common_df: float
 
-    def standard_error(self, case: int, base_sessions: int, new_sessions: int, sampling_variance: float) -> float:
-        """Standard error of the difference of the two sides' mean log times.
+    def standard_error(self, sessions: Floats, sampling_variance: Floats) -> Floats:
+        """Standard error of the difference of the two sides' mean log times, per case.
 
-        A session cannot repeat better than the samples in it allow: ``sampling_variance``, the variance of one
-        session's median from its own samples, is the least the case's own part can be.
+        ``sessions`` is the sum over the sides of one over their sessions. A session cannot repeat better than the
+        samples in it allow: ``sampling_variance``, the variance of one session's median from its own samples, is the
+        least the case's own part can be.
         """
-        own = max(float(self.case[case]), sampling_variance)
-        return float(np.sqrt((own + self.common) * (1 / base_sessions + 1 / new_sessions)))
+        error: Floats = np.sqrt((np.maximum(self.case, sampling_variance) + self.common) * sessions)
+        return error
 
-    def degrees_of_freedom(self, case: int) -> float:
-        """Degrees of freedom of ``case`` and ``common`` together (Welch and Satterthwaite)."""
-        own, common = float(self.case[case]), self.common
-        return (own + common) ** 2 / (own**2 / float(self.case_df[case]) + common**2 / self.common_df)
+    @property
+    def df(self) -> Floats:
+        """Degrees of freedom of ``case`` and ``common`` together (Welch and Satterthwaite), per case."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df: Floats = (self.case + self.common) ** 2 / (
+                self.case**2 / self.case_df + self.common**2 / self.common_df
+            )
+        return df
 
 
-def fixed_resolvable(
-    time_us: float, sampling_error: float, base_sessions: int = 1, new_sessions: int = 1, *, library: bool = False
-) -> float:
-    """The smallest log shift to trust where nothing is known of the spread between sessions.
+def fixed_resolvable(time_us: Floats, sampling_error: Floats, sessions: Floats | float, library: Bools) -> Floats:
+    """The smallest log shift to trust where nothing is known of the spread between sessions, per case.
 
     ``time_us`` is the shorter of the two medians, ``sampling_error`` the standard error of the log ratio from the
-    samples within the sessions. More sessions per side narrow it as they narrow a mean. ``library`` is for what the
-    driver or a vendor's library does.
+    samples within the sessions, ``sessions`` the sum over the sides of one over their sessions: more of them narrow it
+    as they narrow a mean. ``library`` is for what the driver or a vendor's library does.
     """
-    narrowed = math.sqrt((1 / base_sessions + 1 / new_sessions) / 2)
-    between = max(SINGLE_RUN_RESOLVABLE, SINGLE_RUN_SDS * short_kernel_sd(time_us))
-    if library and time_us < SHORT_IN_A_LIBRARY_US:
-        between = max(between, LIBRARY_RESOLVABLE)
-    return max(narrowed * between, SAMPLING_ERRORS * sampling_error)
+    between = np.maximum(SINGLE_RUN_RESOLVABLE, SINGLE_RUN_SDS * short_kernel_sd(time_us))
+    short = library & (time_us < SHORT_IN_A_LIBRARY_US)
+    between = np.where(short, np.maximum(between, LIBRARY_RESOLVABLE), between)
+    found: Floats = np.maximum(np.sqrt(sessions / 2) * between, SAMPLING_ERRORS * sampling_error)
+    return found
 
 
-def between_gpus(resolvable: float) -> float:
+def between_gpus(resolvable: Floats) -> Floats:
     """The smallest log shift to trust between two GPUs of a model, from the smallest on one.
 
     What GPUs differ by and what sessions differ by have nothing to do with each other, so they add by their squares.
     """
-    return math.hypot(resolvable, BETWEEN_GPUS)
+    return np.hypot(resolvable, BETWEEN_GPUS)
 
 
-def short_kernel_sd(time_us: float) -> float:
-    """SD between sessions to expect of a kernel this short; 0 for those the general rule covers."""
-    return next((sd for below_us, sd in SHORT_KERNEL_SD if time_us < below_us), 0.0)
+def short_kernel_sd(time_us: Floats) -> Floats:
+    """SD between sessions to expect of kernels this short; 0 for those the general rule covers."""
+    return np.select([time_us < below_us for below_us, _ in SHORT_KERNEL_SD], [sd for _, sd in SHORT_KERNEL_SD], 0.0)
 
 
 def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoise | None:
@@ -169,14 +174,14 @@ def squeeze(variance: Floats, df: Floats, log_time: Floats) -> tuple[Floats, Flo
     return np.maximum(posterior, CASE_SD_FLOOR**2), posterior_df
 
 
-def upper_quantile(probability: float, df: float) -> float:
-    """The value a t variable exceeds with this probability."""
-    return float(-special.stdtrit(df, probability))
+def upper_quantile(probability: Floats | float, df: Floats | float) -> Any:
+    """The value a t variable exceeds with this probability; an array where either is one."""
+    return -special.stdtrit(df, probability)
 
 
-def upper_tail(statistic: float, df: float) -> float:
-    """The probability that a t variable exceeds this value."""
-    return float(special.stdtr(df, -statistic))
+def upper_tail(statistic: Floats | float, df: Floats | float) -> Any:
+    """The probability that a t variable exceeds this value; an array where either is one."""
+    return special.stdtr(df, -statistic)
 
 
 def holm(p_values: Floats) -> Floats:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from types import SimpleNamespace
 from typing import Any
 
 from peakgate.case import ID_PATTERN
 from peakgate.common.report import Picture, Report, Row, Table
 from peakgate.common.text import counted, percent
-from peakgate.reports.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, shift_cells
+from peakgate.reports.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import cases
@@ -64,7 +63,7 @@ def _row(record: Any, past: str | None) -> Row:
 
 
 def _overall(name: str, suite: SuiteShift) -> Row:
-    return Row(name, suite.judgement.verdict, suite.judgement.reason)
+    return Row(name, suite.verdict, suite.reason)
 
 
 def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
@@ -148,5 +147,4 @@ def _changed(row: Any) -> dict[str, Any]:
 
 
 def _suite(suite: SuiteShift) -> dict[str, Any]:
-    found = {"verdict": suite.judgement.verdict, "reason": suite.judgement.reason, "cases": suite.cases}
-    return found | _changed(SimpleNamespace(**shift_cells(suite.shift)))
+    return {"verdict": suite.verdict, "reason": suite.reason, "cases": suite.cases} | _changed(suite)

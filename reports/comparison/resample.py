@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
 
 import numpy as np
+import pandas as pd
 from peakgate.judge.floors import Floors
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.evidence import Measured, gather
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.result import Comparison
-from peakgate.reports.runs.find import RunSide
+from peakgate.reports.runs.frame import to_frame, usable
 from peakgate.reports.runs.runfile import Run
+from peakgate.verdict import Verdict
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FEWEST_SESSIONS = 5
@@ -74,11 +73,13 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     gates = flagged = 0
     cases: Counter[str] = Counter()
     sessions: Counter[int] = Counter()
-    detectable = defaultdict(list)
+    detectable: list[pd.DataFrame] = []
+    frames = [to_frame([run]) for run in runs]
     for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
-        others = [run for index, run in enumerate(runs) if index not in {*base, *new}]
-        history = others if design is Design.WITH_HISTORY else ()
-        comparison = compare(_side("base", runs, base), _side("new", runs, new), history)
+        others = [index for index in range(len(runs)) if index not in {*base, *new}]
+        history = _together(frames, others) if others and design is Design.WITH_HISTORY else None
+        comparison = compare(_together(frames, base), _together(frames, new), history)
+        detectable.append(comparison[["case", "smallest_detectable_change_percent"]].dropna())
         for direction, both in ((1, (*base, *new)), (-1, (*new, *base))):
             slower, suite = _called(comparison, direction)
             gates += 1
@@ -86,9 +87,6 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
                 flagged += 1
                 cases.update(slower)
                 sessions.update(both)
-        for row in comparison.rows:
-            if row.shift:
-                detectable[row.case].append(row.shift.resolvable_percent)
     apart = 1 if design is Design.HALVES else len(runs) // 2
     return DesignResult(
         design=design,
@@ -97,8 +95,14 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
         at_most=rate_at_most(flagged / gates, apart) if apart > 1 else None,
         flagged_cases=dict(cases.most_common()),
         flagged_sessions=dict(sessions.most_common()),
-        detectable_percent={case: median(values) for case, values in sorted(detectable.items())},
+        detectable_percent=_medians(pd.concat(detectable)),
     )
+
+
+def _medians(detectable: pd.DataFrame) -> dict[str, float]:
+    """The median over the resamples, by case."""
+    found = detectable.groupby("case")["smallest_detectable_change_percent"].median()
+    return {str(case): float(percent) for case, percent in found.items()}
 
 
 def rate_at_most(rate: float, independent: int) -> float:
@@ -126,17 +130,18 @@ def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[in
     return first, second
 
 
-def _side(label: str, runs: Sequence[Run], chosen: Sequence[int]) -> RunSide:
-    return RunSide(label, tuple(runs[index] for index in chosen))
+def _together(frames: Sequence[pd.DataFrame], chosen: Sequence[int]) -> pd.DataFrame:
+    return pd.concat([frames[index] for index in chosen], ignore_index=True)
 
 
-def _called(comparison: Comparison, direction: int) -> tuple[tuple[str, ...], bool]:
+def _called(comparison: pd.DataFrame, direction: int) -> tuple[tuple[str, ...], bool]:
     """What was flagged slower (``direction`` 1), or would be with the sides exchanged (-1): cases, and the suite."""
-    cases = tuple(
-        row.case for row in comparison.rows if row.shift and row.shift.flagged and direction * row.shift.log_ratio > 0
-    )
-    suite = comparison.suite
-    return cases, suite is not None and suite.shift.flagged and direction * suite.shift.log_ratio > 0
+    verdict, suite = Verdict.SLOWER if direction > 0 else Verdict.FASTER, comparison.attrs["suite"]
+    flagged = comparison["verdict"] == verdict
+    if direction < 0:  # below a floor outranks faster
+        beyond = -comparison["change_percent"] > comparison["smallest_detectable_change_percent"]
+        flagged |= (comparison["verdict"] == Verdict.BELOW_FLOOR) & beyond
+    return tuple(comparison.loc[flagged, "case"]), suite is not None and suite["verdict"] == verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,42 +172,47 @@ def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
 
     The larger of the case's own and the moderated (empirical-Bayes) one.
     """
-    timed = _timed(runs)
-    logs = [np.log([result.time_us for result in measured.results]) for measured in timed.values()]
-    own = np.array([values.var(ddof=1) for values in logs])
-    df = np.array([len(values) - 1.0 for values in logs])
-    moderated, _ = noise.squeeze(own, df, np.array([values.mean() for values in logs]))
-    return dict(zip(timed, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
+    timed = _timed(runs).groupby("case", sort=False)["log_time"].agg(["var", "mean", "size"])
+    own, mean, df = (timed[name].to_numpy(np.float64) for name in ("var", "mean", "size"))
+    moderated, _ = noise.squeeze(own, df - 1, mean)
+    return dict(zip(timed.index, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
 
 
 def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> tuple[TightFloor, ...]:
     """The floors in force that unchanged code on this runner will break by chance, the tightest first."""
     found = []
-    for case, measured in _timed(runs).items():
-        floor = floors.get(case)
-        fractions = [result.peak_fraction for result in measured.results if result.peak_fraction is not None]
-        if floor is None or not fractions:
+    for case, measured in _timed(runs).groupby("case"):
+        floor, fractions = floors.get(str(case)), measured["peak_fraction"].dropna()
+        if floor is None or fractions.empty:
             continue
-        median = float(np.median(fractions))
-        carried = median * (1 - SDS * sds[case])
+        median = float(fractions.median())
+        carried = median * (1 - SDS * sds[str(case)])
         if floor > carried:
-            below = sum(fraction < floor for fraction in fractions)
-            found.append(TightFloor(case, floor, median, carried, below))
+            found.append(TightFloor(str(case), floor, median, carried, int((fractions < floor).sum())))
     return tuple(sorted(found, key=lambda tight: (tight.carried - tight.floor, tight.case)))
 
 
 def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[TightThreshold, ...]:
     """The cases that one run against one other claims to resolve better than this runner repeats, worst first."""
-    found = []
-    for case, measured in _timed(runs).items():
-        errors = [result.sampling_error or 0.0 for result in measured.results]
-        library = any(result.library for result in measured.results)
-        threshold = noise.fixed_resolvable(measured.time_us, math.sqrt(2) * float(np.median(errors)), library=library)
-        carried = SDS * math.sqrt(2) * sds[case]
-        if carried > threshold:
-            found.append(TightThreshold(case, 100 * math.expm1(threshold), 100 * math.expm1(carried)))
+    timed = _timed(runs)
+    by_case = timed.assign(sampling_error=timed["sampling_error"].fillna(0.0)).groupby("case")
+    errors, library = math.sqrt(2) * by_case["sampling_error"].median(), by_case["library"].any()
+    time_us = np.exp(by_case["log_time"].mean())
+    threshold = noise.fixed_resolvable(time_us.to_numpy(), errors.to_numpy(), 2.0, library.to_numpy())
+    carried = SDS * math.sqrt(2) * time_us.index.map(sds).to_numpy(np.float64)
+    found = [
+        TightThreshold(str(case), float(least), float(repeats))
+        for case, least, repeats in zip(
+            time_us.index, *(100 * np.expm1(each) for each in (threshold, carried)), strict=True
+        )
+        if repeats > least
+    ]
     return tuple(sorted(found, key=lambda tight: (-tight.carried_percent, tight.case)))
 
 
-def _timed(runs: Sequence[Run]) -> dict[str, Measured]:
-    return {each.case: each.base for each in gather(runs, ()) if len(each.base.results) > 1}
+def _timed(runs: Sequence[Run]) -> pd.DataFrame:
+    """The usable times of the cases that two or more sessions timed, with their ``log_time`` and ``library``."""
+    rows = usable(to_frame(runs))
+    library = rows["fingerprint"].isna() & rows["registers"].isna()
+    rows = rows.assign(log_time=np.log(rows["time_us"]), library=library)
+    return rows[rows.groupby("case")["case"].transform("size") > 1]

@@ -150,9 +150,9 @@ def terminal(run: Run) -> list[str]:
     return ["```text", *text.splitlines(), "```"]
 
 
-def _first_of_each_stage(rows: Sequence[table.Entry]) -> list[table.Entry]:
+def _first_of_each_stage(rows: Sequence[table.TableEntry]) -> list[table.TableEntry]:
     """The listed best block comes first."""
-    found: dict[str, table.Entry] = {}
+    found: dict[str, table.TableEntry] = {}
     for each in rows:
         found.setdefault(each["case"].split("-")[0], each)
     return list(found.values())

@@ -45,7 +45,9 @@ ACKNOWLEDGED_FILE = "acknowledged.toml"
 LONGEST_ACKNOWLEDGED = timedelta(days=90)
 
 Day = Annotated[date, Meta(description="a date, e.g. 2026-12-31")]
-Value = Annotated[str, Meta(description="the exact value that `peakgate protect` prints")] | int | float | bool
+AcknowledgedValue = (
+    Annotated[str, Meta(description="the exact value that `peakgate protect` prints")] | int | float | bool
+)
 Percent = Annotated[
     float, Meta(gt=0, le=records.LARGEST_FLOAT, description="the size in percent that `peakgate history` prints")
 ]
@@ -56,8 +58,8 @@ class AcknowledgedEntry(Struct, forbid_unknown_fields=True):
 
     reason: Filled
     expires: Day
-    before: Value = field(name="from")
-    after: Value = field(name="to")
+    before: AcknowledgedValue = field(name="from")
+    after: AcknowledgedValue = field(name="to")
     case: Filled | None = None
     run: Filled | None = None
     term: Filled | None = None

@@ -1,4 +1,7 @@
-"""What else differs between two sides: a shift may come from there and not from the code."""
+"""What else differs between two sides: a shift may come from there and not from the code.
+
+Everything is read from frames of runs (``runs.frame``), of which the facts of a run need one row only.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.reports.runs.runfile import Run, RunGpuFacts
+import pandas as pd
+from peakgate.reports.runs.frame import records
+from peakgate.reports.runs.runfile import commit_label
 
 GPU_NAMES: Mapping[str, str] = {
     "slug": "GPU",
@@ -26,7 +31,12 @@ GPU_NAMES: Mapping[str, str] = {
 }
 """What reports call the facts of ``machine_info.gpu`` that a time may depend on."""
 
-GPU_FACTS = tuple(RunGpuFacts.__annotations__)
+RUN_FACTS: Mapping[str, str] = {
+    "tier": "run_tier",
+    **{name: f"gpu_{fact}" for fact, name in GPU_NAMES.items()},
+    "pytest-benchmark": "benchmark_version",
+}
+"""The facts of a run that a time may depend on besides the commit, and their columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +48,19 @@ class Difference:
     new: str
 
 
-def facts(run: Run) -> dict[str, Any]:
-    """What a shift may come from besides the code, by the names of reports; None where the run does not say."""
-    of_gpu = {name: run.gpu.get(fact) for fact, name in GPU_NAMES.items()}
-    return {"commit": run.commit_label, "tier": run.tier, **of_gpu, "pytest-benchmark": run.benchmark_version}
+def facts(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Of each run what a shift may come from besides the code, by the names of reports; None where unknown."""
+    runs = records(rows.loc[~rows["run"].duplicated(), ["commit", "dirty", *RUN_FACTS.values()]])
+    return [
+        {"commit": commit_label(run.commit, run.dirty)}
+        | {name: getattr(run, column) for name, column in RUN_FACTS.items()}
+        for run in runs
+    ]
 
 
-def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference, ...]:
+def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:
     """The facts that differ, in the order of ``facts``."""
-    sides = [[facts(run) for run in side] for side in (base, new)]
-    found = []
+    sides, found = [facts(rows) for rows in (base, new)], []
     for name in sides[0][0]:
         before, after = (sorted({_text(run[name]) for run in side}) for side in sides)
         if before != after or len(before) > 1:
@@ -55,28 +68,21 @@ def differences(base: tuple[Run, ...], new: tuple[Run, ...]) -> tuple[Difference
     return tuple(found)
 
 
-def machine_code(base: tuple[Run, ...], new: tuple[Run, ...]) -> str | None:
+def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
     """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
-    before, after = _cubins(base), _cubins(new)
-    known = [case for case in before if case in after]
-    changed = [case for case in known if before[case] != after[case]]
-    if not known:
+    codes = [rows.loc[rows["fingerprint"].fillna("") != "", ["case", "fingerprint"]] for rows in (base, new)]
+    first, second = codes[0]["case"].unique(), codes[1]["case"]
+    known = first[pd.Index(first).isin(second)]
+    either = pd.concat([side.drop_duplicates().assign(side=number) for number, side in enumerate(codes)])
+    alone = either.drop_duplicates(["case", "fingerprint"], keep=False)["case"]
+    changed = known[pd.Index(known).isin(alone)]
+    if not len(known):
         return None
     one = len(known) == 1
     record = "case that records it" if one else "cases that record it"
-    if not changed:
+    if not len(changed):
         return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
     return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
-
-
-def _cubins(runs: tuple[Run, ...]) -> dict[str, set[str]]:
-    """The fingerprints that a side's sessions recorded, by case."""
-    found: dict[str, set[str]] = {}
-    for run in runs:
-        for case, result in run.cases.items():
-            if result.fingerprint:
-                found.setdefault(case, set()).add(result.fingerprint)
-    return found
 
 
 def _text(value: object) -> str:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pandas as pd
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
-from peakgate.reports.runs.sessions import SavedSession, read_session
+from peakgate.reports.runs.sessions import SavedSession, in_short
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
@@ -30,13 +33,18 @@ LONGEST_NAME = 1000
 FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunSide:
     """The sessions of one side, oldest first, under the name they were asked for."""
 
     label: str
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row per case and session; columns are ``frame.FRAME_COLUMNS``."""
+        return to_frame(self.runs)
 
 
 class Archive:
@@ -49,7 +57,7 @@ class Archive:
         for root in roots or ():
             if not root.is_dir():
                 raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
-        self._sessions: list[SavedSession] | None = None
+        self._newest: dict[Path, Run] = {}
         self._notes: tuple[str, ...] = ()
 
     @cached_property
@@ -60,21 +68,37 @@ class Archive:
 
     def sessions(self) -> list[SavedSession]:
         """What the runs are, by the time they were taken, oldest first."""
-        if self._sessions is None:
-            self._sessions, self._notes = _in_short(self.files)
         return self._sessions
 
-    def newest(self, most: int) -> list[SavedSession]:
-        """Those of the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
-        files = self.files[:most]
-        if self._sessions is None:
-            return _in_short(files)[0]
-        names = set(map(str, files))
-        return [session for session in self._sessions if session.path in names]
+    @cached_property
+    def _sessions(self) -> list[SavedSession]:
+        found: list[SavedSession] = []
+        for file in self.files:
+            try:
+                found.append(in_short(self._run(file)))
+            except PeakgateError as error:
+                self._notes += (f"passed over: {error}",)
+        return sorted(found, key=lambda session: (session.taken, session.path))
+
+    def newest(self, most: int = HISTORY_FILES) -> list[Run]:
+        """The runs in the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
+        found = []
+        for file in self.files[:most]:
+            with suppress(PeakgateError):
+                found.append(self._run(file))
+        return sorted(found, key=lambda run: (run.taken, str(run.path)))
 
     def read(self, sessions: Sequence[SavedSession]) -> list[Run]:
         """These sessions in full."""
-        return [load_run(Path(session.path)) for session in sessions]
+        return [self._run(Path(session.path)) for session in sessions]
+
+    def _run(self, file: Path) -> Run:
+        """The run in a file; those of the newest files, which are wanted again, are kept."""
+        if (run := self._newest.get(file)) is None:
+            run = load_run(file)
+            if len(self._newest) < HISTORY_FILES:
+                self._newest[file] = run
+        return run
 
     def check_nothing_newer_is_broken(self, chosen: SavedSession) -> None:
         """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
@@ -148,20 +172,23 @@ def apart(base: RunSide, new: RunSide) -> tuple[RunSide, RunSide]:
     return RunSide(base.label, kept, (*base.notes, note)), new
 
 
-def find_history(archive: Archive, sides: Sequence[RunSide]) -> tuple[SavedSession, ...]:
-    """Other saved sessions of the first side's GPU model: they show how far unchanged code varies between sessions."""
+def find_history(archive: Archive, sides: Sequence[RunSide]) -> tuple[Run, ...]:
+    """Other saved runs of the first side's GPU model: they show how far unchanged code varies between sessions."""
     on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
     slug = sides[0].runs[0].slug
-    others = {(each.taken, each.uuid): each for each in archive.newest(HISTORY_FILES) if each.slug == slug}
-    return tuple(session for key, session in others.items() if key not in on_a_side)
+    others = {(each.taken, each.uuid): each for each in archive.newest() if each.slug == slug}
+    return tuple(run for key, run in others.items() if key not in on_a_side)
 
 
-def _in_short(files: Sequence[Path]) -> tuple[list[SavedSession], tuple[str, ...]]:
-    """The sessions in these files, oldest first, and a note on each file that was passed over."""
-    found = [read_session(file) for file in files]
-    sessions = [each for each in found if isinstance(each, SavedSession)]
-    refused = tuple(f"passed over: {each}" for each in found if isinstance(each, str))
-    return sorted(sessions, key=lambda session: (session.taken, session.path)), refused
+def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
+    """The saved runs that each of ``wanted`` names, as one tidy frame, oldest run first within each.
+
+    ``wanted`` are what ``peakgate compare`` takes: files, folders, commits, ``latest``, ``driver:VERSION``; ``runs``
+    are the folders to search instead of the default ones. A PeakgateError names what cannot be found or read.
+    """
+    archive = Archive(None if runs is None else [Path(folder) for folder in runs])
+    found = [run for each in wanted for run in find_side(str(each), archive).runs]
+    return to_frame({run.path: run for run in found}.values())
 
 
 def _folder(path: Path) -> list[Run]:

@@ -260,7 +260,7 @@ class Run:
     @property
     def commit_label(self) -> str:
         """The commit's first twelve digits, and whether the tree had changes on top of it."""
-        return self.commit[:12] + (" with uncommitted changes" if self.dirty else "")
+        return commit_label(self.commit, self.dirty)
 
     @property
     def slug(self) -> str:
@@ -277,6 +277,11 @@ class Run:
     @property
     def emulated(self) -> bool:
         return self.slug == EMULATOR_SLUG
+
+
+def commit_label(commit: str, dirty: bool) -> str:  # the two facts of a run that name its code
+    """The commit's first twelve digits, and whether the tree had changes on top of it."""
+    return commit[:12] + (" with uncommitted changes" if dirty else "")
 
 
 def run_files(folder: Path) -> list[Path]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from peakgate.reports.result import ComparedCase, Comparison, Shift
+from peakgate.reports.comparison import judge
+from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import RunSide
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save
@@ -51,15 +54,25 @@ class Saved:
         )
 
 
-def row(comparison: Comparison, case: str = PAD) -> ComparedCase:
-    return next(row for row in comparison.rows if row.case == case)
+def compare(base: RunSide, new: RunSide, history: Sequence[Run] = (), *, across_gpus: bool = False) -> Comparison:
+    """The two sides compared as ``peakgate compare`` does."""
+    others = to_frame(history) if history else None
+    return Comparison(base, new, judge.compare(base.frame, new.frame, others, across_gpus=across_gpus))
 
 
-def shift(comparison: Comparison, case: str = PAD) -> Shift:
-    found = row(comparison, case).shift
-    assert found is not None
-    return found
+def row(comparison: Comparison, case: str = PAD) -> SimpleNamespace:
+    """The case's row, its verdict as such."""
+    found = next(row for row in comparison.records if row.case == case)
+    return SimpleNamespace(**vars(found) | {"verdict": Verdict(found.verdict)})
+
+
+def shift(comparison: Comparison, case: str = PAD) -> SimpleNamespace:
+    """The case's ``log_ratio`` and ``resolvable`` shift, as natural logarithms, and its ``p_value``."""
+    found = row(comparison, case)
+    figures = (found.change_percent, found.smallest_detectable_change_percent)
+    log_ratio, resolvable = (math.log1p(each / 100) for each in figures)
+    return SimpleNamespace(log_ratio=log_ratio, resolvable=resolvable, p_value=found.p_value)
 
 
 def verdicts(comparison: Comparison) -> set[Verdict]:
-    return {row.verdict for row in comparison.rows}
+    return {Verdict(row.verdict) for row in comparison.records}

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from peakgate.reports.ab import decide as decide_module
 from peakgate.reports.ab.decide import (
     HOPELESS_P,
     HOPELESS_PAIRS,
+    INTERVAL_TAIL,
     LEANING_P,
     RULED_OUT_P,
     SMALLEST_PAIRS_SHIFT,
     TO_BE_FOUND,
     CaseStatus,
-    Decision,
-    Estimate,
     _look,
     _pooled,
     _resolvable,
     _settled,
     decide,
     estimates,
+    half_width,
+    interval,
     moved_together,
+    p_value,
     spread,
     suspects,
 )
@@ -37,41 +40,49 @@ MANY = 1e9
 
 LOOK = Look(8, PAIRS_ALPHA / 4, final=False)
 LAST = Look(20, PAIRS_ALPHA / 2, final=True)
+ESTIMATE = ["pairs", "log_ratio", "mean_log_ratio", "standard_error", "df", "interval_tail"]
 
 
-def estimate(p_value: float, shift: float = 0.01, pairs: int = 8, df: float = MANY) -> Estimate:
+def measured(pairs: int, shift: float, mean: float, error: float, df: float, *, direction: int = 1) -> pd.DataFrame:
+    """An estimate of one case, suspected in this direction."""
+    row = (pairs, shift, mean, error, df, INTERVAL_TAIL)
+    return pd.DataFrame([row], columns=ESTIMATE).assign(direction=float(direction))
+
+
+def estimate(p: float, shift: float = 0.01, pairs: int = 8, df: float = MANY) -> pd.DataFrame:
     """A shift that is this far in the tail in its own direction."""
-    statistic = float(stats.t.isf(p_value, df))
-    return Estimate(pairs, shift, shift, abs(shift / statistic), df)
+    error = abs(shift / float(stats.t.isf(p, df)))
+    return measured(pairs, shift, shift, error, df, direction=1 if shift > 0 else -1)
 
 
-def looked(*p_values: float, look: Look = LOOK, shift: float = 0.01) -> list[tuple[CaseStatus, float]]:
-    found = _look(
-        {row: estimate(p_value, shift) for row, p_value in enumerate(p_values)},
-        dict.fromkeys(range(len(p_values)), 1),
-        look,
-        len(p_values),
-    )
-    return [(found[row].status, found[row].p_value or 0.0) for row in range(len(p_values))]
+def at_look(*cases: pd.DataFrame, look: Look = LOOK, count: int | None = None) -> list[SimpleNamespace]:
+    found = _look(pd.concat(cases, ignore_index=True), look, len(cases) if count is None else count)
+    return [SimpleNamespace(**row) for row in found.to_dict("records")]
+
+
+def looked(*p_values: float, look: Look = LOOK, shift: float = 0.01) -> list[tuple[str, float]]:
+    return [(each.status, each.p_value) for each in at_look(*(estimate(p, shift) for p in p_values), look=look)]
 
 
 def test_a_p_value_is_the_tail_of_the_mean_over_its_error_on_the_suspected_side() -> None:
-    one = Estimate(5, 0.02, 0.01, 0.005, 6.0)
-    assert one.p_value(1) == pytest.approx(stats.t.sf(2.0, 6.0))
-    assert one.p_value(-1) == pytest.approx(stats.t.cdf(2.0, 6.0))
-    still = Estimate(5, 0.0, 0.0, 0.005, 6.0)
-    assert still.p_value(1) == still.p_value(-1) == pytest.approx(0.5)
+    one = measured(5, 0.02, 0.01, 0.005, 6.0)
+    assert p_value(one, 1).item() == pytest.approx(stats.t.sf(2.0, 6.0))
+    assert p_value(one, -1).item() == pytest.approx(stats.t.cdf(2.0, 6.0))
+    still = measured(5, 0.0, 0.0, 0.005, 6.0)
+    assert p_value(still, 1).item() == p_value(still, -1).item() == pytest.approx(0.5)
 
 
 def test_the_interval_leaves_half_a_percent_on_either_side_of_the_shift() -> None:
     half = 0.005 * float(stats.t.isf(0.005, 6.0))
-    assert Estimate(5, 0.02, 0.01, 0.005, 6.0).interval() == pytest.approx((0.02 - half, 0.02 + half))
+    one = SimpleNamespace(log_ratio=0.02, standard_error=0.005, df=6.0, interval_tail=INTERVAL_TAIL)
+    assert interval(one) == pytest.approx((0.02 - half, 0.02 + half))
 
 
 def test_the_interval_at_a_look_leaves_the_look_s_share_of_what_all_looks_leave() -> None:
     for look in (LOOK, LAST):
-        (found,) = _look({0: estimate(1e-9)}, {0: 1}, look, 1).values()
-        assert found.estimate == replace(estimate(1e-9), tail=0.005 * look.alpha / PAIRS_ALPHA)
+        (found,) = at_look(estimate(1e-9), look=look)
+        assert found.interval_tail == pytest.approx(0.005 * look.alpha / PAIRS_ALPHA)
+        assert found.log_ratio == 0.01
     assert sum(0.005 * look.alpha / PAIRS_ALPHA for look in looks(20)) == pytest.approx(0.005)
 
 
@@ -107,34 +118,32 @@ def test_adjusted_p_values_never_fall_and_never_pass_one() -> None:
 
 
 def test_a_p_value_of_exactly_alpha_and_a_shift_of_exactly_the_smallest_are_not_flagged() -> None:
-    assert looked(LOOK.alpha * 1.0000001)[0][0] is CaseStatus.OPEN
+    assert looked(LOOK.alpha * 1.0000001)[0][0] == CaseStatus.OPEN
     edge = estimate(0.001)
-    exactly = Look(8, edge.p_value(1), final=False)
-    assert _look({0: edge}, {0: 1}, exactly, 1)[0].status is CaseStatus.OPEN
-    assert looked(LOOK.alpha * 0.9999)[0][0] is CaseStatus.FLAGGED
-    assert looked(1e-9, shift=SMALLEST_PAIRS_SHIFT)[0][0] is not CaseStatus.FLAGGED
-    assert looked(1e-9, shift=SMALLEST_PAIRS_SHIFT * 1.0001)[0][0] is CaseStatus.FLAGGED
+    exactly = Look(8, p_value(edge, 1).item(), final=False)
+    assert at_look(edge, look=exactly)[0].status == CaseStatus.OPEN
+    assert looked(LOOK.alpha * 0.9999)[0][0] == CaseStatus.FLAGGED
+    assert looked(1e-9, shift=SMALLEST_PAIRS_SHIFT)[0][0] != CaseStatus.FLAGGED
+    assert looked(1e-9, shift=SMALLEST_PAIRS_SHIFT * 1.0001)[0][0] == CaseStatus.FLAGGED
 
 
 def test_what_a_look_would_have_found_depends_on_how_many_are_left() -> None:
     share = LOOK.alpha
     sure, leaning = estimate(0.1 * share), estimate(0.9 * share)
-    found = _look({0: sure, 1: leaning, 2: estimate(0.3)}, {0: 1, 1: 1, 2: 1}, LOOK, 3)
-    assert found[0].resolvable == pytest.approx(max(SMALLEST_PAIRS_SHIFT, sure.half_width(share / 2)))
-    assert found[1].resolvable == pytest.approx(max(SMALLEST_PAIRS_SHIFT, leaning.half_width(share / 2)))
-    alone = _look({0: sure}, {0: 1}, LOOK, 1)[0]
-    assert alone.resolvable == pytest.approx(sure.half_width(share))
-    tight = Estimate(8, 0.01, 0.01, 1e-6, MANY)
-    assert _look({0: tight}, {0: 1}, LOOK, 1)[0].resolvable == SMALLEST_PAIRS_SHIFT
+    found = at_look(sure, leaning, estimate(0.3))
+    for each, case in zip(found, (sure, leaning), strict=False):
+        assert each.resolvable == pytest.approx(max(SMALLEST_PAIRS_SHIFT, half_width(case, share / 2).item()))
+    assert at_look(sure)[0].resolvable == pytest.approx(half_width(sure, share).item())
+    assert at_look(measured(8, 0.01, 0.01, 1e-6, MANY))[0].resolvable == SMALLEST_PAIRS_SHIFT
 
 
 def test_faster_is_decided_as_slower_is() -> None:
-    found = _look({0: estimate(1e-9, -0.01)}, {0: -1}, LOOK, 1)[0]
+    (found,) = at_look(estimate(1e-9, -0.01))
     assert (found.status, found.direction) == (CaseStatus.FLAGGED, -1)
 
 
 def settled(shift: float, error: float, pairs: int = 4, *, final: bool = False) -> bool:
-    return _settled(Estimate(pairs, shift, shift, error, MANY), 1, final=final)
+    return bool(_settled(measured(pairs, shift, shift, error, MANY), final=final).item())
 
 
 def test_a_suspect_is_given_up_once_the_effect_that_is_looked_for_is_ruled_out() -> None:
@@ -159,21 +168,22 @@ def test_a_suspect_that_does_not_lean_its_way_is_given_up_after_enough_pairs_onl
 def test_a_suspect_on_the_very_edge_is_measured_further_unless_it_leans_no_farther(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    edge = Estimate(HOPELESS_PAIRS, 0.01, 0.01, 0.02, 3.0)
-    monkeypatch.setattr(decide_module, "HOPELESS_P", edge.p_value(1))
-    monkeypatch.setattr(decide_module, "TO_BE_FOUND", edge.shift + edge.half_width(RULED_OUT_P))
-    assert not _settled(edge, 1, final=False)
+    edge = measured(HOPELESS_PAIRS, 0.01, 0.01, 0.02, 3.0)
+    p, shift = p_value(edge, 1).item(), edge["log_ratio"].item()
+    monkeypatch.setattr(decide_module, "HOPELESS_P", p)
+    monkeypatch.setattr(decide_module, "TO_BE_FOUND", shift + half_width(edge, RULED_OUT_P).item())
+    assert not _settled(edge, final=False).item()
     monkeypatch.setattr(decide_module, "LEANING_P", 1.0)
-    assert not _settled(edge, 1, final=True)
-    monkeypatch.setattr(decide_module, "LEANING_P", edge.p_value(1))
-    assert _settled(edge, 1, final=True)
+    assert not _settled(edge, final=True).item()
+    monkeypatch.setattr(decide_module, "LEANING_P", p)
+    assert _settled(edge, final=True).item()
     monkeypatch.setattr(decide_module, "LEANING_P", 1.0)
-    monkeypatch.setattr(decide_module, "SMALLEST_PAIRS_SHIFT", edge.shift)
-    assert _settled(edge, 1, final=True)
+    monkeypatch.setattr(decide_module, "SMALLEST_PAIRS_SHIFT", shift)
+    assert _settled(edge, final=True).item()
 
 
 @pytest.mark.parametrize(
-    ("p_value", "shift", "open_at_the_end"),
+    ("p", "shift", "open_at_the_end"),
     [
         (LEANING_P * 0.99, 0.03, True),
         (LEANING_P * 1.01, 0.03, False),
@@ -182,15 +192,14 @@ def test_a_suspect_on_the_very_edge_is_measured_further_unless_it_leans_no_farth
     ],
 )
 def test_after_the_last_pair_only_a_suspect_that_leans_far_enough_stays_open(
-    p_value: float, shift: float, open_at_the_end: bool
+    p: float, shift: float, open_at_the_end: bool
 ) -> None:
     # Few degrees of freedom, so that no interval rules anything out.
-    leaning = estimate(p_value, shift, pairs=20, df=1.0)
-    assert _settled(leaning, 1, final=True) is not open_at_the_end
-    assert _look({0: leaning}, {0: 1}, LAST, 30)[0].status is (
-        CaseStatus.OPEN if open_at_the_end else CaseStatus.CLEARED
-    )
-    assert _look({0: leaning}, {0: 1}, LOOK, 30)[0].status is CaseStatus.OPEN
+    leaning = estimate(p, shift, pairs=20, df=1.0)
+    assert _settled(leaning, final=True).item() is not open_at_the_end
+    expected = CaseStatus.OPEN if open_at_the_end else CaseStatus.CLEARED
+    assert at_look(leaning, look=LAST, count=30)[0].status == expected
+    assert at_look(leaning, count=30)[0].status == CaseStatus.OPEN
 
 
 def test_two_estimates_of_a_variance_count_by_their_degrees_of_freedom() -> None:
@@ -213,24 +222,24 @@ def test_estimates_are_moderated_by_the_cases_beside_them() -> None:
     variance, df = spread(pairs)
     both = (np.concatenate(each) for each in zip((variance, df, log_time), beside, strict=True))
     moderated, moderated_df = noise.squeeze(*both)
-    first, second, third = estimates(pairs, log_time, beside)
-    assert first is not None
-    assert second is None
-    assert third is not None
-    assert [first.standard_error, first.df] == pytest.approx([math.sqrt(moderated[0] / 3), moderated_df[0]])
-    assert [third.standard_error, third.df] == pytest.approx([math.sqrt(moderated[2] / 3), moderated_df[2]])
-    assert third.pairs == 3
-    assert [third.shift, third.mean] == pytest.approx([0.015, 0.02])
+    found = estimates(pairs, log_time, beside)
+    assert found["standard_error"].to_list() == pytest.approx(
+        [math.sqrt(moderated[0] / 3), math.nan, math.sqrt(moderated[2] / 3)], nan_ok=True
+    )
+    assert found["df"].to_list() == pytest.approx([moderated_df[0], math.nan, moderated_df[2]], nan_ok=True)
+    assert found["pairs"].to_list() == [3, 1, 3]
+    assert found.loc[2, ["log_ratio", "mean_log_ratio"]].to_list() == pytest.approx([0.015, 0.02])
 
 
 def test_a_case_on_the_very_edge_of_the_screen_is_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
-    edge = Estimate(10, 0.01, 0.01, 0.005, 9.0)
-    assert suspects([None, edge]) == {1: 1}
-    monkeypatch.setattr(decide_module, "SCREEN_SHIFT", edge.shift)
-    assert suspects([edge]) == {}
+    edge = measured(10, 0.01, 0.01, 0.005, 9.0)
+    none = edge.assign(**dict.fromkeys(ESTIMATE[1:], math.nan), pairs=1)
+    assert suspects(pd.concat([none, edge])).tolist() == [0, 1]
+    monkeypatch.setattr(decide_module, "SCREEN_SHIFT", edge["log_ratio"].item())
+    assert suspects(edge).tolist() == [0]
     monkeypatch.undo()
-    monkeypatch.setattr(decide_module, "SCREEN_P", edge.p_value(1))
-    assert suspects([edge]) == {}
+    monkeypatch.setattr(decide_module, "SCREEN_P", p_value(edge, 1).item())
+    assert suspects(edge).tolist() == [0]
 
 
 SCREEN = np.array(
@@ -252,44 +261,44 @@ def test_suspects_are_decided_with_the_variance_of_what_is_no_suspect() -> None:
     confirm[4] = np.tile([0.001, -0.001], 4)
     found = decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)
     beside = (*spread(SCREEN[[0, 2, 5]]), TIMES[[0, 2, 5]])
-    expected = estimates(confirm[[1, 4]], TIMES[[1, 4]], beside, SCREEN[[1, 4]])
-    assert [replace(found[row].estimate, tail=0.005) for row in (1, 4)] == expected  # type: ignore[union-attr]
-    assert found[3] is None
+    expected = estimates(confirm[[1, 4]], TIMES[[1, 4]], beside, SCREEN[[1, 4]])[ESTIMATE[:-1]]
+    assert found.loc[[1, 4], ESTIMATE[:-1]].to_numpy().tolist() == expected.to_numpy().tolist()
+    assert (found["status"] == "").to_list() == [False, False, False, True, False, False]
 
 
 def test_a_suspect_that_is_not_measured_again_keeps_the_estimate_of_its_screening() -> None:
-    screened = estimates(SCREEN, TIMES)[1]
-    assert screened is not None
-    found = decide(SCREEN, np.full((6, 0), math.nan), TIMES, (LOOK, LAST), [True] * 6)[1]
-    assert found == Decision(CaseStatus.OPEN, screened, _resolvable(screened, (LOOK, LAST), 2), 1)
+    screened = estimates(SCREEN, TIMES)
+    found = decide(SCREEN, np.full((6, 0), math.nan), TIMES, (LOOK, LAST), [True] * 6).loc[1]
+    assert found[ESTIMATE].to_list() == screened.loc[1, ESTIMATE].to_list()
+    assert (found["status"], found["direction"]) == (CaseStatus.OPEN, 1)
+    assert math.isnan(found["p_value"])
+    assert found["resolvable"] == _resolvable(screened, (LOOK, LAST), 2)[1]
 
 
 def test_what_an_earlier_look_flagged_is_not_counted_again_later() -> None:
     confirm = np.full((6, 20), math.nan)
     confirm[1] = np.tile([0.5, 0.5001], 10)
     confirm[4] = np.tile([0.1, -0.06], 10)
-    first, second = (decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)[row] for row in (1, 4))
-    assert first is not None
-    assert second is not None
-    assert (first.status, first.estimate.pairs) == (CaseStatus.FLAGGED, LOOK.pairs)
-    assert second.estimate.pairs == LAST.pairs
-    assert second.p_value == pytest.approx(second.estimate.p_value(1) * PAIRS_ALPHA / LAST.alpha)
+    found = decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)
+    assert found.loc[1, ["status", "pairs"]].to_list() == [CaseStatus.FLAGGED, LOOK.pairs]
+    assert found.loc[4, "pairs"] == LAST.pairs
+    assert found.loc[4, "p_value"] == pytest.approx(p_value(found.loc[4], 1) * PAIRS_ALPHA / LAST.alpha)
 
 
 def test_what_the_experiment_would_have_found_goes_by_the_last_planned_pairs_and_all_suspects() -> None:
-    screened = Estimate(10, 0.0, 0.0, 0.004, 25.0)
+    screened = measured(10, 0.0, 0.0, 0.004, 25.0)
     looks = (LOOK, LAST)
     expected = 0.004 * math.sqrt(10 / 20) * float(stats.t.isf(LAST.alpha / 3, 25.0))
-    assert _resolvable(screened, looks, 3) == pytest.approx(expected)
+    assert _resolvable(screened, looks, 3).item() == pytest.approx(expected)
     alone = 0.004 * math.sqrt(10 / 20) * float(stats.t.isf(LAST.alpha, 25.0))
-    assert _resolvable(screened, looks, 0) == _resolvable(screened, looks, 1) == pytest.approx(alone)
-    assert _resolvable(Estimate(10, 0.0, 0.0, 1e-6, 25.0), looks, 3) == SMALLEST_PAIRS_SHIFT
+    assert _resolvable(screened, looks, 0).item() == _resolvable(screened, looks, 1).item() == pytest.approx(alone)
+    assert _resolvable(measured(10, 0.0, 0.0, 1e-6, 25.0), looks, 3).item() == SMALLEST_PAIRS_SHIFT
 
 
 def test_cleared_cases_say_what_would_have_been_found_in_them() -> None:
     screen = np.random.default_rng(3).normal(0, 0.002, (20, 10))
     found = decide(screen, np.full((20, 4), np.nan), np.zeros(20), (LOOK, LAST), [False] * 20)
-    assert all(one is not None and one.resolvable == _resolvable(one.estimate, (LOOK, LAST), 0) for one in found)
+    assert found["resolvable"].to_list() == _resolvable(found, (LOOK, LAST), 0).to_list()
 
 
 def together(shift: float, error: float, pairs: int = 400, cases: int = 3) -> tuple[bool, float, int]:
@@ -320,10 +329,10 @@ def test_a_suite_on_the_very_edge_did_not_move(monkeypatch: pytest.MonkeyPatch) 
     found = moved_together(rows)
     assert found is not None
     assert found.moved
-    monkeypatch.setattr(decide_module, "SMALLEST_PAIRS_SHIFT", found.estimate.shift)
+    monkeypatch.setattr(decide_module, "SMALLEST_PAIRS_SHIFT", found.estimate.log_ratio)
     assert not moved_together(rows).moved  # type: ignore[union-attr]
     monkeypatch.undo()
-    monkeypatch.setattr(decide_module, "PAIRS_ALPHA", 2 * found.estimate.p_value(1))
+    monkeypatch.setattr(decide_module, "PAIRS_ALPHA", 2 * p_value(found.estimate, 1))
     assert not moved_together(rows).moved  # type: ignore[union-attr]
 
 

@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from peakgate.reports.ab import judge
-from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
+from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times
 from peakgate.reports.ab.plan import Plan
@@ -48,13 +49,13 @@ def record(tmp_path: Path, slower: Mapping[Phase, float], refused: Mapping[Side,
 
 
 def verdicts(made: AbRecord) -> dict[str, Verdict]:
-    return {row.case: row.verdict for row in judge.comparison(made).rows}
+    return {row.case: row.verdict for row in judge.comparison(made).records}
 
 
 def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -> Verdict:
     """The verdict on a case with this decision, in an experiment that came to its end."""
-    estimate = Estimate(20, 0.004, 0.004, 0.001, 19.0)
-    decision = Decision(status, estimate, resolvable, direction, 0.5)
+    estimate = {"pairs": 20, "log_ratio": 0.004, "standard_error": 0.001, "df": 19.0, "interval_tail": INTERVAL_TAIL}
+    decision = SimpleNamespace(**estimate, status=status, resolvable=resolvable, direction=direction, p_value=0.5)
     empty = AbRecord(
         SideFolder("b", Path(), None), SideFolder("h", Path(), None), PairSettings("gate", "gpu:0", 4, 4), Plan()
     )

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.common.report import Report
-from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
+from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.bisect import report
 from peakgate.reports.bisect.commits import STATE_FILE, BuiltCommit, Question, groups, narrowed, resumed
 from peakgate.reports.bisect.search import Effort, End, SearchOutcome, Unusable, halving, posterior, search
@@ -158,9 +159,10 @@ def test_the_posterior_is_a_distribution_over_the_candidates(values: list[float]
     assert all(0 <= belief <= 1 for belief in beliefs.values())
 
 
-def decision(percent: float, status: CaseStatus = CaseStatus.FLAGGED) -> Decision:
+def decision(percent: float, status: CaseStatus = CaseStatus.FLAGGED) -> SimpleNamespace:
     shift = float(np.log1p(percent / 100))
-    return Decision(status, Estimate(10, shift, shift, 0.001, 9.0), 0.0025, 1, 0.001)
+    estimate = {"pairs": 10, "log_ratio": shift, "standard_error": 0.001, "df": 9.0, "interval_tail": INTERVAL_TAIL}
+    return SimpleNamespace(**estimate, status=status, resolvable=0.0025, direction=1, p_value=0.001)
 
 
 def test_a_found_commit_is_reported(shown: Callable[[str, Report], None]) -> None:

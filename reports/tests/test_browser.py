@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from comparing import compare
 from peakgate.cli import main
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.comparison.report import report as compared
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from comparing import PAD, Saved, row, shift, verdicts
-from peakgate.reports.comparison.judge import compare
+from comparing import PAD, Saved, compare, row, shift, verdicts
 from peakgate.reports.runs.find import RunSide
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import LADDER, slower
@@ -23,9 +22,9 @@ def test_identical_runs_are_the_same_and_say_what_they_could_resolve(saved: Save
 
 def test_five_percent_slower_is_slower_and_listed_first(saved: Saved) -> None:
     result = compare(saved.side(), saved.side(slower(PAD, 1.05)))
-    assert result.rows[0].case == PAD
-    assert result.rows[0].verdict is Verdict.SLOWER
-    assert "1.05x slower" in result.rows[0].reason
+    assert result.records[0].case == PAD
+    assert result.records[0].verdict == Verdict.SLOWER
+    assert "1.05x slower" in result.records[0].reason
     assert result.counts == {Verdict.SLOWER: 1, Verdict.SAME: len(LADDER) - 1}
     assert result.exit_code() == ExitCode.REGRESSION
 
@@ -77,7 +76,7 @@ def test_the_suite_resolves_more_with_sessions_and_less_across_gpus(
     base, new = (RunSide("side", saved.sessions(sessions, 0.0005, seed)) for seed in (1, 2))
     result = compare(base, RunSide("new", (*new.runs, saved.run(uuid=uuid, day=28))))
     assert result.suite is not None
-    assert result.suite.shift.resolvable_percent == pytest.approx(percent, abs=0.2)
+    assert result.suite.smallest_detectable_change_percent == pytest.approx(percent, abs=0.2)
 
 
 def test_a_handful_of_cases_is_no_suite(saved: Saved) -> None:
@@ -92,7 +91,7 @@ def test_repeated_sessions_resolve_a_shift_that_single_runs_cannot(saved: Saved)
     assert row(result).verdict is Verdict.SLOWER
     assert "6 and 4 sessions, p " in row(result).reason
     assert result.counts[Verdict.SAME] == len(LADDER) - 1
-    assert shift(result, "transpose.smem-8192-32x8").resolvable_percent < 1
+    assert row(result, "transpose.smem-8192-32x8").smallest_detectable_change_percent < 1
 
 
 def test_unchanged_code_almost_never_fails_the_gate(saved: Saved) -> None:
@@ -120,7 +119,7 @@ def test_history_is_grouped_by_gpu_and_driver(saved: Saved, gpu: dict[str, Any])
         content: dict[str, Any] = {"extra": {PAD: {"fingerprint": fingerprint}}}
         history = [saved.run(**content, **where) for where in ({}, {}, gpu, gpu)]
         assert shift(compare(saved.side(), saved.side(), history)).p_value is None
-        assert shift(compare(saved.side(), saved.side(), history[:2] * 2)).p_value is not None
+        assert shift(compare(saved.side(), saved.side(), [*history[:2], saved.run(**content)])).p_value is not None
 
 
 def test_history_of_other_code_is_left_out(saved: Saved) -> None:
@@ -134,8 +133,8 @@ def test_a_case_without_repeats_keeps_the_single_run_rule_beside_those_with(save
     history = saved.sessions(6, 0.001, seed=3)
     both = {**LADDER, "sgemm.fresh-4096": 3000.0}
     result = compare(saved.side(both), saved.side(both), history)
-    assert shift(result, "sgemm.fresh-4096").resolvable_percent == pytest.approx(3)
-    assert shift(result).resolvable_percent < 2
+    assert row(result, "sgemm.fresh-4096").smallest_detectable_change_percent == pytest.approx(3)
+    assert row(result).smallest_detectable_change_percent < 2
     assert any("1 of 16 cases was never repeated" in note for note in result.notes)
 
 
@@ -173,7 +172,7 @@ def test_what_is_on_one_side_only_or_was_not_timed_keeps_its_verdict(
 def test_cases_that_a_partial_run_on_either_side_did_not_measure_are_undecided(saved: Saved) -> None:
     whole, part = saved.side(), saved.side({"transpose.smem-4096-32x8": 76.0}, whole=False)
     for result in (compare(whole, part), compare(part, whole)):
-        found = [found.verdict for found in result.rows]
+        found = [found.verdict for found in result.records]
         assert (found.count(Verdict.SAME), found.count(Verdict.INCONCLUSIVE)) == (1, 14)
         assert result.exit_code() == ExitCode.UNDECIDED
     assert compare(part, part).exit_code() == ExitCode.OK
@@ -200,14 +199,14 @@ def test_changed_work_sampling_and_timer_are_reported(saved: Saved) -> None:
 def test_cases_beyond_the_gate_are_not_missing_from_a_run_of_the_gate(saved: Saved) -> None:
     base = saved.side({"a.gate": 50.0, "a.full": 50.0}, extra={"a.gate": {"tier": "gate"}, "a.full": {"tier": "full"}})
     result = compare(base, saved.side({"a.gate": 50.0}, tier="gate"))
-    assert [found.case for found in result.rows] == ["a.gate"]
+    assert [found.case for found in result.records] == ["a.gate"]
     assert "left out of base, 1 case: new ran the gate tier" in result.notes
 
 
 def test_a_case_that_is_a_matter_of_the_host_is_not_judged_unless_it_is_wrong(saved: Saved) -> None:
     reported = {PAD: {"host_bound": True}}
     result = compare(saved.side(extra=reported), saved.side(slower(PAD, 1.5), extra=reported))
-    assert PAD not in {found.case for found in result.rows}
+    assert PAD not in {found.case for found in result.records}
     assert result.exit_code() == ExitCode.OK
     assert "not judged, 1 case: the time depends on the host as much as on the GPU" in result.notes
     wrong = [{"case": PAD, "verdict": "WRONG", "reason": "output 0 [0] is 1"}]
@@ -237,7 +236,7 @@ def test_another_gpu_model_is_incomparable_unless_asked(saved: Saved) -> None:
 def test_emulated_times_are_not_judged_but_cases_are_counted(saved: Saved) -> None:
     base = saved.side({"a.b": 10.0, "a.gone": 10.0}, slug="cpu-emulator")
     result = compare(base, saved.side({"a.b": 90.0, "a.new": 1.0}, slug="cpu-emulator"), across_gpus=True)
-    found = {row.case: row.verdict for row in result.rows}
+    found = {row.case: row.verdict for row in result.records}
     assert found == {"a.b": Verdict.INCOMPARABLE, "a.gone": Verdict.MISSING, "a.new": Verdict.NEW}
     assert row(result, "a.b").reason == "emulated times are not judged"
 

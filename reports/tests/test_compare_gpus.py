@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any
 
 import pytest
-from comparing import KEPT, PAD, TENS, Saved, row, shift, verdicts
+from comparing import KEPT, PAD, TENS, Saved, compare, row, shift, verdicts
 from msgspec import structs
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.runs.facts import machine_code
 from peakgate.reports.runs.find import RunSide
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import LADDER, slower
@@ -42,7 +42,10 @@ def test_the_kept_sessions_are_of_three_gpus_and_one_machine_code() -> None:
     assert len({run.uuid for gpu in TENS for run in ten(gpu)}) == len(TENS)
     assert {run.driver for gpu in TENS for run in ten(gpu)} == {"580.159.04"}
     for base, new in itertools.combinations(TENS, 2):
-        assert machine_code(ten(base), ten(new)) == "machine code: the same in all 179 cases that record it"
+        assert (
+            machine_code(to_frame(ten(base)), to_frame(ten(new)))
+            == "machine code: the same in all 179 cases that record it"
+        )
 
 
 @each_way
@@ -53,7 +56,7 @@ def test_no_gpu_of_the_kept_sessions_is_slower_than_another(base: str, new: str)
     assert result.counts[Verdict.SAME] == 186
     assert result.suite is not None
     assert result.suite.judgement.verdict is Verdict.SAME
-    assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
+    assert exit_code(verdicts(result) - {Verdict.MISSING}) == ExitCode.OK
     assert result.detectable_percent is not None
     assert 5 < result.detectable_percent[0] < 5.5
 
@@ -62,14 +65,14 @@ def test_no_gpu_of_the_kept_sessions_is_slower_than_another(base: str, new: str)
 def test_one_kept_session_against_one_of_another_gpu_is_decided(base: str, new: str) -> None:
     result = compare(RunSide(base, ten(base)[:1]), RunSide(new, ten(new)[-1:]))
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING}
-    assert exit_code(result.verdicts() - {Verdict.MISSING}) == ExitCode.OK
+    assert exit_code(verdicts(result) - {Verdict.MISSING}) == ExitCode.OK
 
 
 @each_pair
 def test_eight_percent_on_a_case_is_more_than_lies_between_the_kept_gpus(base: str, new: str) -> None:
     slower = tuple(slowed(run, PAD, 1.08) for run in ten(new))
     result = compare(RunSide(base, ten(base)), RunSide(new, slower))
-    assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [PAD]
+    assert [found.case for found in result.records if found.verdict == Verdict.SLOWER] == [PAD]
     assert result.exit_code() == ExitCode.REGRESSION
 
 
@@ -178,7 +181,7 @@ def test_a_short_call_that_takes_a_third_longer_is_slower() -> None:
     fast, _ = ends(TENS[0])
     third = structs.replace(fast.cases[CUBLAS], time_us=4 / 3 * fast.cases[CUBLAS].time_us)
     result = compare(side(fast), side(replace(fast, cases={**fast.cases, CUBLAS: third})))
-    assert [found.case for found in result.rows if found.verdict is Verdict.SLOWER] == [CUBLAS]
+    assert [found.case for found in result.records if found.verdict == Verdict.SLOWER] == [CUBLAS]
 
 
 def test_a_call_repeats_at_every_commit_and_a_kernel_of_unknown_code_at_its_own(saved: Saved) -> None:

@@ -1,219 +1,214 @@
-"""Every verdict that needs no comparison of times, and every note, word by word."""
+"""Every verdict that needs no comparison of times, the rules that hold for all cases, and the notes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import peakgate.reports
 import pytest
-from comparing import Saved
-from msgspec import structs
+from comparing import Saved, compare
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison import judge, noise
-from peakgate.reports.comparison.evidence import CaseEvidence, Measured
 from peakgate.reports.comparison.judge import Rules
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.result import ComparedCase, Shift
-from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import to_frame
-from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.verdict import Judgement, Verdict
+from peakgate.verdict import ExitCode, Verdict
 from synthetic_runs import LADDER
 
 RULES = Rules(refusal=None, other_model=False, same_gpu=True, several_gpus=False)
-REFUSED = replace(RULES, refusal="no times", other_model=True)
-ABSENT = Measured()
+ABSENT: Mapping[str, Any] = {"case": "a.other"}
+TIMED: Mapping[str, Any] = {}
+OPEN = {"verdict": "INCONCLUSIVE", "reason": "throttled", "time_us": np.nan}
+WRONG = {"verdict": "WRONG", "reason": "nan", "time_us": np.nan}
+BELOW = {"verdict": "BELOW_FLOOR", "peak_fraction": 0.5, "floor": 0.6}
+FEW_SAMPLES = {"sampling_error": np.nan}
+PART = {"whole": False}
+OTHER_MODEL = {"gpu_slug": "nvidia-l4", "gpu_uuid": "GPU-0002"}
+EMULATED = {"gpu_slug": "cpu-emulator"}
 
 
 @pytest.fixture
-def run(saved: Saved) -> Run:
-    return saved.run({"a.b": 100.0})
+def run(saved: Saved) -> pd.DataFrame:
+    """A run of one case, ``a.b``."""
+    return to_frame([saved.run({"a.b": 100.0})])
 
 
-@pytest.fixture
-def side(run: Run) -> RunSide:
-    return RunSide("side", (run,))
+def judged(run: pd.DataFrame, base: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """The verdicts by case; ``base`` and ``new`` are values of columns in which a side differs from ``run``."""
+    rows = peakgate.reports.compare(run.assign(**base), run.assign(**new, run="new"))
+    return dict(zip(rows["case"], rows["verdict"], strict=True))
 
 
-@pytest.fixture
-def result(run: Run) -> CaseResult:
-    return run.cases["a.b"]
+@pytest.mark.parametrize(
+    ("base", "new", "verdict"),
+    [
+        (TIMED, TIMED, Verdict.SAME),
+        (TIMED, WRONG, Verdict.WRONG),
+        (TIMED, WRONG | {"verdict": "CRASHED"}, Verdict.CRASHED),
+        (TIMED, ABSENT, Verdict.MISSING),
+        (TIMED, ABSENT | PART, Verdict.INCONCLUSIVE),
+        (TIMED, OPEN, Verdict.INCONCLUSIVE),
+        (TIMED, ABSENT | OTHER_MODEL, Verdict.INCOMPARABLE),
+        (ABSENT, OTHER_MODEL, Verdict.INCOMPARABLE),
+        (EMULATED, ABSENT | EMULATED, Verdict.MISSING),
+        (TIMED, BELOW, Verdict.BELOW_FLOOR),
+        (ABSENT, BELOW, Verdict.BELOW_FLOOR),
+        (OPEN, BELOW, Verdict.BELOW_FLOOR),
+        (TIMED, BELOW | OTHER_MODEL, Verdict.BELOW_FLOOR),
+        (OPEN, TIMED, Verdict.INCONCLUSIVE),
+        (ABSENT | PART, TIMED, Verdict.INCONCLUSIVE),
+        (ABSENT, TIMED, Verdict.NEW),
+        (WRONG, TIMED, Verdict.NEW),
+        (TIMED, OTHER_MODEL, Verdict.INCOMPARABLE),
+        (EMULATED, EMULATED, Verdict.INCOMPARABLE),
+        (FEW_SAMPLES, TIMED, Verdict.INCONCLUSIVE),
+        (TIMED, FEW_SAMPLES, Verdict.INCONCLUSIVE),
+        (FEW_SAMPLES, FEW_SAMPLES, Verdict.INCONCLUSIVE),
+        (TIMED, {"verdict": None, "time_us": np.nan}, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_what_cannot_be_compared_has_its_verdict(
+    run: pd.DataFrame, base: Mapping[str, Any], new: Mapping[str, Any], verdict: Verdict
+) -> None:
+    assert judged(run, base, new)["a.b"] == verdict
 
 
-def settled(
-    base: Measured, new: Measured, sides: tuple[RunSide, RunSide], rules: Rules = RULES
-) -> tuple[Verdict, str] | None:
-    found = judge._settled(CaseEvidence("a.b", base, new), *sides, rules)
-    return None if found is None else (found.verdict, found.reason)
+def test_a_side_that_could_not_be_timed_gives_its_reason(run: pd.DataFrame) -> None:
+    for base, new in ((TIMED, OPEN), (OPEN, TIMED)):
+        rows = peakgate.reports.compare(run.assign(**base), run.assign(**new))
+        assert "throttled" in rows["reason"].iloc[0]
 
 
-def test_what_new_has_no_time_of_says_why(side: RunSide, run: Run, result: CaseResult) -> None:
-    timed, both = Measured((result,)), (side, side)
-    part = RunSide("part", (replace(run, whole=False),))
-    assert settled(timed, timed, both) is None
-    assert settled(timed, Measured(wrong="nan", wrong_as=Verdict.CRASHED), both) == (Verdict.CRASHED, "nan")
-    assert settled(timed, ABSENT, both) == (Verdict.MISSING, "in base, not in new")
-    assert settled(timed, ABSENT, (side, part)) == (
-        Verdict.INCONCLUSIVE,
-        "in base, not measured in new, which ran a selection of cases",
-    )
-    assert settled(timed, Measured(open="throttled"), both) == (Verdict.INCONCLUSIVE, "new: throttled")
-    assert settled(timed, ABSENT, both, REFUSED) == (Verdict.INCOMPARABLE, "only in base; no times")
-    assert settled(ABSENT, timed, both, REFUSED) == (Verdict.INCOMPARABLE, "only in new; no times")
-    emulated = replace(RULES, refusal="emulated times are not judged")
-    assert settled(timed, ABSENT, both, emulated) == (Verdict.MISSING, "in base, not in new")
-
-
-def test_what_cannot_be_compared_with_base_says_why(side: RunSide, run: Run, result: CaseResult) -> None:
-    timed, both = Measured((result,)), (side, side)
-    part = RunSide("part", (replace(run, whole=False),))
-    below = Measured((structs.replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6),))
-    assert settled(timed, below, both) is None
-    assert settled(ABSENT, below, both) == (Verdict.BELOW_FLOOR, "0.500 of peak, floor 0.600")
-    assert settled(timed, below, both, REFUSED) == (Verdict.BELOW_FLOOR, "0.500 of peak, floor 0.600")
-    assert settled(Measured(open="throttled"), timed, both) == (Verdict.INCONCLUSIVE, "base: throttled")
-    assert settled(Measured((result,), open="throttled"), timed, both) is None
-    assert settled(ABSENT, timed, (part, side)) == (
-        Verdict.INCONCLUSIVE,
-        "not measured in base, which ran a selection of cases",
-    )
-    assert settled(ABSENT, timed, both) == (Verdict.NEW, "not in base")
-    assert settled(Measured(wrong="nan"), timed, both) == (Verdict.NEW, "wrong in base (nan), timed in new")
-    assert settled(timed, timed, both, REFUSED) == (Verdict.INCOMPARABLE, "no times")
-    few = Measured((structs.replace(result, sampling_error=None),))
-    reason = "fewer than 3 samples, their noise is unknown"
-    assert settled(few, timed, both) == (Verdict.INCONCLUSIVE, f"base: {reason}")
-    assert settled(timed, few, both) == (Verdict.INCONCLUSIVE, f"new: {reason}")
-    assert settled(few, few, both) == (Verdict.INCONCLUSIVE, f"base and new: {reason}")
+def test_the_latest_session_at_fault_gives_the_verdict_and_a_session_left_open_hides_no_time(run: pd.DataFrame) -> None:
+    sessions = [
+        run.assign(run=str(day), taken=run["taken"] + pd.Timedelta(days=day), **kind)
+        for day, kind in enumerate((WRONG, WRONG | {"verdict": "TIMEOUT"}, WRONG, TIMED, OPEN))
+    ]
+    rows = peakgate.reports.compare(run, pd.concat(sessions[::-1]))
+    assert rows["verdict"].item() == Verdict.WRONG
+    rows = peakgate.reports.compare(run, pd.concat(sessions[3:]))
+    assert (rows["verdict"].item(), rows["new_sessions"].item()) == (Verdict.SAME, 1)
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_one_whole_run_of_several_is_enough_to_miss_a_case_or_to_call_it_new(
-    side: RunSide, run: Run, result: CaseResult, order: int
-) -> None:
-    several, timed = RunSide("several", (run, replace(run, whole=False))[::order]), Measured((result,))
-    assert settled(timed, ABSENT, (side, several)) == (Verdict.MISSING, "in base, not in new")
-    assert settled(ABSENT, timed, (several, side)) == (Verdict.NEW, "not in base")
+def test_one_whole_run_of_several_is_enough_to_miss_a_case_or_to_call_it_new(run: pd.DataFrame, order: int) -> None:
+    other = run.assign(**ABSENT)
+    several = pd.concat([other.assign(run="whole"), other.assign(run="part", whole=False)][::order])
+    assert peakgate.reports.compare(run, several).set_index("case")["verdict"]["a.b"] == Verdict.MISSING
+    assert peakgate.reports.compare(several, run).set_index("case")["verdict"]["a.b"] == Verdict.NEW
 
 
-def test_a_missing_case_names_the_tiers_where_they_differ(run: Run) -> None:
-    both = RunSide("both", (replace(run, tier="full"), replace(run, tier="gate")))
-    gate = RunSide("gate", (replace(run, tier="gate"),))
-    assert judge._tiers(both, gate) == "; base ran tier full and gate, new gate: compare runs of one tier"
+def test_a_missing_case_names_the_tiers_where_they_differ(run: pd.DataFrame) -> None:
+    both = pd.concat([run.assign(run_tier="full"), run.assign(run_tier="gate")])
+    gate = run.assign(run_tier="gate")
+    assert "base ran tier full and gate, new gate" in judge._tiers(both, gate)
     assert judge._tiers(gate, gate) == ""
 
 
-def test_the_rules_of_a_comparison(saved: Saved) -> None:
-    def rules(base: Mapping[str, str | None], new: Mapping[str, str | None], *, across_gpus: bool = False) -> Rules:
-        return judge._rules(saved.side(**base), saved.side(**new), across_gpus=across_gpus)
+def test_the_rules_of_a_comparison(run: pd.DataFrame) -> None:
+    def rules(base: Mapping[str, Any], new: Mapping[str, Any], *, across_gpus: bool = False) -> tuple[bool, ...]:
+        found = judge._rules(run.assign(**base), run.assign(**new), across_gpus=across_gpus)
+        return found.refusal is not None, found.other_model, found.same_gpu, found.several_gpus
 
-    other = {"slug": "nvidia-l4", "uuid": "GPU-0002"}
-    reason = "nvidia-l4 against nvidia-h200: times of two GPU models are not compared unless asked"
-    assert rules({}, {}) == Rules(None, other_model=False, same_gpu=True, several_gpus=False)
-    assert rules({}, {"uuid": "GPU-0002"}) == Rules(None, other_model=False, same_gpu=False, several_gpus=True)
-    unknown: dict[str, str | None] = {"uuid": None}
-    assert rules(unknown, unknown) == Rules(None, other_model=False, same_gpu=False, several_gpus=True)
-    assert rules({}, other) == Rules(reason, other_model=True, same_gpu=False, several_gpus=False)
-    assert rules({}, other, across_gpus=True) == Rules(None, other_model=False, same_gpu=False, several_gpus=False)
-    emulator = {"slug": "cpu-emulator"}
-    assert rules(emulator, emulator).refusal == "emulated times are not judged"
-    assert rules(emulator, {}, across_gpus=True).refusal == "emulated times are not judged"
-    assert rules({}, emulator, across_gpus=True).refusal == "emulated times are not judged"
+    assert rules({}, {}) == (False, False, True, False)
+    assert rules({}, {"gpu_uuid": "GPU-0002"}) == (False, False, False, True)
+    assert rules({"gpu_uuid": None}, {"gpu_uuid": None}) == (False, False, False, True)
+    assert rules({}, OTHER_MODEL) == (True, True, False, False)
+    assert rules({}, OTHER_MODEL, across_gpus=True) == (False, False, False, False)
+    for base, new in ((EMULATED, EMULATED), (EMULATED, {}), ({}, EMULATED)):
+        assert rules(base, new, across_gpus=True)[0]
 
 
-def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(result: CaseResult) -> None:
-    below = structs.replace(result, verdict=Verdict.BELOW_FLOOR, peak_fraction=0.5, floor=0.6, fingerprint="ab")
-    plain = structs.replace(result, fingerprint="ab")
+@pytest.mark.parametrize(
+    ("log_ratio", "flagged", "noisy", "below", "verdict"),
+    [
+        (0.0, False, False, False, Verdict.SAME),
+        (0.0, False, True, False, Verdict.INCONCLUSIVE),
+        (0.1, True, False, False, Verdict.SLOWER),
+        (-0.1, True, False, False, Verdict.FASTER),
+        (0.0, False, False, True, Verdict.BELOW_FLOOR),
+        (-0.1, True, False, True, Verdict.BELOW_FLOOR),
+        (0.1, True, False, True, Verdict.SLOWER),
+    ],
+)
+def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(
+    run: pd.DataFrame, *, log_ratio: float, flagged: bool, noisy: bool, below: bool, verdict: Verdict
+) -> None:
+    cases = pd.Index(["a.b"], name="case")
+    sides = [judge.evidence.summarize(run.assign(**kind), cases) for kind in (TIMED, BELOW if below else TIMED)]
+    figures = {"log_ratio": log_ratio, "resolvable": 0.03, "p_value": np.nan, "flagged": flagged, "noisy": noisy}
+    found = judge._first(judge._judging(*sides, pd.DataFrame(figures, index=cases)), cases)
+    assert found["verdict"].item() == verdict
 
-    def judged(log_ratio: float, new: CaseResult, *, flagged: bool = False, noisy: bool = False) -> Judgement:
-        case = CaseEvidence("a.b", Measured((plain,)), Measured((new,)))
-        return judge._judge(case, Shift(log_ratio, 0.0295588, flagged=flagged), noisy=noisy)
 
-    within, code = "within the 3 % these runs can resolve", "same code: environment"
-    assert judged(0.0, plain) == Judgement(Verdict.SAME, f"+0.00 %, {within}")
-    assert judged(0.0, plain, noisy=True) == Judgement(
-        Verdict.INCONCLUSIVE, f"+0.00 %, {within}: too noisy, measure both sides again"
-    )
-    beyond = "beyond the 3 % these runs can resolve"
-    assert judged(0.1, plain, flagged=True) == Judgement(Verdict.SLOWER, f"1.11x slower, {beyond}; {code}")
-    assert judged(-0.1, plain, flagged=True) == Judgement(Verdict.FASTER, f"1.11x faster, {beyond}; {code}")
-    assert judged(0.0, below) == Judgement(
-        Verdict.BELOW_FLOOR, f"0.500 of peak, floor 0.600; against base +0.00 %, {within}"
-    )
-    assert judged(-0.1, below, flagged=True).verdict is Verdict.BELOW_FLOOR
-    assert judged(0.1, below, flagged=True).verdict is Verdict.SLOWER
+def test_a_row_has_the_latest_measurement_and_the_mean_time_of_each_side(run: pd.DataFrame) -> None:
+    def side(*times_us: float) -> pd.DataFrame:
+        sessions = [run.assign(run=str(n), time_us=us, gbs=us, registers=n) for n, us in enumerate(times_us)]
+        return pd.concat(sessions)
+
+    found = peakgate.reports.compare(side(100.0, 400.0), side(400.0, 400.0, 100.0)).iloc[0]
+    assert [found["base_time_us"], found["new_time_us"]] == pytest.approx([200.0, 100.0 * 16 ** (1 / 3)])
+    assert [found["base_gbs"], found["new_gbs"]] == [400.0, 100.0]
+    assert [found["base_registers"], found["new_registers"]] == [1, 2]
+    assert [found["base_sessions"], found["new_sessions"]] == [2, 3]
 
 
-def test_a_row_has_the_latest_measurement_and_the_mean_time_of_each_side(result: CaseResult) -> None:
-    first, last = structs.replace(result, time_us=100.0), structs.replace(result, time_us=400.0)
-    judgement, shift = Judgement(Verdict.SAME, "as it was"), Shift(0.0, 0.1, flagged=False)
-    case = CaseEvidence("a.b", Measured((first, last)), Measured((last, last, first)))
-    found = judge._row(case, judgement, shift)
-    assert [found.base_time_us, found.new_time_us] == pytest.approx([200.0, 100.0 * 16 ** (1 / 3)])
-    assert replace(found, base_time_us=None, new_time_us=None) == ComparedCase(
-        "a.b", judgement, last, first, base_sessions=2, new_sessions=3, shift=shift
-    )
-    assert judge._row(CaseEvidence("a.b", ABSENT, ABSENT), judgement) == ComparedCase("a.b", judgement)
+def test_a_case_that_a_frame_has_twice_of_a_run_counts_once(run: pd.DataFrame) -> None:
+    found = peakgate.reports.compare(pd.concat([run, run]), run)
+    assert found["base_sessions"].item() == 1
 
 
 def notes(
-    base: RunSide,
-    new: RunSide,
-    rules: Rules = RULES,
-    residuals: np.ndarray | None = None,
-    df: tuple[float, ...] = (0.0,),
-) -> tuple[str, ...]:
-    found = np.full((len(df), 2), np.nan) if residuals is None else residuals
-    return judge._notes(base, new, rules, found, np.array(df))
+    run: pd.DataFrame, rules: Rules = RULES, repeats: pd.DataFrame | None = None, df: tuple[float, ...] = (0.0,)
+) -> int:
+    """How many notes there are besides that of the machine code."""
+    none = pd.DataFrame({"side": ["base"], "session": [0]})
+    found = judge._notes(run, run.assign(run="new"), rules, none if repeats is None else repeats, np.array(df))
+    return len([note for note in found if not note.startswith("machine code")])
 
 
-def test_notes_are_told_once_each_and_only_where_they_hold(saved: Saved) -> None:
-    base, new = saved.side(), saved.side()
+def test_notes_are_given_only_where_they_hold(run: pd.DataFrame) -> None:
     several = replace(RULES, same_gpu=False, several_gpus=True)
     two_models = replace(RULES, same_gpu=False)
-    assert notes(base, new) == ()
-    assert notes(replace(base, notes=("one", "two")), replace(new, notes=("two", "three"))) == ("one", "two", "three")
-    assert notes(base, base) == ("a run is on both sides: it cannot differ from itself",)
-    (apart,) = notes(base, new, several)
-    assert apart.startswith("the runs are not of one and the same GPU: GPUs of one model may differ by 5 %")
-    assert notes(base, new, two_models) == (
-        "the sides are of two GPU models: they differ by more than the sessions of one",
-    )
+    assert notes(run) == 0
     for rules in (several, two_models):
-        assert notes(base, new, replace(rules, refusal="no times")) == ()
-    residuals = np.full((3, 6), np.nan)
-    residuals[0, 1] = residuals[0, 3] = residuals[1, 3] = residuals[2, 5] = 0.01
-    assert notes(base, new, residuals=residuals, df=(1.0, 1.0, 1.0)) == (
-        "2 other saved sessions give the spread between sessions",
-    )
-    assert notes(base, new, df=(1.0, 0.0, 0.0)) == ("2 of 3 cases were never repeated: the single-run rule applies",)
+        assert notes(run, rules) == 1
+        assert notes(run, replace(rules, refusal="no times")) == 0
+    from_history = pd.DataFrame({"side": ["base", "history", "history", "history"], "session": [1, 3, 3, 5]})
+    assert notes(run, repeats=from_history) == 1
+    assert notes(run, df=(1.0, 0.0, 0.0)) == 1
+    assert notes(run, df=(1.0, 1.0)) == 0
 
 
-def test_noise_is_sought_over_the_mean_log_time_of_both_sides(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_gives_the_notes_of_its_sides_once_each(saved: Saved) -> None:
+    base, new = saved.side(), saved.side()
+    found = compare(replace(base, notes=("one", "two")), replace(new, notes=("two", "three")))
+    assert found.notes[:3] == ("one", "two", "three")
+    assert any("on both sides" in note for note in compare(base, base).notes)
+
+
+def test_noise_is_estimated_over_the_mean_log_time_of_both_sides(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Floats] = []
 
     def no_noise(residuals: Floats, df: Floats, log_time: Floats) -> None:
         asked.append(log_time)
 
     monkeypatch.setattr(noise, "session_noise", no_noise)
-    base, new = saved.side({"a.b": 100.0, "a.c": 10.0}), saved.side({"a.b": 400.0, "a.c": 10.0})
-    found = judge.compare(base, new)
+    compare(saved.side({"a.b": 100.0, "a.c": 10.0}), saved.side({"a.b": 400.0, "a.c": 10.0}))
     assert asked[0] == pytest.approx(np.log([200.0, 10.0]))
-    assert (found.base, found.new) == (base, new)
 
 
 def test_frames_have_the_verdict_of_the_suite_and_compare_two_models_only_where_asked(saved: Saved) -> None:
-    base = to_frame(saved.side().runs)
-    slower = to_frame(saved.side({case: us * 1.02 for case, us in LADDER.items()}).runs)
-    found = peakgate.reports.compare(base, slower)
-    assert found.attrs == {
-        "verdict": "SLOWER",
-        "exit_code": 1,
-        "suite_wide": "SLOWER: 1.02x slower in the median of 15 cases",
-    }
-    other = to_frame(saved.side(slug="nvidia-l4", uuid="GPU-0002").runs)
+    base = saved.side().frame
+    found = peakgate.reports.compare(base, saved.side({case: us * 1.02 for case, us in LADDER.items()}).frame)
+    assert (found.attrs["verdict"], found.attrs["exit_code"]) == ("SLOWER", ExitCode.REGRESSION)
+    assert found.attrs["suite_wide"].startswith("SLOWER: ")
+    assert (found.attrs["suite"]["verdict"], found.attrs["suite"]["cases"]) == ("SLOWER", len(LADDER))
+    other = saved.side(slug="nvidia-l4", uuid="GPU-0002").frame
     refused = peakgate.reports.compare(base, other)
     assert set(refused["verdict"]) == {"INCOMPARABLE"}
     assert refused.attrs["suite_wide"] is None
@@ -224,17 +219,13 @@ def test_whether_the_machine_code_changed_is_a_note_where_both_sides_record_it(s
     plain, first, second = (
         saved.side({"a.b": 100.0}, extra={"a.b": {"fingerprint": print_}}) for print_ in (None, "a" * 16, "b" * 16)
     )
-    assert not [note for note in judge.compare(plain, first).notes if note.startswith("machine code")]
-    assert "machine code: changed in 1 of 1 case that records it, first a.b" in judge.compare(first, second).notes
-    assert "machine code: the same in the case that records it" in judge.compare(first, first).notes
+    assert not [note for note in compare(plain, first).notes if note.startswith("machine code")]
+    assert "machine code: changed in 1 of 1 case that records it, first a.b" in compare(first, second).notes
+    assert "machine code: the same in the case that records it" in compare(first, first).notes
 
 
-def test_an_empty_frame_is_named_by_its_side(saved: Saved) -> None:
-    one = to_frame(saved.side().runs)
-    none = one[one["case"] == "no such case"]
-    for sides, label in (((none, one), "base"), ((one, none), "new")):
-        with pytest.raises(PeakgateError) as raised:
+def test_an_empty_frame_is_named_by_its_side(run: pd.DataFrame) -> None:
+    none = run[run["case"] == "no such case"]
+    for sides, label in (((none, run), "base"), ((run, none), "new")):
+        with pytest.raises(PeakgateError, match=f"^{label}: "):
             peakgate.reports.compare(*sides)
-        assert str(raised.value) == (
-            f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load"
-        )

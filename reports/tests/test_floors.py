@@ -12,6 +12,7 @@ from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.reports.floors import Proposals, propose, revised, rounded_down, summary
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save
 
@@ -40,11 +41,11 @@ def sessions(folder: Path, fractions: list[float], time_us: float = 160.0, **con
 
 
 def proposed(runs: list[Run], present: dict[str, float] | None = None) -> Proposals:
-    return propose(runs, Floors(Path("floors.toml"), "nvidia-h200", present is not None, present or {}))
+    return propose(to_frame(runs), Floors(Path("floors.toml"), "nvidia-h200", present is not None, present or {}))
 
 
 def test_a_floor_of_one_gpu_lies_at_least_five_percent_below_its_worst_session(tmp_path: Path) -> None:
-    (proposal,) = proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).every
+    (proposal,) = proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).every.itertuples()
     assert proposal.floor <= 0.95 * 0.724
     assert proposal.floor == 0.682
     assert proposal.room == pytest.approx(0.726 / 0.682 - 1)
@@ -56,7 +57,7 @@ def test_rounding_down_loses_less_than_one_percent(exact: float) -> None:
 
 
 def test_a_proposal_says_what_it_rests_on(tmp_path: Path) -> None:
-    (proposal,) = proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).raised
+    (proposal,) = proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).raised.itertuples()
     origin = "3 sessions of 1 GPU, median 0.725, spread 0.14 %, room 6.5 %, driver 580.159.04, 2026-11-03"
     assert proposal.origin == origin
 
@@ -68,7 +69,7 @@ def test_a_transfer_between_host_and_device_gets_no_floor_and_loses_the_one_it_h
         for day in (1, 2)
     ]
     found = proposed(runs, {"access.h2d": 0.8})
-    assert [each.case for each in found.every] == [PAD]
+    assert found.every["case"].to_list() == [PAD]
     assert (found.transfers, found.dropped, found.skipped) == (("access.h2d",), ("access.h2d",), ())
     text = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"access.h2d" = 0.8\n'
     assert "access.h2d" not in revised(text, found)
@@ -77,11 +78,9 @@ def test_a_transfer_between_host_and_device_gets_no_floor_and_loses_the_one_it_h
 
 def test_a_higher_floor_is_raised_an_equal_one_left_and_a_lower_one_kept_apart(tmp_path: Path) -> None:
     runs = sessions(tmp_path, [0.724, 0.725, 0.726])
-    assert [each.floor for each in proposed(runs, {PAD: 0.6}).raised] == [0.682]
-    same = proposed(runs, {PAD: 0.682})
-    assert (same.raised, same.lowered) == ((), ())
-    lower = proposed(runs, {PAD: 0.8})
-    assert (lower.raised, [each.present for each in lower.lowered]) == ((), [0.8])
+    for present, raised, lowered in ((0.6, [0.682], []), (0.682, [], []), (0.8, [], [0.682])):
+        found = proposed(runs, {PAD: present})
+        assert (found.raised["floor"].to_list(), found.lowered["floor"].to_list()) == (raised, lowered)
 
 
 def test_wrong_open_lonely_and_peakless_cases_are_skipped(tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_wrong_open_lonely_and_peakless_cases_are_skipped(tmp_path: Path) -> Non
     )
     second = document(dict.fromkeys(("a.open", "a.peakless", "a.good"), 100.0), day=2, not_measured=wrong)
     found = proposed([load_run(save(tmp_path, "1", first)), load_run(save(tmp_path, "2", second))])
-    assert [each.case for each in found.raised] == ["a.good"]
+    assert found.raised["case"].to_list() == ["a.good"]
     assert found.skipped == ("a.lonely", "a.open", "a.peakless", "a.wrong")
 
 
@@ -106,13 +105,13 @@ def test_a_case_that_any_session_found_at_fault_gets_no_floor(tmp_path: Path, ve
         {PAD if timed else "a.other": 100.0}, day=9, extra={PAD: found} if timed else {}, not_measured=lost
     )
     runs = [*sessions(tmp_path, [0.724, 0.725, 0.726]), load_run(save(tmp_path, "faulty", other))]
-    assert proposed(runs).raised == ()
+    assert proposed(runs).raised.empty
 
 
 def test_a_session_that_left_a_case_open_does_not_count(tmp_path: Path) -> None:
     left_open = document({PAD: 400.0}, day=9, extra={PAD: {"verdict": "INCONCLUSIVE", "peak_fraction": 0.1}})
     runs = [*sessions(tmp_path, [0.724, 0.725, 0.726]), load_run(save(tmp_path, "open", left_open))]
-    (proposal,) = proposed(runs).raised
+    (proposal,) = proposed(runs).raised.itertuples()
     assert proposal.floor == 0.682
 
 
@@ -124,7 +123,7 @@ def test_one_session_mixed_models_and_emulated_runs_propose_nothing(tmp_path: Pa
         with pytest.raises(PeakgateError, match=reported):
             proposed(runs)
     with pytest.raises(PeakgateError, match="floors of nvidia-l4"):
-        propose([one, two], Floors(Path("floors.toml"), "nvidia-l4", True))
+        propose(to_frame([one, two]), Floors(Path("floors.toml"), "nvidia-l4", True))
 
 
 def saved_sessions(tmp_path: Path, count: int = 5) -> list[str]:

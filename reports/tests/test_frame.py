@@ -10,13 +10,13 @@ import peakgate.reports
 import pytest
 from comparing import KEPT, Saved
 from peakgate.reports import result
-from peakgate.reports.comparison.judge import compare
+from peakgate.reports.comparison import command
 from peakgate.reports.history import trend
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs import frame
 from peakgate.reports.runs.find import Archive
-from peakgate.reports.runs.frame import to_frame, to_runs
+from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
@@ -30,32 +30,24 @@ def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
     assert found.groupby(["run", "case"]).size().max() == 1
 
 
-def test_committed_runs_survive_the_way_to_a_frame_and_back() -> None:
-    runs = [load_run(path) for path in sorted(KEPT.glob("*.json.gz"))[::8]]
-    for run, back in zip(runs, to_runs(to_frame(runs)), strict=True):
-        assert back.cases == run.cases
-        assert back.unmeasured == run.unmeasured
-        assert (back.path, back.taken, back.commit, back.tier, back.whole) == (
-            *(run.path, run.taken, run.commit, run.tier, run.whole),
-        )
-        assert back.gpu.items() <= run.gpu.items()
-
-
 def test_a_case_without_a_time_has_a_row_with_its_verdict(tmp_path: Path) -> None:
     wrong = {"case": "sgemm.naive-128", "verdict": "WRONG", "reason": "element 0 is NaN"}
     found = to_frame([load_run(save(tmp_path, "run", document(not_measured=[wrong])))])
     row = found[found["case"] == "sgemm.naive-128"]
     assert (row["verdict"].item(), row["reason"].item()) == ("WRONG", "element 0 is NaN")
     assert row["time_us"].isna().all()
-    assert to_runs(found)[0].unmeasured["sgemm.naive-128"].reason == "element 0 is NaN"
 
 
-def test_two_frames_compare_like_the_runs_they_hold(saved: Saved) -> None:
+def test_a_time_does_not_count_where_the_run_could_not_measure_the_case(tmp_path: Path) -> None:
+    left = {"case": PAD, "verdict": "NO_FLOOR", "reason": "was not measured"}
+    rows = to_frame([load_run(save(tmp_path, "run", document(not_measured=[left])))]).set_index("case")
+    assert (rows.loc[PAD, "verdict"], rows["time_us"].isna().sum()) == ("NO_FLOOR", 1)
+
+
+def test_the_command_compares_by_the_function_of_a_notebook(saved: Saved) -> None:
     base, new = saved.side(LADDER, LADDER), saved.side(slower(PAD, 1.2), slower(PAD, 1.21))
-    history = saved.sessions(4, 0.004, seed=1)
-    expected = compare(base, new, history)
-    found = peakgate.reports.compare(to_frame(base.runs), to_frame(new.runs), to_frame(history))
-    pd.testing.assert_frame_equal(found, expected.frame, check_flags=False)
+    assert peakgate.reports.compare is command.compare
+    found = peakgate.reports.compare(base.frame, new.frame, to_frame(saved.sessions(4, 0.004, seed=1)))
     assert found.attrs["verdict"] == "SLOWER"
     assert found.attrs["exit_code"] == 1
     assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(result.ROW_COLUMNS)

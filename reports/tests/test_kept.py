@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from comparing import compare
 from peakgate.judge.floors import load_floors
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.floors import propose
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import CaseFinding, find_trend
-from peakgate.reports.result import Shift
 from peakgate.reports.runs.find import Archive, RunSide, apart, find_history, find_side
 
 RUNS = Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs"
@@ -57,8 +56,8 @@ def compared(base: str, new: str) -> dict[str, Any]:
     found = compare(*sides, find_history(archive, sides))
     return {
         "exit_code": int(found.exit_code()),
-        "suite_wide": found.suite and said(found.suite.judgement.verdict, found.suite.shift),
-        "rows": {row.case: said(row.verdict, row.shift) for row in found.rows},
+        "suite_wide": found.suite and said(found.suite),
+        "rows": {row.case: said(row) for row in found.records},
     }
 
 
@@ -78,9 +77,9 @@ def trended(found: CaseFinding) -> str:
 
 
 def proposed() -> dict[str, Any]:
-    runs = side("20261120T1731*.json.gz").runs
-    found = propose(runs, load_floors(RUNS.parent / "floors.toml"))
-    return {kind: {each.case: each.floor for each in getattr(found, kind)} for kind in ("raised", "lowered")} | {
+    found = propose(side("20261120T1731*.json.gz").frame, load_floors(RUNS.parent / "floors.toml"))
+    changed = {"raised": found.raised, "lowered": found.lowered}
+    return {kind: each.set_index("case")["floor"].to_dict() for kind, each in changed.items()} | {
         "skipped": list(found.skipped)
     }
 
@@ -90,10 +89,11 @@ def side(pattern: str) -> RunSide:
     return RunSide(pattern, tuple(runs))
 
 
-def said(verdict: str, shift: Shift | None) -> str:
+def said(row: Any) -> str:
     """Verdict, change in %, smallest detectable change in %, p-value, rounded as far as every machine agrees."""
-    found = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else ()
-    return " ".join([verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in found)])
+    figures = (row.change_percent, row.smallest_detectable_change_percent, row.p_value)
+    shown = figures if row.change_percent is not None else ()
+    return " ".join([row.verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in shown)])
 
 
 if __name__ == "__main__":

@@ -110,8 +110,10 @@ def test_nine_cases_have_no_common_part_and_ten_have() -> None:
 
 def test_degrees_of_freedom_of_two_variances_are_welchs_and_satterthwaites() -> None:
     spread = noise.SessionNoise(np.array([9e-6]), np.array([5.0]), 4e-6, 7.0)
-    assert spread.degrees_of_freedom(0) == pytest.approx(13.0**2 / (9.0**2 / 5 + 4.0**2 / 7))
-    assert spread.standard_error(0, 2, 3, 0.0) == pytest.approx(math.sqrt(13e-6 * (1 / 2 + 1 / 3)))
+    assert spread.df[0] == pytest.approx(13.0**2 / (9.0**2 / 5 + 4.0**2 / 7))
+    assert spread.standard_error(np.array([1 / 2 + 1 / 3]), np.zeros(1))[0] == pytest.approx(
+        math.sqrt(13e-6 * (1 / 2 + 1 / 3))
+    )
 
 
 def test_two_cases_share_nothing_and_zero_variance_is_not_believed() -> None:
@@ -130,21 +132,26 @@ def test_no_repeats_are_no_session_noise() -> None:
     assert noise.session_noise(np.full((3, 2), np.nan), np.zeros(3), np.zeros(3)) is None
 
 
+def resolvable(time_us: float, error: float = 0.0, *, per_session: float = 2.0, library: bool = False) -> float:
+    times, errors, libraries = np.array([time_us]), np.array([error]), np.array([library])
+    return float(noise.fixed_resolvable(times, errors, per_session, libraries)[0])
+
+
 @pytest.mark.parametrize(
     ("time_us", "percent"), [(3.0, 13.9), (5.0, 8.3), (7.0, 4.6), (19.9, 4.6), (20.0, 3.0), (150.0, 3.0), (1e5, 3.0)]
 )
 def test_one_run_against_one_resolves_less_the_shorter_the_kernel(time_us: float, percent: float) -> None:
-    assert 100 * math.expm1(noise.fixed_resolvable(time_us, 0.0)) == pytest.approx(percent, abs=0.05)
+    assert 100 * math.expm1(resolvable(time_us)) == pytest.approx(percent, abs=0.05)
 
 
 @pytest.mark.parametrize(("time_us", "percent"), [(3.0, 15.0), (12.0, 15.0), (20.0, 3.0), (150.0, 3.0)])
 def test_a_short_call_of_a_library_is_trusted_less(time_us: float, percent: float) -> None:
-    assert 100 * math.expm1(noise.fixed_resolvable(time_us, 0.0, library=True)) == pytest.approx(percent, abs=0.05)
+    assert 100 * math.expm1(resolvable(time_us, library=True)) == pytest.approx(percent, abs=0.05)
 
 
 def test_noisy_samples_widen_what_one_run_resolves_and_sessions_narrow_it() -> None:
-    assert noise.fixed_resolvable(100.0, 0.02) == pytest.approx(0.08)
-    assert noise.fixed_resolvable(100.0, 0.0, 2, 2) == pytest.approx(noise.fixed_resolvable(100.0, 0.0) / math.sqrt(2))
+    assert resolvable(100.0, 0.02) == pytest.approx(0.08)
+    assert resolvable(100.0, per_session=1 / 2 + 1 / 2) == pytest.approx(resolvable(100.0) / math.sqrt(2))
 
 
 def test_quantile_and_tail_are_inverse() -> None:

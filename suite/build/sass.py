@@ -46,7 +46,7 @@ OTHER = "integer and other"
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class SassInstruction:
     """One instruction: its address, its text without predicate, and where it branches to, None where not known."""
 
     address: int
@@ -69,7 +69,7 @@ def tool() -> tuple[str, ...] | None:
     return next(((path, *options) for path, options in found if path), None)
 
 
-def disassemble(cubin: Path, entry: str) -> tuple[Instruction, ...] | None:
+def disassemble(cubin: Path, entry: str) -> tuple[SassInstruction, ...] | None:
     """The instructions of one kernel of a cubin; None where no disassembler is installed, or it cannot read it."""
     command = tool()
     if command is None:
@@ -83,7 +83,7 @@ def disassemble(cubin: Path, entry: str) -> tuple[Instruction, ...] | None:
     return parse(done.stdout, entry) or None if done.returncode == 0 else None
 
 
-def parse(listing: str, entry: str) -> tuple[Instruction, ...]:
+def parse(listing: str, entry: str) -> tuple[SassInstruction, ...]:
     """The instructions of ``entry`` in what nvdisasm or cuobjdump prints; NOPs, which only pad, are left out."""
     inside, labels, waiting = False, dict[str, int](), list[str]()
     found: list[tuple[int, str]] = []
@@ -99,15 +99,15 @@ def parse(listing: str, entry: str) -> tuple[Instruction, ...]:
             text = re.sub(r"^@!?U?P[T\d]+\s+", "", match["text"].strip())
             if text != "NOP":
                 found.append((address, text))
-    return tuple(Instruction(address, text, _target(text, labels)) for address, text in found)
+    return tuple(SassInstruction(address, text, _target(text, labels)) for address, text in found)
 
 
-def mix(code: Sequence[Instruction]) -> dict[str, int]:
+def mix(code: Sequence[SassInstruction]) -> dict[str, int]:
     """How many instructions of each class the code has."""
     return dict(Counter(instruction.kind for instruction in code))
 
 
-def loops(code: Sequence[Instruction]) -> list[int]:
+def loops(code: Sequence[SassInstruction]) -> list[int]:
     """The instructions of each loop's body, from a backward branch's target to the branch, the longest first."""
     backward = [each for each in code if each.target is not None and each.target < each.address]
     sizes = [sum(each.target <= other.address <= each.address for other in code) for each in backward if each.target]

@@ -33,28 +33,29 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
             f"{samples.discarded} of {taken} samples ran throttled or disturbed and were discarded",
         )
     fraction = metrics.peak_fraction
-    if fraction is not None and fraction > OVER_PEAK:
-        return Judgement(
-            Verdict.IMPOSSIBLE,
-            f"{fraction:.3g} of peak, and nothing exceeds the peak: the case claims more bytes or floating-point "
-            "operations than its launch needs; see its work in family.py",
-        )
     disturbance = samples.doubt or disturbance
-    if disturbance is not None:
+    if disturbance is not None and (fraction is None or fraction <= OVER_PEAK):
         return Judgement(Verdict.INCONCLUSIVE, disturbance)
     if fraction is None:
         return Judgement(Verdict.NO_FLOOR, "right; speed not judged, no peak is claimed on this device")
-    return _against_floor(fraction, floor, samples, metrics)
-
-
-def _against_floor(fraction: float, floor: float | None, samples: Samples, metrics: Metrics) -> Judgement:
     clock = samples.median_sm_clock_mhz
     how = f"{len(samples.times_us)} samples" + (f", {clock:.0f} MHz" if clock is not None else "")
+    return by_floor(fraction, floor, how, transfer=metrics.bound == "link")
+
+
+def by_floor(peak_fraction: float, floor: float | None, how: str, *, transfer: bool = False) -> Judgement:
+    """Judge a fraction of peak; ``how`` it was measured ends the reason. A transfer between host and device passes."""
+    if peak_fraction > OVER_PEAK:
+        return Judgement(
+            Verdict.IMPOSSIBLE,
+            f"{peak_fraction:.3g} of peak, and nothing exceeds the peak: the case claims more bytes or floating-point "
+            "operations than its launch needs; see its work in family.py",
+        )
     if floor is not None:
-        return held_to(fraction, floor, how)
-    if metrics.bound == "link":
-        return Judgement(Verdict.PASS, f"{fraction:.3g} of peak, a transfer has no floor ({how})")
-    return Judgement(Verdict.NO_FLOOR, f"{fraction:.3g} of peak, no floor set ({how})")
+        return held_to(peak_fraction, floor, how)
+    if transfer:
+        return Judgement(Verdict.PASS, f"{peak_fraction:.3g} of peak, a transfer has no floor ({how})")
+    return Judgement(Verdict.NO_FLOOR, f"{peak_fraction:.3g} of peak, no floor set ({how})")
 
 
 def held_to(peak_fraction: float, floor: float, how: str) -> Judgement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from peakgate.run.callables import ReplayTimer, replay
-from peakgate.run.kernel_run import NAME, KernelRun
+from peakgate.run.kernel_run import PLUGIN_NAME, KernelRun
 from peakgate.run.results import Results
 from peakgate.verdict import REGRESSIONS, UNDECIDED
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -12,7 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Results:
-    found = request.config.pluginmanager.get_plugin(NAME)
+    found = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
     assert isinstance(found, KernelRun)
     return found.results
 

@@ -27,8 +27,7 @@ from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
 FIXTURE = "gpu_benchmark"
-SETTINGS = Path(__file__).with_name("bench.toml")
-NAME = "peakgate-benchmark-tests"
+TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
 
 FRAMEWORKS = frozenset({"cupy", "cupyx", "cupy_backends", "torch", "triton", "numba", "numba_cuda", "cuda", "jax"})
@@ -85,7 +84,8 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
         return []
     prepend(project)
     gathered = _Gathered(kernels)
-    arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", str(SETTINGS)]
+    settings = str(Path(__file__).with_name("bench.toml"))
+    arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", settings]
     plugins = ["--disable-plugin-autoload", "-p", "peakgate.run.plugin", "-p", "benchmark"]
     with contextlib.redirect_stdout(sys.stderr):
         pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
@@ -279,13 +279,13 @@ def _from_framework(error: Exception) -> bool:
 
 def begin(pytest_config: pytest.Config, run: Results) -> None:
     """Let benchmark tests take part in a run."""
-    pytest_config.pluginmanager.register(BenchmarkTests(run), NAME)
+    pytest_config.pluginmanager.register(BenchmarkTests(run), TESTS_PLUGIN_NAME)
 
 
 def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
     """The fixture of one test, in a run of ``peakgate bench`` and in anybody's."""
     plugins = request.config.pluginmanager
-    tests = plugins.get_plugin(NAME)
+    tests = plugins.get_plugin(TESTS_PLUGIN_NAME)
     if not gpu_count() and not plugins.has_plugin(SKIPS):
         plugins.register(SkippedWithoutGpu(), SKIPS)
     if not isinstance(tests, BenchmarkTests):

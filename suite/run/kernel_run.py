@@ -35,7 +35,7 @@ from peakgate.run.session import LostEarly, no_room
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
-NAME = "peakgate-run"
+PLUGIN_NAME = "peakgate-run"
 """Under which pytest knows a run."""
 
 LOG_EVERY_S = 10.0
@@ -68,7 +68,7 @@ def begin(pytest_config: pytest.Config) -> Results:
         _stop(Link(options.peakgate_link), ExitCode.UNDECIDED, str(error))
     except PeakgateError as error:
         raise pytest.UsageError(one_line(str(error))) from None
-    pytest_config.pluginmanager.register(run, NAME)
+    pytest_config.pluginmanager.register(run, PLUGIN_NAME)
     pytest_config.pluginmanager.register(run.status if results.mode is Mode.WHOLE else _BriefMachine())
     return results
 

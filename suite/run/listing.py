@@ -37,7 +37,7 @@ from peakgate.project.catalogue import Described
 from peakgate.run.case_data import as_data, as_record, of_function
 from peakgate.verdict import ExitCode
 
-LISTING_LIMIT_S = 120.0
+SUPPLIER_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 300.0
 """Of one call of a family's function."""
 MOST_LISTING_BYTES = 1 << 28
@@ -94,7 +94,7 @@ def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[Refused
     """
     supplier = _Supplier(project, scale)
     try:
-        found = supplier.receive(MOST_LISTING_BYTES, LISTING_LIMIT_S)[0]
+        found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
         builds = found["builds"]
         every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
         refused = [

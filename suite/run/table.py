@@ -19,11 +19,11 @@ _WIDTH_WITH_BAR = 100
 _STYLE: dict[str, str] = {Verdict.PASS: "green", Verdict.NO_FLOOR: "yellow"}
 
 
-Entry = Mapping[str, Any]
+TableEntry = Mapping[str, Any]
 """One case in the run file: its ``extra_info``."""
 
 
-def render(entries: Sequence[Entry], closing_lines: Sequence[str], *, width: int, colour: bool) -> str:
+def render(entries: Sequence[TableEntry], closing_lines: Sequence[str], *, width: int, colour: bool) -> str:
     """Tables, what is wrong (worst first) and the closing lines as text that fits ``width`` columns (80 at least)."""
     stream = io.StringIO()
     console = Console(
@@ -54,20 +54,20 @@ def bar(fraction: float | None) -> str:
     return "█" * filled + "░" * (_BAR_CELLS - filled)
 
 
-def _badness(entry: Entry) -> float:
+def _badness(entry: TableEntry) -> float:
     """How far below its floor a case is, from 0 to 1; a case without figures outranks all."""
     fraction, floor = entry["peak_fraction"], entry["floor"]
     return 1.0 if fraction is None or floor is None else 1.0 - float(fraction / floor)
 
 
-def _rate(entry: Entry) -> str:
+def _rate(entry: TableEntry) -> str:
     """The rate by the peak that binds, with its unit."""
     if entry["bound"] is None or entry["tflops"] is None or entry["gbs"] is None:
         return ""
     return f"{entry['tflops']:.1f} TFLOP/s" if entry["bound"] == "compute" else f"{entry['gbs']:.0f} GB/s"
 
 
-def _family_table(family: str, entries: Sequence[Entry], width: int) -> Table:
+def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Table:
     cells_of = {"time µs": 10}
     if any(entry["peak_fraction"] is not None for entry in entries):
         cells_of |= {"rate": 12, "peak": 6}

@@ -102,7 +102,7 @@ def test_a_function_that_gives_no_value_is_one_line(project, monkeypatch, refere
 
 
 def test_an_endless_family_is_ended(project, monkeypatch):
-    monkeypatch.setattr(listing, "LISTING_LIMIT_S", 1.0)
+    monkeypatch.setattr(listing, "SUPPLIER_LIMIT_S", 1.0)
     with pytest.raises(PeakgateError, match="no end within its time limit"):
         listing.listed(project(more="while True: pass"), Scale.SMALL)
 
