@@ -35,8 +35,8 @@ STYLE: dict[Any, Any] = {
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "grid.color": "#80808055",
 }
-WIDTH = 9.0
-"""Of a picture, in inches."""
+WIDTH_INCHES = 9.0
+"""Of a picture."""
 
 LONGEST_LABEL = 36
 MOST_CHANGES = 40
@@ -190,9 +190,11 @@ def _plot(height: float, rows: Sequence[str] = ()) -> tuple[Figure, Axes]:
 
     Its margins are given: to lay it out by its texts would take longer than to draw it.
     """
-    figure = Figure(figsize=(WIDTH, height))
+    figure = Figure(figsize=(WIDTH_INCHES, height))
     left = 0.7 + 0.07 * max(map(len, rows), default=0)
-    figure.subplots_adjust(left=left / WIDTH, right=1 - 0.2 / WIDTH, bottom=0.5 / height, top=1 - 0.3 / height)
+    figure.subplots_adjust(
+        left=left / WIDTH_INCHES, right=1 - 0.2 / WIDTH_INCHES, bottom=0.5 / height, top=1 - 0.3 / height
+    )
     axes = figure.subplots()
     if rows:
         axes.set_yticks(range(len(rows)), rows)

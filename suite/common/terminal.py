@@ -16,7 +16,7 @@ from peakgate.verdict import UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
 
-MOST_ALIKE, MOST_LISTED = 5, 10
+MOST_ALIKE, MOST_LISTED = 5, 20
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
 CHANGE_WIDTH = len("10.00x slower") + 2
 COUNTED_WHERE_ALIKE = UNDECIDED | {Verdict.NEW}
