@@ -218,9 +218,3 @@ class Comparison:
     def verdict(self, *, strict: bool = False) -> Verdict:
         """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
         return _worst(_counting(self.frame, self.suite, self.without_floor), strict=strict)
-
-
-def shift_cells(shift: Shift | None) -> dict[str, float | None]:
-    """The columns of a frame that a shift fills, missing values where there is none."""
-    figures = (shift.percent, shift.resolvable_percent, shift.p_value) if shift else (None, None, None)
-    return dict(zip(("change_percent", "smallest_detectable_change_percent", "p_value"), figures, strict=True))
