@@ -130,7 +130,7 @@ def test_floors_judge_what_was_imported(tmp_path: Path, capsys: Captured) -> Non
 def test_over_the_peak_is_impossible_and_a_skipped_state_undecided(capsys: Captured) -> None:
     over = summary("nv/cold/bw/global/utilization", value=55.0)
     assert imported(nvbench(state(MEAN, over)))[0] == 1
-    assert "55 of peak is impossible" in capsys.readouterr().out
+    assert ": IMPOSSIBLE, 55 of peak" in capsys.readouterr().out
     skipped = state(elements=7, is_skipped=True, skip_reason="too small")
     code, _ = imported(nvbench(state(MEAN), skipped), "--date", "2026-11-09")
     assert code == 3

@@ -36,7 +36,7 @@ def test_reasons_give_the_figure_the_floor_and_what_it_rests_on() -> None:
     )
     assert judge(SAMPLES, measured(2.0), None).reason == (
         "2 of peak, and nothing exceeds the peak: the case claims more bytes or floating-point operations than its "
-        "launch needs; see its work in family.py"
+        "launch needs; correct its work"
     )
 
 
