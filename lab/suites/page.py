@@ -93,12 +93,12 @@ def _short(reason: str) -> str:
     for words, short in (
         ("host code", "its host code, or a header that it needs, is not known"),
         ("undefined symbol", "calls a function that is nowhere defined"),
-        ("(1024, 1024, 64)", "more threads in a block than CUDA takes"),
+        ("1024", "more threads in a block than CUDA takes"),
         ("static shared memory", "more static shared memory than CUDA allows"),
     ):
         if words in reason:
             return short
-    return "GPUVerify's own words in its kernel, or what the emulator lacks"
+    return "does not compile: GPUVerify's own words, or what the emulator lacks"
 
 
 def _programs(suite: str) -> dict[str, Any]:
