@@ -11,7 +11,7 @@ from peakgate.case import Buffer
 from peakgate.common.errors import PeakgateError
 
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
-"""What a texel's channels may be."""
+"""The types that a texel's channels may have."""
 
 
 @dataclass(frozen=True, slots=True)

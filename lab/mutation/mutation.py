@@ -37,8 +37,8 @@ MODULES = (
         "reports/ab/decide",
         "reports/comparison/judge",
         "reports/comparison/noise",
-        "reports/history/detect",
         "reports/history/scan",
+        "reports/history/trend",
     ),
 )
 TESTS = {

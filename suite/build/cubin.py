@@ -46,7 +46,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What ptxas allots a kernel: registers, stack and spilled bytes per thread; static shared bytes per block."""
+    """The resources that ptxas allots: registers, stack and spilled bytes per thread; static shared bytes per block."""
 
     registers: int
     stack_bytes: int
@@ -83,7 +83,7 @@ class Cubin:
 
 
 class _Notes(Struct):
-    """What is noted beside a cached cubin."""
+    """The notes beside a cached cubin."""
 
     fingerprint: str
     resources: Annotated[list[Resources], Meta(min_length=1)]
@@ -164,7 +164,7 @@ def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
 
 
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
-    """What the compiler gives a stage this time, whatever is in the cache, which is left as it is.
+    """A stage's resources by a new compilation; the cache is neither read nor changed.
 
     NVRTC does not always give the same text the same code: what it does depends on where its own data happen to be.
     Raises BuildError as ``cubin`` does.
@@ -174,7 +174,7 @@ def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What NVRTC is given for a stage."""
+    """The input of NVRTC for a stage."""
 
     stage: Stage
     files: tuple[SourceFile, ...]
@@ -192,8 +192,8 @@ class _Unit:
 
     @property
     def file_name(self) -> str:
-        """Under which NVRTC compiles it."""
-        return self.files[0].path.name
+        """Under which NVRTC compiles it: the stage's, as it stands in symbols of internal linkage, so in the cubin."""
+        return f"{self.stage.name}.cu"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,13 +204,12 @@ class _Unit:
         nvrtc = installed_nvrtc()
         digest = hashlib.sha256()
         for file in self.files:
-            digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
+            digest.update(file.text.encode() + b"\0")
         # Stand-ins and CUDA's own headers matter to those that include any.
         foreign = (headers.nvrtc_headers(), headers.cuda_version(_major())) if self._includes_foreign else ""
         prelude = headers.nvrtc_headers()[headers.PRELUDE]
-        digest.update(
-            repr((_NOTES, self.names, self.stage.constants, self.options, nvrtc.version(), prelude, foreign)).encode()
-        )
+        built = (self.file_name, self.names, self.stage.constants, self.options)
+        digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
         return digest.hexdigest()[:20]
 
     @property
@@ -234,9 +233,9 @@ class _Unit:
         compiled_file = device_only(self.files, cache_folder() / "sources")
         text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
         try:
-            compiled = nvrtc_process.compile_to_cubin(text, source.name, options, given, self.names)
+            compiled = nvrtc_process.compile_to_cubin(text, self.file_name, options, given, self.names)
         except nvrtc.CompilationFailed as failure:
-            raise BuildError(_first_error(str(failure), self.files, self.stage.kernels)) from None
+            raise BuildError(_first_error(str(failure), self.file_name, self.files, self.stage.kernels)) from None
         lowered = tuple(compiled.lowered[name] for name in self.names)
         kernels = lowered[: len(self.stage.kernels)]
         self._check_constants(compiled.machine_code, lowered[len(kernels) :])
@@ -262,7 +261,7 @@ class _Unit:
 
 
 def installed_nvrtc() -> ModuleType:
-    """NVRTC's interface; a machine without a GPU need not have it, then PeakgateError says how to get it."""
+    """NVRTC's interface; PeakgateError with how to install it if it is missing, as on machines without a GPU."""
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415
     except ImportError:
@@ -285,11 +284,14 @@ def parse_resources(log: str, kernel: str) -> Resources:
                 spill_bytes=int(match["stores"]) + int(match["loads"]),
                 static_shared_bytes=int(shared[1]) if shared else 0,
             )
-    raise BuildError(f"{kernel}.cu has no entry point `{kernel}`: a stage's kernel carries the name of its file")
+    raise BuildError(f"no entry point `{kernel}` was compiled: a stage's kernel carries its name, or is its `entry`")
 
 
-def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
-    """The compiler's first error in one line, with what to do about it where that is known."""
+def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
+    """The compiler's first error in one line, with what to do about it where that is known.
+
+    ``compiled_as`` is what the compiler calls the first of the files; it calls the others by their path.
+    """
     source = files[0].path
     for line in log.splitlines():
         match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
@@ -299,7 +301,8 @@ def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) 
             text = match["text"]
             entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
             return no_such_kernel(files, entry, f" ({text})")
-        name, number = Path(match["file"]).name, int(match["line"])
+        name = source.name if match["file"] == compiled_as else Path(match["file"]).name
+        number = int(match["line"])
         # An error in a stand-in is one of the line that includes it.
         included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
         name, number = next(included, (name, number))
@@ -309,14 +312,14 @@ def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) 
 
 
 def _where_headers_are() -> str:
-    """What to do about a header of CUDA that NVRTC does not find."""
+    """The remedy for a header of CUDA that NVRTC does not find."""
     if headers.cuda_folders(_major()):
         return " that its wheels do not have: set CUDA_HOME to a toolkit"
     return f": {headers.INSTALL}"
 
 
 def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """What to do about an error of a compiler, where that is known; either nothing or "; do this"."""
+    """The remedy for a compiler's error as "; do this"; empty if none is known."""
     if missing := _MISSING_FILE.search(message):
         header = missing[1] or missing[2]
         if wheel := next((wheel for start, wheel in headers.FURTHER_WHEELS.items() if header.startswith(start)), None):

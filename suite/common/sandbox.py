@@ -31,6 +31,7 @@ from peakgate.common.text import one_line
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PACKAGES = ("site-packages", "dist-packages")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 MOST_MEMORY_BYTES = 64 << 30
@@ -149,9 +150,13 @@ def start(
 
 
 def _visible(*named: Path) -> list[Path]:
-    """What the program sees: the system, Python with this tool, and what is named; none inside another."""
+    """The paths that the program sees: the system, Python with this tool and its packages, those named; none twice.
+
+    Packages may be in more folders than those of this Python: a virtual environment's ``.pth`` file can name others.
+    """
     package = Path(__file__).resolve().parents[1]
-    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), package, *named]
+    packages = [Path(entry) for entry in sys.path if Path(entry).name in PACKAGES]
+    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), package, *packages, *named]
     there = [path for path in wanted if path.exists()]
     whole = [path for path in there if path.is_dir() and not path.is_symlink()]
     return [

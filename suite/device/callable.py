@@ -33,7 +33,7 @@ EARLY_SHARE, EARLY_US = 0.7, 3.0
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a callable does besides launching on its stream.
+    """How a callable behaves besides launching on its stream.
 
     ``batch`` is how many calls can be queued at once; ``event_us`` a call's time with a GPU that was full before it.
     """
@@ -148,7 +148,7 @@ class GpuCall(CallableLaunchable):
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
-        What a call changes is put back before each sample, which is not timed, and a word in every 4 KiB of real arrays
+        Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of real arrays
         changes. The witness is given one call of each batch, with the arrays as that call found them. Where the process
         reserves L2 for persisting lines, they are reset before each sample, one at a time.
         """
@@ -166,6 +166,8 @@ class GpuCall(CallableLaunchable):
             count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
             if self._outputs is None or not watched.wanted():
                 return self._stream.batch(call.run, count, hold=hold, before=before)
+            call.rewind_all()  # what batches that were not judged left
+            self._seeds.clear()
             chosen, outputs = watched.draw(count), self._outputs
             copies = [
                 copy_of(each) if framework(each) else each for each in outputs()
@@ -175,14 +177,12 @@ class GpuCall(CallableLaunchable):
                 if at == chosen:
                     _copy_all(outputs(), copies)
 
-            self._seeds.clear()
             times = self._stream.batch(call.run, count, hold=hold, before=before, after=after)
             result = call.result
             call.rewind_all()
             for seed in self._seeds[: chosen + 1]:
                 self._change(seed)
             watched.judge(TimedLaunch(self.case, f"timed call {chosen + 1} of batch {index + 1}", call.arrays, copies))
-            call.rewind_all()
             call.result = result
             return times
 
@@ -204,7 +204,7 @@ class GpuCall(CallableLaunchable):
         return taken
 
     def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
-        """What precedes each sample: arrays as at the start, but for some words."""
+        """The step before each sample: restore the arrays that calls change, then replace some words of all."""
 
         def before() -> None:
             self._call.rewind()

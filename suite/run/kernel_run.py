@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -16,10 +15,11 @@ from typing import Any, NoReturn
 import pytest
 from peakgate.case import CASE_SCHEMA, Case
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import unwritable, write_whole
+from peakgate.common.files import unwritable
 from peakgate.common.output import harmless
 from peakgate.common.processes import SAFE_PATH, seconds_since_start_of, variables
 from peakgate.common.progress import Progress
+from peakgate.common.report import write_json
 from peakgate.common.text import counted, one_line
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
@@ -228,7 +228,7 @@ class KernelRun:
             session.exitstatus = int(code)
         self._exit_code = int(code or session.exitstatus)
         verdict = {
-            "exit_code": self._exit_code,
+            "code": self._exit_code,
             "device": self.session.device.slug,
             "partial": self._partial(),
             "restarts": list(self._before.restarts),
@@ -238,7 +238,7 @@ class KernelRun:
         if self._link.supervised:
             self._link.send(finished=verdict)
         else:
-            write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
+            write_json(run_file.report(verdict), self.out / VERDICT_FILE)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -288,7 +288,7 @@ class KernelRun:
         return [self.results.cases[case_id] for case_id in chosen] + tests
 
     def _partial(self) -> str | None:
-        """What was selected and not finished, in one line; None where nothing is left."""
+        """The selected cases that were not finished, in one line; None if all were."""
         done = {entry["case"] for entry in self.results.entries} | self.results.skipped.keys()
         missing = sum(case.id not in done for case in self._selected)
         if not missing:
@@ -310,7 +310,7 @@ def _make_harmless(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
-    """Measure nothing, and say why in one line: UNDECIDED or, on bad input, BAD_INPUT."""
+    """Measure nothing and print the reason in one line: UNDECIDED or, on bad input, BAD_INPUT."""
     if link.supervised:
         link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
         os._exit(code)
@@ -357,7 +357,7 @@ class StatusLine:
         self._show(f"building {counted(count, 'case')}", None)
 
     def built(self) -> None:
-        """Count the time from now on: what building took says nothing of the cases to come."""
+        """Restart the clock: the time of building does not predict that of the cases to come."""
         self._begun_at = self._clock()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

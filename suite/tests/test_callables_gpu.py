@@ -5,8 +5,10 @@ verdict is printed.
 """
 
 import importlib.util
+import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -406,3 +408,34 @@ def test_disabled_benchmarks_run_once_and_are_checked(project):
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.gpu(here=True)
+def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_judged():
+    import cupy  # noqa: PLC0415
+    from peakgate.device.call import Call  # noqa: PLC0415
+    from peakgate.device.callable import GpuCall, find_out, one_stream  # noqa: PLC0415
+    from peakgate.device.choose import open_device  # noqa: PLC0415
+    from peakgate.device.interface import Witness  # noqa: PLC0415
+    from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
+    from peakgate.run.marker import Given, Proving, case_of  # noqa: PLC0415
+
+    device, _ = open_device("gpu")
+    x, out = cupy.arange(1 << 20, dtype="float32") % 1000 + 1, cupy.zeros(1 << 20, "float32")
+    call = Call(lambda out, x: cupy.multiply(x, 2, out=out), (out, x), {})
+    plan = SamplingPlan(min_samples=24, max_samples=24, batch=3)
+    answers, wrong = itertools.cycle([False, True, True]), []
+    proving = Proving(call, Given(reference=lambda _, x: 2 * x, outputs=lambda out, _: out))
+
+    def judge(launch):
+        wrong.append(proving.timed(launch).mismatch)
+
+    with one_stream(device, 0, plan.batch) as stream:
+        call.run()
+        call.learn()
+        behaviour = find_out(stream, call, plan)
+        timed = GpuCall(device, case_of("b/t.py::test_t"), call, stream, behaviour, outputs=proving.outputs, fresh=True)
+        draws = random.Random(20261123)
+        timed.sample(plan, Witness(draws.randrange, lambda: next(answers), judge))
+    assert len(wrong) >= 5
+    assert set(wrong) == {None}

@@ -121,7 +121,7 @@ def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkey
     code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == 1
     survives = "shared_tile_row_row.cu:22: without __syncthreads(): survives, and no reason is listed"
-    entry = '[[survivor]]\nfile = "access/shared_tile_row_row.cu"\nline = "__syncthreads();"\n'
+    entry = '[[survivor]]\nfile = "access/07_shared_tile_row_row.cu"\nline = "__syncthreads();"\n'
     assert said.index(survives) < said.index("to accept a survivor, copy its entry to ") < said.index(entry)
     assert len(verdict["complaints"]) == 1
 

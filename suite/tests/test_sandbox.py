@@ -21,13 +21,14 @@ def tried(attempt):
         return type(error).__name__
     return "worked"
 
-secret, parent = sys.argv[1:]
+secret, parent, package = sys.argv[1:]
 print(json.dumps({
     "read the user's file": tried(lambda: open(secret).read()),
     "write beside itself": tried(lambda: open("mine", "w")),
     "write over the tool": tried(lambda: open(__import__("peakgate.cli").cli.__file__, "a")),
     "connect": tried(lambda: socket.create_connection(("127.0.0.1", 9), 2)),
     "signal the judge": tried(lambda: os.kill(int(parent), 0)),
+    "read a package elsewhere": tried(lambda: open(package).read()),
     "read its own file": tried(lambda: open("own").read()),
     "write scratch": tried(lambda: open(os.environ["TMPDIR"] + "/left", "w")),
     "memory": tried(lambda: bytearray(resource.getrlimit(resource.RLIMIT_AS)[0] + 1)),
@@ -48,10 +49,14 @@ def test_a_program_reads_its_folder_writes_its_scratch_folder_and_reaches_nothin
     scratch.mkdir()
     secret.write_text("secret")
     (folder / "own").write_text("")
-    command = [sys.executable, "-P", "-c", PROGRAM, str(secret), str(os.getpid())]
+    package = tmp_path / "named by a .pth file" / "site-packages" / "theirs.py"
+    package.parent.mkdir(parents=True)
+    package.write_text("")
+    monkeypatch.syspath_prepend(str(package.parent))
+    command = [sys.executable, "-P", "-c", PROGRAM, str(secret), str(os.getpid()), str(package)]
     process = sandbox.start(command, folder, scratch, way=way, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     found = json.loads(process.communicate(timeout=60)[0])
-    allowed = {"read its own file", "write scratch"}
+    allowed = {"read its own file", "read a package elsewhere", "write scratch"}
     assert {name for name in found if found[name] == "worked"} == allowed, found
     assert "TOKEN" not in found["environment"]
     assert [path.name for path in folder.iterdir()] == ["own"]
