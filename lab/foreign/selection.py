@@ -9,6 +9,9 @@ Each folder is named ``owner+repository``. The rule was written before a kernel 
    Kernels of equal text, but for blanks and comments, count once, the first by path.
 3. Of each repository the first 16 by the SHA-256 of ``repository/path:kernel``.
 
+In the list of chosen kernels 28 words are none: the rule took `__launch_bounds__`, `__cluster_dims__` or `main` for a
+kernel's name. It no longer does; the list stays as it was tried.
+
 A template is instantiated with ``float`` for each type, ``true`` for each bool and 16 for any other value.
 """
 
@@ -34,7 +37,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTI
 _KERNEL = re.compile(
     r"(?:template\s*<(?P<parameters>[^;{}]*?)>\s*)?(?:extern\s*\"?\s*C?\s*\"?\s*)?(?:static\s+|inline\s+)*__global__\s+"
     r"(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)\s*|[\w:]+\s+)*?"
-    r"(?P<name>\w+)\s*\((?P<arguments>[^;{}]*)\)\s*\{",
+    r"(?P<name>(?!__launch_bounds__|__maxnreg__|__cluster_dims__|main\b)\w+)\s*\((?P<arguments>[^;{}]*)\)\s*\{",
     re.DOTALL,
 )
 _LIBRARY = {

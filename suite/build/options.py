@@ -39,6 +39,8 @@ def objection_to(options: Sequence[str], source: Path) -> str | None:
 
     Folders of includes are those of the project around ``source``, without one those below its folder.
     """
+    if not options:
+        return None
     project = config.find(source.parent.resolve())
     root = (project.root if project is not None else source.parent).resolve()
     for option in options:

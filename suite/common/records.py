@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import tomllib
 import zlib
 from collections.abc import Hashable, Sequence
@@ -31,6 +32,8 @@ GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
 
 LARGEST_FLOAT = 1.7976931348623157e308
+
+_one_type = threading.Lock()  # msgspec reads a type's annotations at first use, and not in two threads at once
 
 Filled = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT, description=f"a text of at most {LONGEST_TEXT} letters")]
@@ -156,7 +159,8 @@ def _toml(path: Path, text: str, remedy: str) -> dict[str, Any]:
 
 def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
     try:
-        return msgspec.convert(document, kind)
+        with _one_type:
+            return msgspec.convert(document, kind)
     except (ValueError, RecursionError) as error:
         keys, problem = _problem(document, kind, str(error))
         where = place(path, *keys) if path.suffix == ".toml" else str(path)

@@ -33,6 +33,7 @@ from peakgate.emulator.compiler import (
 )
 from peakgate.emulator.ptx import translated
 from peakgate.emulator.symbols import symbols_of
+from peakgate.emulator.variables import spread
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
@@ -145,7 +146,8 @@ def build_kernel(
         if done.returncode:
             raise failed(done, files, kernel, wrapper)
         names = _dynamic_shared_names(kernel_object, files, kernel, entry["name"])
-        link((kernel_object, _dynamic_shared_object(names, compiler), runtime), library, scratch, compiler)
+        described = _description(names, compiler, has_variables=spread(kernel_object))
+        link((kernel_object, described, runtime), library, scratch, compiler)
     return library
 
 
@@ -280,9 +282,13 @@ def _plain(kernel: str) -> str:
     return kernel.partition("<")[0]
 
 
-def _dynamic_shared_object(names: Sequence[str], compiler: Compiler) -> Path:
-    """An object file with the dynamic shared arrays of these names; most kernels have none, or one of the same name."""
+def _description(names: Sequence[str], compiler: Compiler, *, has_variables: bool) -> Path:
+    """An object file with the dynamic shared arrays of these names, and whether the kernel has variables.
+
+    Most kernels have no such array, or one of the same name.
+    """
     text = _dynamic_shared(names)
+    text += f"PEAKGATE_API int peakgate_has_variables() {{ return {int(has_variables)}; }}\n"
     built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_digest(RUNTIME_HEADERS), text))}.o"
     if not built.exists():
         with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:

@@ -83,6 +83,36 @@ const Region* nearest_region(uintptr_t address) {
     return nearest;
 }
 
+// An access that leaves a variable comes to the gap behind it.
+__attribute__((noinline)) void check_variable(const char* what, size_t size, uintptr_t address, uintptr_t caller) {
+    const Launch& launch = state.launch;
+    const uintptr_t at = address - state.image;
+    int low = 0, high = launch.variable_count; // of the first that begins behind it
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (launch.variables[middle].start <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int i = low - 1; i >= 0 && i >= low - 4; --i) { // aliases begin together
+        const Variable& variable = launch.variables[i];
+        if (at + size <= variable.start + variable.size) return;
+    }
+    const Variable* variable = nullptr;
+    uintptr_t distance = VARIABLE_GAP_BYTES;
+    for (int i = low ? low - 1 : 0; i <= low && i < launch.variable_count; ++i) { // what it lies behind, and before
+        const Variable& near = launch.variables[i];
+        const uintptr_t from = near.start > at ? near.start - at : at > near.start + near.size ? at - near.start - near.size : 0;
+        if (from < distance) variable = &near;
+        distance = from < distance ? from : distance;
+    }
+    if (!variable) return;
+    char of[80];
+    snprintf(of, sizeof of, "variable %s", variable->name);
+    out_of_bounds(what, size, static_cast<long>(at - variable->start), of, variable->size, caller);
+}
+
 [[noreturn]] __attribute__((noinline)) void outside(const char* what, uintptr_t address, size_t size, uintptr_t caller) {
     if (const Region* region = nearest_region(address)) out_of_region(what, size, address, *region, caller);
     const uintptr_t behind = address - state.shared - state.shared_size;
@@ -161,6 +191,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (offset >= region.size) continue;
         last_region = i;
         if (offset + size > region.size) out_of_region(what, size, address, region, caller);
+        if (__builtin_expect(region.argument == VARIABLES, 0)) check_variable(what, size, address, caller);
         if (!is_read(manner) && region.watched) watched_write(region, address, size, caller);
         if (region.cells) note<manner>(region.cells, offset, size, region.space, caller);
         if (manner == PLAIN_WRITE) ++state.progress;
@@ -206,6 +237,26 @@ void end_checks() {
     }
 }
 
+uintptr_t word_of(const Cell* cell) {
+    if (shared_cells && cell >= shared_cells && cell <= shared_cells + state.shared_size / 4)
+        return state.shared + static_cast<uintptr_t>(cell - shared_cells) * 4;
+    for (int i = 0; i < region_count; ++i) {
+        const Region& region = regions[i];
+        if (region.cells && cell >= region.cells && cell <= region.cells + region.size / 4)
+            return region.start + static_cast<uintptr_t>(cell - region.cells) * 4;
+    }
+    return 0;
+}
+
+Cell* cell_of(uintptr_t address) {
+    if (address - state.shared < state.shared_size) return shared_cells + (address - state.shared) / 4;
+    for (int i = 0; i < region_count; ++i) {
+        const Region& region = regions[i];
+        if (region.cells && address - region.start < region.size) return region.cells + (address - region.start) / 4;
+    }
+    return nullptr;
+}
+
 void initialise_guards() {
     for (int i = 0; i < state.launch.guard_count; ++i)
         shared_cells[state.launch.guards[i] / 4].write = {state.epoch, 0, 0, 0, 0, INITIALISED};
@@ -232,6 +283,7 @@ bool begin_checks() {
     region_count = 0;
     forget_writes();
     forget_readers();
+    forget_untested_reads();
     last_region = 0;
     if (state.last_epoch > LAST_EPOCH) {
         ++shadows_since;
@@ -351,6 +403,8 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
         if (stores) access<PLAIN_WRITE>(at, size, called_at);
         return;
     }
+    state.scope = scope;
+    if (expected) tested(at, size, expected);
     poll(called_at);
     state.scope = scope;
     if (expected || !stores) access<ATOMIC_READ>(at, size, called_at);

@@ -42,6 +42,17 @@ uintptr_t called_from(const void* context) {
     return address - state.image < state.image_size ? address : 0;
 }
 
+// Where the kernel called a hook that found the stack full: its return address is the first one above the stack's end that
+// lies in the kernel. The guard, which was hit at `address`, is the stack's first 64 KiB.
+uintptr_t kernel_code_above(uintptr_t stack, uintptr_t address) {
+    const uintptr_t usable = state.stacks + (((address - state.stacks) | 0xffff) + 1);
+    const auto* from = reinterpret_cast<const uintptr_t*>((stack > usable ? stack : usable) & ~uintptr_t{7});
+    for (const uintptr_t* at = from; at < from + 128; ++at) {
+        if (*at - state.image < state.image_size) return *at;
+    }
+    return 0;
+}
+
 void caught(int signal, siginfo_t* info, void* context) {
     const uintptr_t stack = stack_pointer(context);
     // Further down than a guard reaches, it is not a kernel of ours.
@@ -59,7 +70,7 @@ void caught(int signal, siginfo_t* info, void* context) {
     else if (signal == SIGILL)
         report(FAULT, at, 0, "illegal instruction");
     else if (address - state.stacks < state.stacks_size && stack < address + (64 << 10) && address < stack + (64 << 10))
-        report(FAULT, at, 0, "stack overflow: recursion or local arrays of more than 192 KiB in one thread");
+        report(FAULT, at ? at : kernel_code_above(stack, address), 0, "stack overflow: recursion or local arrays of more than 192 KiB in one thread");
     else if (jumped)
         report(FAULT, called_from(context), 0, "call of an address that is no code (%#lx)",
                static_cast<unsigned long>(address));

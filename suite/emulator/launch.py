@@ -14,9 +14,10 @@ from peakgate.emulator.arguments import Arguments, GivenArgument
 from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Triple, in_reading_order
-from peakgate.emulator.structures import LaunchStructure, Parameter, ReportStructure
+from peakgate.emulator.structures import LaunchStructure, Parameter, ReportStructure, VariableStructure
 from peakgate.emulator.symbols import guards_of, lines_of, symbols_of
 from peakgate.emulator.trace import Trace
+from peakgate.emulator.variables import variables_of
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -72,6 +73,8 @@ class EmulatedKernel:
         self._parameters = tuple(described[:count])
         guards = guards_of(library)
         self._guards = (ctypes.c_uint64 * len(guards))(*guards)
+        has_variables = self._image.peakgate_has_variables()
+        self._variables = variables_of(library) if has_variables else (VariableStructure * 0)()
 
     def launch(
         self,
@@ -132,6 +135,8 @@ class EmulatedKernel:
             guard_count=len(self._guards),
             slots=ctypes.addressof(bound.slots),
             slot_count=bound.slot_count,
+            variables=ctypes.addressof(self._variables),
+            variable_count=len(self._variables),
         )
         if trace:
             trace.begin(request, self._library)

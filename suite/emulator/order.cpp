@@ -4,6 +4,7 @@
 //  operation                                        | effect on order
 //  -------------------------------------------------+----------------------------------------------------------------------
 //  plain load or store; __ldg, __ldcg, __stcg, ...  | none; two unordered ones of one word, one a store, are a race
+//                                                   | (unless a compare-and-swap tests it: tested_reads.cpp)
 //  __threadfence_block, fence.*.cta, membar.cta     | the thread's clock becomes its pending release in its block; what its
 //                                                   | strong loads saw released by its own block is acquired
 //  __threadfence, __threadfence_system,             | the same for the whole device
@@ -131,6 +132,8 @@ namespace {
 Locations global_locations;
 Entry* scratch;
 size_t scratch_count, scratch_room;
+Entry* first_run; // of what is merged
+size_t first_room;
 
 struct Run { // of epochs of one block
     uint32_t first, block;
@@ -210,6 +213,22 @@ int by_who(const void* a, const void* b) {
     return first->who < second->who ? -1 : first->who > second->who;
 }
 
+// What has been added, by block and thread. Most often that is two clocks, each of which is in order.
+void sort_added() {
+    size_t middle = 1, end;
+    while (middle < scratch_count && scratch[middle - 1].who <= scratch[middle].who) ++middle;
+    if (middle >= scratch_count) return;
+    for (end = middle + 1; end < scratch_count && scratch[end - 1].who <= scratch[end].who;) ++end;
+    if (end < scratch_count) {
+        qsort(scratch, scratch_count, sizeof(Entry), by_who);
+        return;
+    }
+    while (first_room < middle) first_run = static_cast<Entry*>(more(first_run, first_room, sizeof(Entry), first_room));
+    memcpy(first_run, scratch, middle * sizeof(Entry));
+    for (size_t first = 0, second = middle, at = 0; first < middle; ++at)
+        scratch[at] = second < end && scratch[second].who < first_run[first].who ? scratch[second++] : first_run[first++];
+}
+
 void add(Entry entry) {
     scratch = static_cast<Entry*>(more(scratch, scratch_count, sizeof(Entry), scratch_room));
     scratch[scratch_count++] = entry;
@@ -223,7 +242,7 @@ void add_all(const Clock* clock) {
 
 // What has been added, as one clock: the latest of each thread, and no thread that all of its block is known beyond.
 Clock* added() {
-    qsort(scratch, scratch_count, sizeof(Entry), by_who);
+    sort_added();
     size_t kept = 0;
     for (size_t i = 0; i < scratch_count; ++i) {
         const Entry entry = scratch[i];

@@ -120,6 +120,15 @@ void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uin
                 clash == READ_BEFORE_WRITE ? " (here the read came first)" : "");
 }
 
+void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller) {
+    if (is_shared(space))
+        report(UNINITIALISED_SHARED, caller, 0, "read of shared memory (byte %ld) that this block has not written",
+               place(space, offset));
+    else
+        report(UNINITIALISED_GLOBAL, caller, 0, "read of global memory (byte %ld) that nobody has written",
+               place(space, offset));
+}
+
 bool settle_writes() {
     if (write_count == 0) return false;
     state.budget_left += budget_kept;

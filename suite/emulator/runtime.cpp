@@ -179,6 +179,7 @@ void run_thread() {
     for (;;) {
         state.launch.call(state.launch.arguments);
         spend_budget(0);
+        settle_untested_reads();
         const int ended = state.current;
         state.threads[ended].status = DONE;
         --state.block->alive;
@@ -306,6 +307,7 @@ void polled(uintptr_t address, size_t size, bool loads, bool stores) {
 
 void wait_as(Status status, uintptr_t caller) {
     spend_budget(caller);
+    if (status != POLLING && status != IN_WARP) settle_untested_reads();
     const int waiting = state.current;
     Thread& self = state.threads[waiting];
     self.status = status;

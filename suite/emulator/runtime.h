@@ -86,6 +86,13 @@ struct Traced {
     uint32_t manner; // 1: a write, 2: atomic, 4: an asynchronous copy was issued, 8: `offset` counts from the dynamic part
 };
 
+// A __device__ or __constant__ variable of the kernel's image, where others follow it only behind a gap (variables.py).
+struct Variable {
+    uint64_t start, size;
+    const char* name;
+};
+constexpr uintptr_t VARIABLE_GAP_BYTES = 256;
+
 // Filled in by launch.py.
 struct Launch {
     uint32_t grid[3], block[3];
@@ -109,6 +116,8 @@ struct Launch {
     int32_t guard_count;
     const Slot* slots;
     int32_t slot_count;
+    int32_t variable_count;
+    const Variable* variables; // by their places in the image
 };
 
 enum Status : uint8_t {
@@ -244,6 +253,14 @@ inline void spend_budget(uintptr_t caller) {
 // Looks at the value of a write once it is done: the hook comes before it. Called when the budget seems to be spent, so
 // that it costs nothing where there is nothing to look at. A traced launch has the budget seem spent all the time.
 bool settle_writes();
+
+// ---- tested_reads.cpp ----
+extern int untested_count __attribute__((visibility("hidden")));
+// Reports those of the current thread, which comes to where it can test them no more.
+void report_untested_reads();
+inline void settle_untested_reads() {
+    if (__builtin_expect(untested_count != 0, 0)) report_untested_reads();
+}
 
 // ---- order.cpp ----
 struct Access;

@@ -130,6 +130,16 @@ void keep_reader(const Cell* cell, const Access& read);
 const Access* unordered_reader(const Cell* cell, uint8_t bytes, Space space);
 void forget_writes();
 
+// The first byte of the word that a cell is about, and the cell of an address; 0 and null where there is none.
+uintptr_t word_of(const Cell* cell);
+Cell* cell_of(uintptr_t address);
+
+// A plain read that races with this strong store is no defect if a compare-and-swap tests it (tested_reads.cpp).
+void test_later(const Cell* cell, const Access& store, Space space, uintptr_t offset, uintptr_t caller);
+// Comes before each compare-and-swap.
+void tested(uintptr_t address, size_t size, const void* expected);
+void forget_untested_reads();
+
 // Of a write the value is known, and the defect reported, only after it.
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller);
 
@@ -142,36 +152,60 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
             details};
 }
 
-// In every hook: inlined, so that a whole word costs no mask.
+// What is rarely come to, out of the way of the hooks.
+#define PEAKGATE_RARE __attribute__((noinline, cold))
+
 template <Manner manner>
-__attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+PEAKGATE_RARE void read_meets_write(Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
     const Access& write = cell.write;
-    if ((write.bytes & bytes) && !ordered(write, space)) {
-        if (is_strong(manner) && (write.details & STRONG) &&
-            strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space) &&
-            !volatile_race(&cell, write, manner, false))
-            observe(&cell, write);
-        else if (!(write.details & STRONG) || !has_observed(&cell, write))
-            race(write, READ_AFTER_WRITE, space, offset, caller);
-    }
-    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) {
-        if (is_shared(space))
-            report(UNINITIALISED_SHARED, caller, 0, "read of shared memory (byte %ld) that this block has not written",
-                   place(space, offset));
-        else
-            report(UNINITIALISED_GLOBAL, caller, 0, "read of global memory (byte %ld) that nobody has written",
-                   place(space, offset));
-    }
-    const auto how = static_cast<uint8_t>(
-        is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
-                          : 0);
+    if (is_strong(manner) && (write.details & STRONG) &&
+        strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space) &&
+        !volatile_race(&cell, write, manner, false))
+        observe(&cell, write);
+    else if (!(write.details & STRONG))
+        race(write, READ_AFTER_WRITE, space, offset, caller);
+    else if (has_observed(&cell, write))
+        return;
+    else if (manner == PLAIN_READ && !(write.details & VOLATILE))
+        test_later(&cell, write, space, offset, caller);
+    else
+        race(write, READ_AFTER_WRITE, space, offset, caller);
+}
+
+template <Manner manner>
+PEAKGATE_RARE void write_meets_write(Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
+    constexpr bool strong = is_strong(manner);
+    const Access& write = cell.write;
+    const bool fenced = is_volatile(manner) && has_fenced();
+    const bool together =
+        strong && (write.details & STRONG) &&
+        (awaited_orders(write) ||
+         strong_together(write.details & OF_BLOCK, write.details & VOLATILE, fenced, write, manner, space));
+    if (!together && !((write.details & STRONG) && !strong && has_observed(&cell, write)))
+        race(write, WRITE_AFTER_WRITE, space, offset, caller);
+    else if (together && volatile_race(&cell, write, manner, has_fenced()))
+        race(write, VOLATILE_WRITES, space, offset, caller);
+    else if (manner == ATOMIC_UPDATE)
+        observe(&cell, write);
+}
+
+template <Manner manner>
+PEAKGATE_RARE void write_meets_reads(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+    const Access& reads = cell.read;
+    const bool fenced = is_volatile(manner) && has_fenced();
+    if (is_strong(manner) && (reads.details & STRONG_READ) &&
+        strong_together(reads.details & READ_OF_BLOCK, reads.details & VOLATILE_READ, fenced, reads, manner, space))
+        return;
+    const bool too_early =
+        space != GLOBAL && same_block(reads, space) && (reads.bytes & bytes & ~initialised_bytes(cell.write, space));
+    race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
+}
+
+// A read beside one that nothing orders with it.
+template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes, uint8_t how, uintptr_t caller) {
     Access& reads = cell.read;
     const int more = reads.bytes & MORE_READERS;
-    if (reads.epoch == state.epoch && reads.thread == state.current && !(reads.details & BY_SEVERAL)) {
-        reads = now(reads.bytes | bytes, how, caller);
-    } else if (reads_ordered(reads, space)) {
-        reads = now(bytes | more, how, caller);
-    } else if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
+    if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
         if (!is_strong(manner)) reads = now(bytes | more, how, caller); // strong ones race with less
     } else if (reads.epoch != state.epoch && state.released) {
         keep_reader(&cell, reads);
@@ -184,34 +218,38 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
     }
 }
 
+void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller);
+
+// In every hook: inlined, so that a whole word costs no mask.
+template <Manner manner>
+__attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+    const Access& write = cell.write;
+    if ((write.bytes & bytes) && !ordered(write, space)) read_meets_write<manner>(cell, space, offset, caller);
+    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller);
+    const auto how = static_cast<uint8_t>(
+        is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
+                          : 0);
+    Access& reads = cell.read;
+    if (reads.epoch == state.epoch && reads.thread == state.current && !(reads.details & BY_SEVERAL))
+        reads = now(reads.bytes | bytes, how, caller);
+    else if (reads_ordered(reads, space))
+        reads = now(bytes | (reads.bytes & MORE_READERS), how, caller);
+    else
+        add_reader<manner>(cell, bytes, how, caller);
+}
+
 template <Manner manner>
 __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
     constexpr bool strong = is_strong(manner);
     Access& write = cell.write;
-    if ((write.bytes & bytes) && !ordered(write, space)) {
-        const bool together = strong && (write.details & STRONG) &&
-                              (awaited_orders(write) || strong_together(write.details & OF_BLOCK, write.details & VOLATILE,
-                                              is_volatile(manner) && has_fenced(), write, manner, space));
-        if (!together && !((write.details & STRONG) && !strong && has_observed(&cell, write)))
-            race(write, WRITE_AFTER_WRITE, space, offset, caller);
-        else if (together && volatile_race(&cell, write, manner, has_fenced()))
-            race(write, VOLATILE_WRITES, space, offset, caller);
-        else if (manner == ATOMIC_UPDATE)
-            observe(&cell, write);
-    }
+    if ((write.bytes & bytes) && !ordered(write, space)) write_meets_write<manner>(cell, space, offset, caller);
     const Access& reads = cell.read;
     if (reads.bytes & bytes) {
         const bool by_several = reads.details & SHARED_READ & bytes;
-        if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space)) &&
-            !(strong && (reads.details & STRONG_READ) &&
-              strong_together(reads.details & READ_OF_BLOCK, reads.details & VOLATILE_READ,
-                              is_volatile(manner) && has_fenced(), reads, manner, space))) {
-            const bool too_early = space != GLOBAL && same_block(reads, space) &&
-                                   (reads.bytes & bytes & ~initialised_bytes(write, space));
-            race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
-        }
+        if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space)))
+            write_meets_reads<manner>(cell, bytes, space, offset, caller);
     }
-    if (reads.bytes & MORE_READERS) {
+    if (__builtin_expect(reads.bytes & MORE_READERS, 0)) {
         const Access* reader = strong ? nullptr : unordered_reader(&cell, bytes, space);
         if (reader) race(*reader, WRITE_AFTER_READ, space, offset, caller);
     }

@@ -91,6 +91,12 @@ class TextureStructure(ctypes.Structure):
     )
 
 
+class VariableStructure(ctypes.Structure):
+    """``Variable`` of runtime.h."""
+
+    _fields_ = (("start", ctypes.c_uint64), ("size", ctypes.c_uint64), ("name", ctypes.c_char_p))
+
+
 class LaunchStructure(ctypes.Structure):
     """``Launch`` of runtime.h."""
 
@@ -117,4 +123,6 @@ class LaunchStructure(ctypes.Structure):
         ("guard_count", ctypes.c_int32),
         ("slots", ctypes.c_void_p),
         ("slot_count", ctypes.c_int32),
+        ("variable_count", ctypes.c_int32),
+        ("variables", ctypes.c_void_p),
     )

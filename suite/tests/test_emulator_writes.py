@@ -125,3 +125,42 @@ def test_a_block_that_ends_while_others_wait_for_the_grid_is_a_defect(source: Pa
 def test_a_cooperative_launch_has_a_limit(source: Path) -> None:
     with pytest.raises(PeakgateError, match="20000 blocks of 1 threads, expected at most 16384"):
         grid_sum(source, "").launch((20000, 1, 1), ONE, arrays(20000), cooperative=True)
+
+
+VARIABLES = """
+static __device__ float table[64];
+__device__ int counts[16] = {1, 2, 3};
+__constant__ float weights[8];
+__device__ double last = 1;
+extern "C" __global__ void kernel(float* out, int which, int at) {
+    float* first = table;
+    int* second = counts;
+    const float* third = weights;
+    if (which == 0) first[at] = 1;
+    if (which == 1) out[0] = second[at];
+    if (which == 2) out[0] = third[at];
+    if (which == 3) *(&last + at) = 1;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", emulator.available_compilers(), ids=lambda compiler: compiler.name)
+def test_a_variable_that_is_left_through_a_pointer_is_out_of_bounds(source: Path, compiler: emulator.Compiler) -> None:
+    source.write_text(VARIABLES)
+    kernel = emulator.load(source, "kernel", compiler=compiler)
+    for which, size in enumerate((64, 16, 8, 1)):
+        for at in (0, size - 1, size, size + 7, -1):
+            arguments = (np.zeros(1, np.float32), np.int32(which), np.int32(at))
+            if 0 <= at < size:
+                kernel.launch(ONE, ONE, arguments)
+                continue
+            with pytest.raises(KernelDefect, match=r"of variable (table|counts|weights|last)") as caught:
+                kernel.launch(ONE, ONE, arguments)
+            assert caught.value.kind is DefectKind.OUT_OF_BOUNDS
+
+
+def test_variables_keep_what_they_are_initialised_with_behind_their_gaps(source: Path) -> None:
+    source.write_text(VARIABLES)
+    out = np.zeros(1, np.float32)
+    emulator.load(source, "kernel").launch(ONE, ONE, (out, np.int32(1), np.int32(2)))
+    assert out[0] == 3

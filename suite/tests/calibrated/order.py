@@ -30,6 +30,8 @@ RULES = {
     "never": "what is polled is never stored (guide, threads are guaranteed no progress without it)",
     "packed": "value and status are one word: nothing else is to be ordered (PTX, single-copy atomicity)",
     "arrive": "bar.arrive and mbarrier.arrive release, only a wait acquires (PTX, bar and mbarrier)",
+    "tested": "a compare-and-swap fails unless the word holds what was read (guide, the atomic addition of doubles)",
+    "untested": "a weak read of what another thread updates is a data race (PTX, data races)",
     "atomic": "read-modify-writes of one word, all in scope, do not race (PTX, atomicity)",
 }
 """Why a kernel is right or wrong."""
@@ -853,7 +855,55 @@ HELD_OUT = (
 )
 """Schemes of other shapes, written and labelled when all others were judged rightly; judged once before any mending."""
 
-PATTERNS = (*_of_schemes(), *SINGLES, *HELD_OUT)
+_WORDS = "unsigned long long* sums = (unsigned long long*)out; "
+_NEXT = "__double_as_longlong(in[i] + __longlong_as_double(assumed))"
+_SWAPS = "do { assumed = old; old = atomicCAS(%s, assumed, %s); } while (assumed != old);"
+_ADDS = _SWAPS % ("out", "assumed + 1")
+
+COMPARE_AND_SWAP = (
+    _single(
+        "adds_by_swaps",
+        "int old, assumed; $A",
+        ("guide", CLEAN, "tested", f"old = out[0]; {_ADDS}"),
+        ("anew", CLEAN, "tested", "do { old = out[0]; } while (atomicCAS(out, old, old + 1) != old);"),
+        ("two_words", CLEAN, "tested", f"int other = out[64]; old = out[0]; {_ADDS} atomicCAS(out + 64, other, t);"),
+        ("count_between", CLEAN, "tested", f"old = out[0]; atomicAdd(out + 64, 1); {_ADDS}"),
+        ("once", CLEAN, "tested", "old = out[0]; atomicCAS(out, old, old + 1);"),
+        ("read_twice", RACY, "untested", f"out[512 + i] = out[0]; old = out[0]; {_ADDS}"),
+        ("read_behind", RACY, "untested", f"old = out[0]; {_ADDS} out[512 + i] = out[0];"),
+        ("early_exit", RACY, "untested", f"old = out[0]; if (old < 60) {{ {_ADDS} }}"),
+        ("other_word", RACY, "untested", "old = out[0]; atomicCAS(out + 64, old, 1); atomicAdd(out, 1);"),
+        ("other_value", RACY, "untested", "old = out[0]; atomicCAS(out, old + 500, 1); atomicAdd(out, 1);"),
+        ("added", RACY, "untested", "old = out[0]; atomicAdd(out, 1); out[512 + i] = old;"),
+        ("block_scope", RACY, "block_scope", f"old = out[0]; {_ADDS.replace('CAS', 'CAS_block')}"),
+        ("plain_store", RACY, "plain_store", f"if (i == 5) out[0] = 7; old = out[0]; {_ADDS}"),
+    ),
+    _single(
+        "adds_doubles_by_swaps",
+        f"{_WORDS} unsigned long long old, assumed; $A",
+        ("guide", CLEAN, "tested", f"old = *sums; {_SWAPS % ('sums', _NEXT)}"),
+        ("read_behind", RACY, "untested", f"old = *sums; {_SWAPS % ('sums', _NEXT)} sums[256 + i] = *sums;"),
+    ),
+    _single(
+        "adds_by_swaps_in_block",
+        "__shared__ int sum; if (t == 0) sum = 0; __syncthreads(); int old = sum, assumed; $A",
+        ("guide", CLEAN, "tested", _SWAPS % ("&sum", "assumed + 1")),
+        ("by_block", CLEAN, "tested", _SWAPS.replace("CAS", "CAS_block") % ("&sum", "assumed + 1")),
+        ("behind_barrier", CLEAN, "barrier", f"{_SWAPS % ('&sum', 'assumed + 1')} __syncthreads(); out[i] = sum;"),
+        ("behind", RACY, "untested", f"{_SWAPS % ('&sum', 'assumed + 1')} out[i] = sum;"),
+        ("added", RACY, "untested", "atomicAdd(&sum, old);"),
+    ),
+    _single(
+        "adds_by_reference",
+        "int old = out[0]; cuda::atomic_ref<int, cuda::thread_scope_device> sum(out[0]); $A",
+        ("guide", CLEAN, "tested", "while (!sum.compare_exchange_strong(old, old + 1)) { }"),
+        ("exchanged", RACY, "untested", "sum.exchange(old + 1);"),
+        head=LIBRARY,
+    ),
+)
+"""Loops of compare-and-swap that begin with a plain read, with what makes them wrong; labelled before the first run."""
+
+PATTERNS = (*_of_schemes(), *SINGLES, *HELD_OUT, *COMPARE_AND_SWAP)
 
 
 def kernels() -> tuple[Kernel, ...]:
