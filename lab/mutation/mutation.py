@@ -1,10 +1,11 @@
-"""Mutate the modules that judge and see whether the tests notice: ``nox -s mutation``.
+"""Mutate the modules that judge and see whether the tests notice: ``nox -s mutation -- [MODULE ...]``.
 
 mutmut changes one expression at a time and finds the tests that reach it; ``mutation_loop.py`` runs these. A survivor
 is a gap of the tests, or changes nothing that anybody can observe: then it stands in ``survivors.toml`` with
-the reason. Results of unchanged functions are kept in build/mutation, so a run that was interrupted goes on. Exit code
-1 where less than 95 % of the mutants are killed or a survivor is not explained, 3 where some were not tried. Decorated
-functions and constants of a module are not mutated.
+the reason. Results of unchanged functions are kept in build/mutation, so a run that was interrupted goes on, and the
+modules can be tried one by one. Exit code 1 where less than 95 % of the mutants are killed or a survivor is not
+explained, 3 where some were not tried. Decorated functions and constants of a module are not mutated, options of
+commands (``_parser``) and the wording of messages are not tried: tests assert what is decided, not its sentences.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
@@ -31,39 +33,49 @@ EXPLAINED = HERE / "survivors.toml"
 LEAST_KILLED = 0.95
 
 MODULES = (
-    *("judge/correctness", "judge/floors", "judge/gate", "judge/metrics", "judge/occupancy"),
-    *("measure/sampling", "resources/baseline"),
-    *(
-        "reports/ab/decide",
-        "reports/comparison/judge",
-        "reports/comparison/noise",
-        "reports/history/detect",
-        "reports/history/scan",
-    ),
+    *("judge/activity", "judge/correctness", "judge/floors", "judge/gate", "judge/magnitudes", "judge/metrics"),
+    *("judge/occupancy", "judge/waivers"),
+    *("measure/refill", "measure/sampling", "resources/baseline", "run/identity", "terms"),
+    *("reports/ab/decide", "reports/comparison/evidence", "reports/comparison/judge", "reports/comparison/noise"),
+    *("reports/comparison/resample", "reports/floors", "reports/gate", "reports/history/detect"),
+    *("reports/history/scan", "reports/protect/acknowledged", "reports/protect/changes", "reports/protect/command"),
 )
 TESTS = {
     "suite": (
-        *("again", "baseline", "correctness", "figures", "gate", "limits", "occupancy", "resources", "sampling"),
+        *("activity", "base", "baseline", "correctness", "data", "figures", "gate", "limits", "occupancy"),
+        *("refill", "remeasure", "resources", "sampling", "session", "terms", "waivers"),
     ),
     "reports": (
         *("ab_decide", "ab_look", "compare", "compare_figures", "compare_gpus", "compare_properties"),
-        *("compare_verdicts", "floors", "frame", "history_*", "noise", "scan"),
+        *("compare_verdicts", "floors", "frame", "gate_steps", "history_*", "noise", "protect", "protect_rules"),
+        *("scan",),
     ),
 }
+WITHOUT = (
+    "suite/tests/test_waivers.py::test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for_none",
+)
+"""Tests that start processes of Peakgate: mutmut's mutants work in its own process only."""
 
 KILLED = ("killed", "timeout", "caught by type check")
 MUTMUT = (sys.executable, "-m", "mutmut")
 ANY = "peakgate.judge.gate.x__against__mutmut_1"
 
 
-def main() -> int:
-    """Run mutmut on a copy of this tree; write the record; the exit code."""
+def main(chosen: Sequence[str]) -> int:
+    """Run mutmut on a copy of this tree, try the mutants of the chosen modules or of all; write the record; exit code.
+
+    ValueError for a module that is not one of MODULES.
+    """
+    modules = {module.replace("/", ".") for module in (chosen or MODULES)}
+    if not modules <= {module.replace("/", ".") for module in MODULES}:
+        raise ValueError(f"{' '.join(chosen)}: expected some of {' '.join(MODULES)}")
     _lay_out()
     # One mutant is enough for mutmut to make them all, and to time the tests and see which functions they reach.
     subprocess.run([*MUTMUT, "run", ANY], cwd=TREE, env=_environment(), check=False)
     before = _results()
-    untried = [mutant for mutant, state in before.items() if state == "not checked"]
-    survived = [mutant for mutant, state in before.items() if state not in (*KILLED, "not checked")]
+    wanted = {mutant: state for mutant, state in before.items() if _module(mutant) in modules}
+    untried = [mutant for mutant, state in wanted.items() if state == "not checked" and not _of_words(mutant)]
+    survived = [mutant for mutant, state in wanted.items() if state not in (*KILLED, "not checked")]
     explained = Counter(function for function, _ in _explained())
     known = {function for function, count in Counter(map(_function, survived)).items() if count <= explained[function]}
     _try(untried + [mutant for mutant in survived if _function(mutant) not in known])  # there may be new tests
@@ -128,6 +140,7 @@ def _lay_out() -> None:
         "pytest_add_cli_args": [
             *("-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"),
             *("-p", "mutation_loop", "--hypothesis-profile", "mutation"),
+            *(f"--deselect={test}" for test in WITHOUT),
         ],
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in mutated.items()]
@@ -155,7 +168,9 @@ def _report(results: dict[str, str]) -> int:
     counts: dict[str, Counter[str]] = {}
     survivors = []
     for mutant, status in results.items():
-        module = _function(mutant).rsplit(".", 1)[0]
+        if _of_words(mutant):
+            continue
+        module = _module(mutant)
         outcome = "killed" if status in KILLED else "not tried" if status == "not checked" else "survived"
         counts.setdefault(module, Counter())[outcome] += 1
         if outcome == "survived":
@@ -194,14 +209,39 @@ def _function(mutant: str) -> str:
     return mutant.rsplit("__mutmut_", 1)[0].removeprefix("peakgate.")
 
 
+def _module(mutant: str) -> str:
+    return _function(mutant).rsplit(".", 1)[0]
+
+
+def _of_words(mutant: str) -> bool:
+    """Whether a mutant changes nothing but text of several words, or the options of a command."""
+    if _function(mutant).endswith(".x__parser"):
+        return True
+    before, after = (_tree(lines) for lines in _both(mutant))
+    for tree in (before, after):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+                node.value = ""
+    return ast.dump(before) == ast.dump(after)
+
+
+def _tree(lines: Sequence[str]) -> ast.Module:
+    """A function, whose name `_functions` has removed."""
+    return ast.parse(textwrap.dedent("\n".join(lines)).replace("def (", "def function(", 1))
+
+
 def _change(mutant: str) -> tuple[str, str]:
     """The lines that a mutant removes and adds."""
-    module, _, name = mutant.rpartition(".")
-    functions = _functions(module)
-    original = functions[f"{name.rsplit('__mutmut_', 1)[0]}__mutmut_orig"]
-    changed = list(difflib.ndiff(original, functions[name]))
+    changed = list(difflib.ndiff(*_both(mutant)))
     was, becomes = (" ".join(line[2:].strip() for line in changed if line.startswith(sign)) for sign in "-+")
     return was, becomes
+
+
+def _both(mutant: str) -> tuple[list[str], list[str]]:
+    """The lines of the function and of its mutant."""
+    module, _, name = mutant.rpartition(".")
+    functions = _functions(module)
+    return functions[f"{name.rsplit('__mutmut_', 1)[0]}__mutmut_orig"], functions[name]
 
 
 @cache
@@ -217,4 +257,4 @@ def _functions(module: str) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -5,11 +5,13 @@ Contracts are read in a process of their own: a project's Python never runs in t
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
@@ -40,28 +42,7 @@ IDENTITY_TIMEOUT_S = 300.0
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """List the changes and return 1 if one of them is not acknowledged."""
-    parser = verb_parser(
-        verb,
-        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
-        "dropped, saved runs edited, deleted or forged, links, nested repositories among baselines and kernels, and "
-        "changed contracts of cases fail, unless an acknowledgement names the exact old and new value. Files of the "
-        "judge itself are listed for review.",
-        "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
-    )
-    parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
-    add_baselines(parser)
-    parser.add_argument(
-        "--acknowledged-from-base",
-        action="store_true",
-        help="take acknowledgements from REF, so that a change cannot excuse itself",
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
-    parser.add_argument("--strict", action="store_true", help="fail what is listed for review too")
-    parser.add_argument(
-        "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
-    )
-    options = parser.parse_args(arguments)
-
+    options = _parser(verb).parse_args(arguments)
     folder = options.baselines.absolute()
     if not folder.parent.is_dir():
         raise PeakgateError(
@@ -88,6 +69,30 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if options.out is not None:
         write_whole(options.out / "protect.json", _verdict_json(ruling, commit, code))
     return code
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
+        "dropped, saved runs edited, deleted or forged, links, nested repositories among baselines and kernels, and "
+        "changed contracts of cases fail, unless an acknowledgement names the exact old and new value. Files of the "
+        "judge itself are listed for review.",
+        "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
+    )
+    parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
+    add_baselines(parser)
+    parser.add_argument(
+        "--acknowledged-from-base",
+        action="store_true",
+        help="take acknowledgements from REF, so that a change cannot excuse itself",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
+    parser.add_argument("--strict", action="store_true", help="fail what is listed for review too")
+    parser.add_argument(
+        "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
+    )
+    return parser
 
 
 def _inside(root: Path, folder: Path) -> str:
@@ -197,8 +202,10 @@ def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileCha
         base = config.find(copy / within)
         if base is None or not base.kernels.is_dir():
             return nested
-        before = contracts(copy / within, ref)
-        return nested + changes.contract_changes(before, contracts(project.root, "the working tree"))
+        with ThreadPoolExecutor() as pool:
+            before = pool.submit(contracts, copy / within, ref)
+            after = contracts(project.root, "the working tree")
+        return nested + changes.contract_changes(before.result(), after)
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:

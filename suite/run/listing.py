@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -95,7 +95,7 @@ def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[Refused
     supplier = _Supplier(project, scale)
     try:
         found = supplier.receive(MOST_LISTING_BYTES, LISTING_LIMIT_S)[0]
-        builds = found["builds"]
+        builds = [_Problems(each, supplier.tree) for each in found["builds"]]
         every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
         refused = [
             RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
@@ -110,13 +110,25 @@ def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[Refused
     return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
 
 
-def _listed(of: Sequence[str], data: Any, probes: Sequence[Any], supplier: _Supplier) -> Listed | RefusedCase:
+class _Problems:
+    """The edge-size problems that cases of a build share, read where the first of these is."""
+
+    def __init__(self, data: Sequence[Any], tree: Path) -> None:
+        self._data, self._tree = data, tree
+
+    @cached_property
+    def records(self) -> list[Any]:
+        """As ``as_record`` gives them."""
+        return [as_record(each, self._tree) for each in self._data]
+
+
+def _listed(of: Sequence[str], data: Any, probes: _Problems, supplier: _Supplier) -> Listed | RefusedCase:
     family, name = of
     try:
         case = as_record(data, supplier.tree)
-        records = [as_record(each, supplier.tree) for each in probes]
         edges = [
-            _supplied(each, partial(_Function, supplier, (case.id, at), case=each)) for at, each in enumerate(records)
+            _supplied(each, partial(_Function, supplier, (case.id, at), case=each))
+            for at, each in enumerate(probes.records)
         ]
         return Listed(_supplied(case, partial(_Function, supplier, (case.id, None), case=case)), tuple(edges))
     except _UNREADABLE as error:
@@ -204,7 +216,7 @@ class _Supplier:
         try:
             with self._within(ANSWER_LIMIT_S):
                 _send(self._process.stdin, request, arrays)
-            return self.receive(most_bytes, ANSWER_LIMIT_S)
+                return self._received(most_bytes)
         except (EOFError, BrokenPipeError):
             raise PeakgateError(f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}") from None
         except _UNREADABLE as error:
@@ -212,9 +224,12 @@ class _Supplier:
 
     def receive(self, most_bytes: int, limit_s: float) -> tuple[dict[str, Any], list[Array | None]]:
         """The next message; EOFError where the process has ended, or does not answer in time and is ended."""
-        assert self._process.stdout is not None
         with self._within(limit_s):
-            return _received(self._process.stdout, most_bytes)
+            return self._received(most_bytes)
+
+    def _received(self, most_bytes: int) -> tuple[dict[str, Any], list[Array | None]]:
+        assert self._process.stdout is not None
+        return _received(self._process.stdout, most_bytes)
 
     def last_words(self) -> str:
         """Why it ended, in a line."""
