@@ -43,6 +43,20 @@ def bench(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file of this name in ``golden`` beside the test; PEAKGATE_GOLDEN=write writes it anew."""
+    folder = request.path.with_name("golden")
+
+    def compare(name: str, text: str) -> None:
+        if os.environ.get("PEAKGATE_GOLDEN") == "write":
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8", newline="")
+        assert text == (folder / name).read_bytes().decode("utf-8")
+
+    return compare
+
+
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for the profile it is asked for
 def pytest_configure(config: pytest.Config) -> None:
     """Take interrupts: a shell's background job ignores them, and so would every process that a test interrupts."""

@@ -1,11 +1,11 @@
 """Mutate the modules that judge and see whether the tests notice: ``nox -s mutation -- [MODULE ...]``.
 
 mutmut changes one expression at a time and finds the tests that reach it; ``mutation_loop.py`` runs these. A survivor
-is a gap of the tests, or changes nothing that anybody can observe: then it stands in ``survivors.toml`` with
-the reason. Results of unchanged functions are kept in build/mutation, so a run that was interrupted goes on, and the
-modules can be tried one by one. Exit code 1 where less than 95 % of the mutants are killed or a survivor is not
-explained, 3 where some were not tried. Decorated functions and constants of a module are not mutated, options of
-commands (``_parser``) and the wording of messages are not tried: tests assert what is decided, not its sentences.
+is a gap of the tests, or changes nothing that anybody can observe: then it stands in ``survivors.toml`` with the
+reason. The modules can be tried one by one. Results of unchanged functions are kept in build/mutation, so a run
+that was interrupted goes on; what it had tried is a random sample. Exit code 1 where fewer than 95 % are killed or
+a survivor is not explained, 3 where some were not tried. Decorated functions and constants of a module are not mutated,
+options of commands (``_parser``) and the wording of messages are not tried: tests assert decisions, not sentences.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from random import Random
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "mutation"
@@ -31,6 +32,7 @@ HERE = Path(__file__).resolve().parent
 RECORD = HERE / "mutation.json"
 EXPLAINED = HERE / "survivors.toml"
 LEAST_KILLED = 0.95
+SEED = 38
 
 MODULES = (
     *("judge/activity", "judge/correctness", "judge/floors", "judge/gate", "judge/magnitudes", "judge/metrics"),
@@ -58,7 +60,7 @@ WITHOUT = (
 
 KILLED = ("killed", "timeout", "caught by type check")
 MUTMUT = (sys.executable, "-m", "mutmut")
-ANY = "peakgate.judge.gate.x__against__mutmut_1"
+ANY = "peakgate.judge.gate.x__against_floor__mutmut_1"
 
 
 def main(chosen: Sequence[str]) -> int:
@@ -69,6 +71,7 @@ def main(chosen: Sequence[str]) -> int:
     modules = {module.replace("/", ".") for module in (chosen or MODULES)}
     if not modules <= {module.replace("/", ".") for module in MODULES}:
         raise ValueError(f"{' '.join(chosen)}: expected some of {' '.join(MODULES)}")
+    _keep()  # what an interrupted run found
     _lay_out()
     # One mutant is enough for mutmut to make them all, and to time the tests and see which functions they reach.
     subprocess.run([*MUTMUT, "run", ANY], cwd=TREE, env=_environment(), check=False)
@@ -78,15 +81,16 @@ def main(chosen: Sequence[str]) -> int:
     survived = [mutant for mutant, state in wanted.items() if state not in (*KILLED, "not checked")]
     explained = Counter(function for function, _ in _explained())
     known = {function for function, count in Counter(map(_function, survived)).items() if count <= explained[function]}
-    _try(untried + [mutant for mutant in survived if _function(mutant) not in known])  # there may be new tests
+    wanted_again = [mutant for mutant in survived if _function(mutant) not in known]  # there may be new tests
+    tried = untried + wanted_again
+    Random(SEED).shuffle(tried)  # noqa: S311  (so that what an interrupted run tried is a sample of all)
+    _try(tried)
     return _report(_results())
 
 
 def _try(mutants: Sequence[str]) -> None:
     """Try these mutants, and put what becomes of them where mutmut keeps it."""
     names = TREE / "mutants" / "names.txt"
-    found = names.with_suffix(".json")
-    found.unlink(missing_ok=True)
     names.write_text("\n".join(mutants), encoding="utf-8")
     settings = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
     with tempfile.TemporaryDirectory() as temporary:
@@ -95,11 +99,18 @@ def _try(mutants: Sequence[str]) -> None:
         command = (sys.executable, "-m", "pytest", *options, *settings["pytest_add_cli_args"])
         tests = settings["pytest_add_cli_args_test_selection"]
         subprocess.run([*command, *tests], cwd=TREE / "mutants", env=environment, check=False)
+    _keep()
+
+
+def _keep() -> None:
+    """Put what ``mutation_loop.py`` found where mutmut keeps it."""
+    found = TREE / "mutants" / "names.json"
     codes = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
     for kept in (TREE / "mutants").rglob("*.meta"):
         content = json.loads(kept.read_text(encoding="utf-8"))
         content["exit_code_by_key"] |= {name: codes[name] for name in content["exit_code_by_key"] if name in codes}
         kept.write_text(json.dumps(content, indent=4), encoding="utf-8")
+    found.unlink(missing_ok=True)
 
 
 def _environment() -> dict[str, str]:
@@ -217,7 +228,11 @@ def _of_words(mutant: str) -> bool:
     """Whether a mutant changes nothing but text of several words, or the options of a command."""
     if _function(mutant).endswith(".x__parser"):
         return True
-    before, after = (_tree(lines) for lines in _both(mutant))
+    original, mutated = _both(mutant)
+    changed = [line for line in set(original) ^ set(mutated) if " " in line.partition('"')[2]]
+    if not changed:
+        return False  # by far the most, at once
+    before, after = _tree(original), _tree(mutated)
     for tree in (before, after):
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():

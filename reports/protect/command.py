@@ -169,7 +169,7 @@ def _floors_then(name: str, text: str) -> Mapping[str, float]:
         try:
             return load_floors(path).by_case
         except PeakgateError as error:
-            raise PeakgateError(str(error).replace(str(path), name)) from None
+            raise PeakgateError(error.message.replace(str(path), name), error.code) from None
 
 
 def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.ProtectedChange]:
@@ -182,7 +182,7 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
         try:
             load_run(folder / file.path)
         except PeakgateError as error:
-            why = str(error).removeprefix(f"{folder / file.path}: ")
+            why = error.message.removeprefix(f"{folder / file.path}: ")
             name = inside.removeprefix("runs/")
             found.append(changes.ProtectedChange(gpu, changes.ChangeKind.FORGED, changes.RUN, name, NONE, why))
     return found

@@ -30,6 +30,7 @@ from typing import IO, Any
 import numpy as np
 from peakgate.case import Array, Buffer, Case, RefusedCase, Scale
 from peakgate.common import errors, git, sandbox
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.processes import end_group
 from peakgate.project import catalogue, config
@@ -101,10 +102,10 @@ def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[Refused
             RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
         ]
     except EOFError:
-        raise PeakgateError(f"{project}: its cases cannot be listed: {supplier.last_words()}") from None
+        raise PeakgateError(f"{project}: its cases cannot be listed: {supplier.last_words()}", Code.FAMILY) from None
     except _UNREADABLE as error:
         raise PeakgateError(
-            f"{project}: its cases were listed as something else ({error!r}); see its families"
+            f"{project}: its cases were listed as something else ({error!r}); see its families", Code.FAMILY
         ) from None
     refused += [each for each in every if isinstance(each, RefusedCase)]
     return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
@@ -176,7 +177,7 @@ class _Function:
         if "memory" in answer:
             raise MemoryError(str(answer["memory"]))
         if "failed" in answer:
-            raise PeakgateError(f"{self.case.id}: {answer['failed']}")
+            raise PeakgateError(f"{self.case.id}: {answer['failed']}", Code.REFERENCE)
         values = [None if each is None else xp.asarray(each) for each in found]
         return values if answer.get("several") else values[0]
 
@@ -218,9 +219,13 @@ class _Supplier:
                 _send(self._process.stdin, request, arrays)
                 return self._received(most_bytes)
         except (EOFError, BrokenPipeError):
-            raise PeakgateError(f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}") from None
+            raise PeakgateError(
+                f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}", Code.REFERENCE
+            ) from None
         except _UNREADABLE as error:
-            raise PeakgateError(f"{request['of'][0]}: its {request['what']} gives no arrays ({error!r})") from None
+            raise PeakgateError(
+                f"{request['of'][0]}: its {request['what']} gives no arrays ({error!r})", Code.REFERENCE
+            ) from None
 
     def receive(self, most_bytes: int, limit_s: float) -> tuple[dict[str, Any], list[Array | None]]:
         """The next message; EOFError where the process has ended, or does not answer in time and is ended."""
@@ -236,7 +241,9 @@ class _Supplier:
         code = end_group(self._process, 1.0)
         with self._errors.open(encoding="utf-8", errors="replace") as stream:
             lines = stream.read(1 << 20).strip().splitlines()
-        return lines[-1] if lines and code > 0 else f"no end within its time limit, or a crash (exit {code})"
+        if lines and code > 0:
+            return PeakgateError.repeated(lines[-1]).message
+        return f"no end within its time limit, or a crash (exit {code})"
 
     @contextmanager
     def _within(self, limit_s: float) -> Iterator[None]:

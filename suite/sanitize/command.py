@@ -18,6 +18,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import leave_verdict
 from peakgate.common.output import say
@@ -146,7 +147,7 @@ def _missing(program: str | None, index: int) -> str | None:
     if count == 0:
         return "no GPU answers on this machine; check nvidia-smi"
     if not 0 <= index < count:
-        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0")
+        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU)
     if program is None:
         return f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     return None

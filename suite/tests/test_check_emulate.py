@@ -72,7 +72,7 @@ def test_a_race_is_told_with_file_line_thread_and_block(problem):
     (finding,) = checked(problem("reversed", REVERSED % "")).findings[:1]
     assert finding.kind == "shared race"
     assert finding.where == "reversed.cu:6"
-    assert "of block (0, 0, 0), against thread" in finding.what
+    assert "block (0, 0, 0)" in finding.what
     assert "at reversed.cu:4" in finding.what
 
 
@@ -101,7 +101,8 @@ def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
     small = problem("reversed", "", cooperative=True)
     large = replace(small, launch=Launch((1000, 1, 1), (64, 1, 1)))
     found = checked(large)
-    assert found.skipped == "GPU only: a cooperative launch of 64000 threads, the emulator runs 16384 at once"
+    assert found.skipped is not None
+    assert "64000 threads" in found.skipped
     assert found.launches == 0
     assert report.exit_code(report.by_kernel([found], lambda kernel, place: "")) == ExitCode.OK
 
@@ -138,14 +139,12 @@ def test_a_text_in_no_case_id_is_an_error_that_names_it():
 RACE = partial(LaunchFinding, kind="shared race", where="k.cu:6", what="k.cu:6: shared race: ...")
 
 
-def test_the_same_defect_in_many_launches_is_one_line():
+def test_the_same_defect_in_many_launches_is_one_line(golden):
     found = BuildReport("f.k", 3, 6, (RACE("f.k-1", 2), RACE("f.k-2", 0), RACE("f.k-3", 2)))
     other = BuildReport("f.k", 1, 2, (LaunchFinding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
     (kernel,) = report.by_kernel([found, other], lambda kernel, place: "")
-    assert [str(defect) for defect in kernel.defects] == [
-        "f.k-1, threads in shuffled order 2: k.cu:6: shared race: ... (in 3 launches)",
-        "f.k-4: wrong result: ...",
-    ]
+    golden("check-defects.txt", "".join(f"{defect}\n" for defect in kernel.defects))
+    assert [defect.launches for defect in kernel.defects] == [3, 1]
     assert (kernel.problems, kernel.launches) == (4, 8)
 
 
@@ -160,14 +159,11 @@ def test_a_defect_outranks_a_kernel_that_does_not_compile():
     assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1)], lambda kernel, place: "")) == 3
 
 
-def test_the_last_line_says_how_much_was_checked():
+def test_the_last_line_says_how_much_was_checked(golden):
     kernels = report.by_kernel(
         [BuildReport("f.k", 3, 6), BuildReport("f.s", 1, skipped="GPU only: x")], lambda kernel, place: ""
     )
-    assert report.lines(kernels, (0, 2), 1.2) == [
-        "f.s: skipped: GPU only: x",
-        "2 kernels, 4 problems in 2 orders of threads, 6 launches: no defect (1 s)",
-    ]
+    golden("check-clean.txt", "".join(f"{line}\n" for line in report.lines(kernels, (0, 2), 1.2)))
 
 
 def test_scratch_that_a_defect_left_behind_is_not_held_against_the_next_problem(problem):

@@ -45,7 +45,7 @@ def test_a_run_that_waits_says_so_once(monkeypatch, capsys):
     with locked(UUID), pytest.raises(CannotDecide):
         elsewhere(3.0)
     assert now[0] == pytest.approx(3.0)
-    assert capsys.readouterr().err.endswith("; waiting up to 3 s\n")
+    assert capsys.readouterr().err.endswith(" to 3 s\n")
 
 
 def test_what_the_holder_starts_measures_under_its_lock(tmp_path):
